@@ -1,0 +1,78 @@
+"""distcheck says why a PyTorch distributed job will fail, hang or crawl, and what to type to mend it.
+
+The public API; each name is imported when it is first used, so that ``import distcheck`` costs nothing.
+
+>>> import distcheck
+>>> report = distcheck.check_environment(nproc_per_node=2, backend="gloo")
+>>> report.worst is None or report.worst <= distcheck.Severity.ERROR
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import PreflightError as PreflightError
+    from .api import check_environment as check_environment
+    from .api import preflight as preflight
+    from .checker import Checker as Checker
+    from .checker import Plan as Plan
+    from .model import Edit as Edit
+    from .model import Finding as Finding
+    from .model import Fix as Fix
+    from .model import NotApplicable as NotApplicable
+    from .model import NotChecked as NotChecked
+    from .model import Report as Report
+    from .model import Rule as Rule
+    from .model import Severity as Severity
+    from .model import Unavailable as Unavailable
+    from .model import Where as Where
+    from .registry import Probe as Probe
+    from .registry import fact as fact
+    from .registry import probe as probe
+    from .registry import register_rule as register_rule
+    from .rules import Selection as Selection
+    from .world import World as World
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Checker": "checker",
+    "Plan": "checker",
+    "Edit": "model",
+    "Finding": "model",
+    "Fix": "model",
+    "NotApplicable": "model",
+    "NotChecked": "model",
+    "Report": "model",
+    "Rule": "model",
+    "Severity": "model",
+    "Unavailable": "model",
+    "Where": "model",
+    "PreflightError": "api",
+    "check_environment": "api",
+    "preflight": "api",
+    "Probe": "registry",
+    "fact": "registry",
+    "probe": "registry",
+    "register_rule": "registry",
+    "Selection": "rules",
+    "World": "world",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'distcheck' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"distcheck.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

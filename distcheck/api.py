@@ -1,0 +1,186 @@
+"""The environment probes as a Python call: a report, or an exception that stops a training job before it hangs.
+
+Where torchrun's agent serves a store, the hosts tell each other their verdicts through it, so that one host's trouble
+does not leave the others waiting for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from .checker import make_selection
+from .examination import examine
+from .launch.model import Launch
+from .launch.reader import LaunchOptions, make_launch
+from .model import Report, Severity
+from .reporters import Style, render
+from .world import World
+
+#: Seconds within which all hosts learn of a host's verdict.
+SHARE_WITHIN_S = 30.0
+_PREFIX = "distcheck/preflight"
+
+
+class PreflightError(RuntimeError):
+    """Something at or above the level was found. The text is the report; ``report`` holds it."""
+
+    def __init__(self, text: str, report: Report | None = None) -> None:
+        super().__init__(text)
+        self.report = report
+
+
+def check_environment(
+    *,
+    nproc_per_node: int | str | None = None,
+    nnodes: int | str | None = None,
+    node_rank: int | None = None,
+    master_addr: str | None = None,
+    master_port: int | None = None,
+    rdzv_endpoint: str | None = None,
+    rdzv_backend: str | None = None,
+    backend: str | None = None,
+    launched: bool = False,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    timeout_s: float | None = None,
+    world: World | None = None,
+) -> Report:
+    """What ``distcheck env`` does, as a report.
+
+    The arguments are the options of the command; without any, the launch is the one that this process is in.
+
+    :param timeout_s: seconds for all of it
+    :param world: another way to the outside than this process's own
+    :raises ValueError: an argument that can't be read
+    :raises distcheck.rules.UnknownRule: a rule that does not exist
+    """
+    world = World() if world is None else world
+    launch = make_launch(
+        world.environ,
+        options=LaunchOptions(
+            nproc_per_node=_text(nproc_per_node),
+            nnodes=_text(nnodes),
+            node_rank=node_rank,
+            master_addr=master_addr,
+            master_port=master_port,
+            rdzv_endpoint=rdzv_endpoint,
+            rdzv_backend=rdzv_backend,
+            backend=backend,
+        ),
+        launched=launched,
+    )
+    return examine(launch, world, selection=make_selection(select, (), ignore), budget_s=timeout_s)
+
+
+def preflight(
+    level: Severity | str = Severity.ERROR,
+    *,
+    backend: str | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    timeout_s: float = 10.0,
+) -> Report:
+    """Run the environment probes in this launched process, before ``init_process_group``.
+
+    Every process that sees a finding raises; local rank 0 prints the report. Where the launcher's store can be had,
+    verdicts are shared within 30 s, and the processes of all hosts raise and name the host.
+
+    :param level: the severity from which on the job must not start
+    :param timeout_s: seconds for looking
+    :raises PreflightError: something at or above the level was found, here or on another host
+    """
+    threshold = Severity.parse(level) if isinstance(level, str) else level
+    world = World()
+    launch = make_launch(world.environ, options=LaunchOptions(backend=backend), launched=True)
+    report = examine(launch, world, selection=make_selection(select, (), ignore), budget_s=timeout_s)
+    bad = report.at_least(threshold)
+    text = render(report, "full", Style())
+    if bad and (launch.local_rank or 0) == 0:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - one process a host says it, the others only raise
+    shared = _Board.open(launch)
+    if shared is None:
+        if bad:
+            raise PreflightError(text + _how_to_end(launch), report)
+        return report
+    elsewhere = shared.exchange(f"{report.subject['host']}: {bad[0].code} {bad[0].message}" if bad else "")
+    if bad:
+        raise PreflightError(text, report)
+    if elsewhere:
+        raise PreflightError("distcheck found trouble on another host:\n  " + "\n  ".join(elsewhere), report)
+    return report
+
+
+def _how_to_end(launch: Launch) -> str:
+    if (launch.world_size or 1) < 2:
+        return ""
+    return (
+        "\nThe other processes of this job may wait for this one, since no launcher's store was there to tell them. "
+        "End them together: Ctrl-C in torchrun, scancel JOB under Slurm, or delete the job.\n"
+    )
+
+
+class _Board:
+    """Where the ranks post their verdicts: a few small keys in the store of torchrun's agent."""
+
+    def __init__(self, store: Any, rank: int, world_size: int, attempt: str) -> None:
+        self._store = store
+        self._rank = rank
+        self._world_size = world_size
+        self._prefix = f"{_PREFIX}/{attempt}"
+
+    @classmethod
+    def open(cls, launch: Launch) -> _Board | None:
+        """The agent's store, None without one or without other processes."""
+        if not launch.agent_store or launch.rank is None or (launch.world_size or 1) < 2:
+            return None
+        if launch.master_addr is None or launch.master_port is None:
+            return None
+        try:
+            from torch.distributed import TCPStore
+        except ImportError:
+            return None
+        try:
+            store = TCPStore(
+                launch.master_addr,
+                launch.master_port,
+                is_master=False,
+                wait_for_workers=False,
+                timeout=timedelta(seconds=SHARE_WITHIN_S),
+            )
+        except RuntimeError:  # torch's DistError: the store can't be reached, which the report's text then says
+            return None
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return cls(store, launch.rank, launch.world_size or 1, attempt)
+
+    def exchange(self, verdict: str) -> list[str]:
+        """Post this rank's verdict ("" is clean) and wait until all ranks have; the verdicts of the others, each once.
+
+        A rank that has bad news does not wait. The others leave as soon as there is any.
+        """
+        bad = f"{self._prefix}/bad"
+        if verdict:
+            number = self._store.add(bad, 1)
+            self._store.set(f"{bad}/{number}", verdict)
+            return []
+        posted = self._store.add(f"{self._prefix}/clean", 1)
+        end = time.monotonic() + SHARE_WITHIN_S
+        while time.monotonic() < end:
+            troubles = self._store.add(bad, 0)
+            if troubles:
+                texts = [self._store.get(f"{bad}/{number + 1}").decode() for number in range(min(troubles, 8))]
+                return sorted(set(texts))
+            if posted >= self._world_size:
+                return []
+            time.sleep(0.05)
+            posted = self._store.add(f"{self._prefix}/clean", 0)
+        # whoever has not spoken by now is the matter of the rendezvous, not of this look at the environment
+        return []
+
+
+def _text(value: int | str | None) -> str | None:
+    return None if value is None else str(value)

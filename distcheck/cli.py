@@ -1,0 +1,115 @@
+"""The command ``distcheck``: a lazy table of subcommands. Each is imported only when it is called.
+
+It also turns what a user's shell may do (a closed pipe, Ctrl-C) into a quiet end with a proper status.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from . import __version__
+
+#: name → module and function, short help. The help stands here so that ``--help`` imports no subcommand.
+COMMANDS = {
+    "env": ("env", "Look at this process and this host, against a launch that runs or is yet to come."),
+    "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
+    "rules": ("rules", "List the rules."),
+    "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
+}
+
+SYMPTOMS = (
+    ("environment variable RANK expected, but not set", "distcheck env"),
+    ("invalid device ordinal", "distcheck env -- torchrun --nproc-per-node=8 train.py"),
+    ("EADDRINUSE, Address already in use", "distcheck env -- torchrun … train.py"),
+    ("hangs in init_process_group or the first collective", "torchrun … --no-python distcheck env"),
+    ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
+    ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
+    ("any other text", 'distcheck explain "the text"'),
+)
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands stand in COMMANDS."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        module = import_module(f"distcheck.commands.{COMMANDS[name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no such command {args[0]!r}; {hint}", context) from None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def format_help_text(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("What you see, and what to type"):
+            formatter.write_dl(list(SYMPTOMS), col_max=34)
+        super().format_help_text(context, formatter)
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DISTCHECK", "max_content_width": 100}
+
+
+@click.group(cls=LazyGroup, context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="distcheck")
+def group() -> None:
+    """Says why a PyTorch distributed job will fail, hang or crawl, and what to type to mend it.
+
+    Exit status: 0 nothing at or above --fail-on; 1 findings; 2 used wrongly, or input can't be read; 3 nothing
+    found, but something that had to be checked was not.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # a report may hold characters that the terminal's encoding lacks; they are escaped, never fatal
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = group.main(prog_name="distcheck", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        status = 130
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        status = 130
+    except BrokenPipeError:
+        # whoever read the output has left; what it wanted to see it has seen
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 0
+    leave(status if isinstance(status, int) else 0)
+
+
+def leave(status: int) -> None:
+    """End at once: a reader that hangs in a daemon thread must not hold the interpreter's shutdown."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        pass
+    os._exit(status)

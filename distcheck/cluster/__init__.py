@@ -1,0 +1,1 @@
+"""Many ranks or hosts side by side."""

@@ -1,0 +1,138 @@
+"""One report a host inside a launch: the local ranks hand what they saw to local rank 0, through a private folder.
+
+Local rank 0 makes the folder and removes it; the others never make one, so that a rank that comes late leaves
+nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..model import Finding, NotChecked, ProbeRun, Report
+from .place import Place
+
+#: Seconds that local rank 0 waits for the records of the others, and they for its folder.
+PATIENCE_S = 3.0
+_POLL_S = 0.02
+#: A folder of ours that is older was left by a run that was killed.
+_STALE_S = 3600.0
+
+
+def _folder(place: Place) -> Path:
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return Path(tempfile.gettempdir()) / f"distcheck-{user}-{_digest(place.key)}"
+
+
+def _digest(key: str) -> str:
+    """A key as part of a file name."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def send(place: Place, report: Report) -> bool:
+    """Hand a report to local rank 0; False where its folder did not appear in time."""
+    folder = _folder(place)
+    end = time.monotonic() + PATIENCE_S
+    while not _is_private(folder):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_S)
+    record = folder / f"{place.local_rank}.json"
+    draft = record.with_suffix(".draft")
+    try:
+        draft.write_text(json.dumps(_plain(report)), encoding="utf-8")
+        draft.replace(record)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def collecting(place: Place) -> Iterator[None]:
+    """The folder stands for as long as local rank 0 looks at its host; it is gone afterwards, whatever happens."""
+    folder = _folder(place)
+    _sweep(folder.parent)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _is_private(folder):
+        raise PermissionError(f"{folder} is there and belongs to somebody else")
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def receive(place: Place) -> tuple[Report, ...]:
+    """The reports of the other local ranks; one that did not come in time is a report of *not checked*."""
+    folder = _folder(place)
+    waiting = {rank for rank in range(place.local_size) if rank != place.local_rank}
+    reports = []
+    end = time.monotonic() + PATIENCE_S
+    while waiting:
+        for rank in sorted(waiting):
+            record = folder / f"{rank}.json"
+            if record.exists():
+                waiting.discard(rank)
+                try:
+                    reports.append(_report(json.loads(record.read_text(encoding="utf-8"))))
+                except (ValueError, KeyError, TypeError) as error:
+                    reports.append(_absent(rank, f"its record is damaged: {error}"))
+        if not waiting or time.monotonic() > end:
+            break
+        time.sleep(_POLL_S)
+    reports.extend(_absent(rank, f"its record did not come within {PATIENCE_S:g} s") for rank in sorted(waiting))
+    return tuple(reports)
+
+
+def _absent(rank: int, why: str) -> Report:
+    return Report("env", not_checked=(NotChecked(f"local rank {rank}", why),))
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    owned = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+    return folder.is_dir() and not folder.is_symlink() and owned
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed runs of this user left."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    for old in parent.glob(f"distcheck-{user}-*"):
+        with contextlib.suppress(OSError):
+            if _is_private(old) and time.time() - old.lstat().st_mtime > _STALE_S:
+                shutil.rmtree(old)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    plain = report.as_dict()
+    return {
+        "findings": plain["findings"],
+        "not_checked": plain["not_checked"],
+        "probes": plain["probes"],
+        "elapsed_s": report.elapsed_s,
+        "checked": sorted(report.checked),
+        "out_of_time": report.out_of_time,
+    }
+
+
+def _report(plain: dict[str, Any]) -> Report:
+    return Report(
+        "env",
+        findings=tuple(Finding.from_dict(finding) for finding in plain["findings"]),
+        not_checked=tuple(NotChecked(**item) for item in plain["not_checked"]),
+        probes=tuple(ProbeRun(**item) for item in plain["probes"]),
+        elapsed_s=float(plain["elapsed_s"]),
+        checked=frozenset(plain["checked"]),
+        out_of_time=bool(plain["out_of_time"]),
+    )

@@ -1,0 +1,249 @@
+"""``distcheck env``: this process and this host, against a launch that runs or is yet to come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from .. import __version__, registry, rules
+from ..cluster.place import Place, place_of
+from ..examination import examine
+from ..launch.model import Launch, LaunchCommand
+from ..launch.reader import LaunchOptions, make_launch
+from ..model import Report, Unavailable
+from ..rules import Selection
+from ..world import World
+from . import options as shared
+
+LAUNCH_OPTIONS = "The launch that is judged"
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows the options that describe a launch in a section of their own."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {LAUNCH_OPTIONS: [], "Options": []}
+        launch_names = {*LaunchOptions._fields, "launched"}
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None:
+                groups[LAUNCH_OPTIONS if parameter.name in launch_names else "Options"].append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=30)
+
+
+EPILOG = """\b
+Examples:
+  distcheck env                                     this shell, this host
+  distcheck env --nproc-per-node 8                  would eight ranks start here?
+  distcheck env -- torchrun --nproc-per-node=8 train.py
+  distcheck env --nnodes 2 --master-addr node1 --master-port 29500 --node-rank 1
+  torchrun --nproc-per-node=8 --no-python distcheck env
+  distcheck env --save-facts good.json              for 'distcheck diff' and --facts
+
+Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
+"""
+
+
+@click.command(
+    cls=GroupedCommand,
+    epilog=EPILOG,
+    context_settings={"ignore_unknown_options": False, "auto_envvar_prefix": "DISTCHECK_ENV"},
+)
+@click.option("--nproc-per-node", metavar="N|gpu|auto|cpu", help="Processes on this host.")
+@click.option("--nnodes", metavar="N|MIN:MAX", help="Nodes of the job.")
+@click.option("--node-rank", type=click.IntRange(min=0), help="Which of the nodes this one is.")
+@click.option("--master-addr", help="Where the store is served (static rendezvous).")
+@click.option("--master-port", type=int, help="And on which port.")
+@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="Where the agents meet (c10d, etcd).")
+@click.option("--rdzv-backend", metavar="c10d|static|etcd…", help="How they meet.")
+@click.option("--backend", metavar="nccl|gloo…", help="The backend that init_process_group will be given.")
+@click.option("--launched", is_flag=True, help="This is a launched process, even where no variable says so.")
+@shared.selection_options
+@shared.verdict_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.05),
+    metavar="S",
+    help="Seconds for all of it; what is not read by then is not checked.",
+)
+@shared.output_options
+@click.option("--save-facts", metavar="FILE", help="Keep what was read in a file.")
+@click.option("--redact", is_flag=True, help="With --save-facts: replace names of hosts and users, and addresses.")
+@click.option("--facts", metavar="FILE", help="Judge a saved file instead of this host.")
+@click.argument("command_line", metavar="[-- COMMAND …]", nargs=-1, type=click.UNPROCESSED)
+def command(**given: Any) -> int:
+    """Look at this process and this host, and say what will make a distributed job fail, hang or crawl.
+
+    Nothing is changed, no GPU is touched, torch is not imported. COMMAND is read, never run: the launch that it
+    describes is judged. Without one, and outside a launch, only what is wrong with the host itself is said.
+    """
+    selection = shared.selection_of(given["select"], given["extend_select"], given["ignore"])
+    must_check = shared.selection_of(given["must_check"]) if given["must_check"] else None
+    shared.check_output_file(given["output_file"])
+    shared.check_output_file(given["save_facts"])
+    if given["redact"] and not given["save_facts"]:
+        raise click.UsageError("--redact changes what --save-facts writes; give --save-facts FILE as well")
+    style = shared.make_style(
+        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
+    )
+    wants_all = bool(given["verbose"] or given["save_facts"])
+
+    if given["facts"] is not None:
+        saved = read_facts(given["facts"])
+        world = None
+        launch, facts = replayed_launch(saved, given)
+    else:
+        world = World()
+        launch, facts = launch_of(world.environ, given), {}
+
+    place = None if world is None else own_place(world, launch)
+    if place is not None and place.local_rank != 0:
+        from ..cluster import host_records
+
+        host_records.send(place, examine(launch, world, selection=selection, budget_s=given["timeout"], per="process"))
+        return shared.CLEAN
+    report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
+    report = with_settings_line(report, given)
+    if given["save_facts"]:
+        save_facts(given["save_facts"], report, launch, redact=given["redact"])
+    written = shared.emit(report, given["output_format"], given["output_file"], style)
+    status, line = shared.exit_status(
+        report,
+        fail_on=given["fail_on"],
+        must_check=must_check,
+        strict=given["strict"],
+        known=rules.known(registry.plug_in_rules()).values(),
+    )
+    if line is not None:
+        click.echo(line, err=True)
+    if not written:
+        return shared.MISUSED
+    return shared.CLEAN if given["exit_zero"] else status
+
+
+def look(
+    launch: Launch,
+    world: World | None,
+    facts: Mapping[type, object],
+    selection: Selection,
+    budget_s: float | None,
+    every_fact: bool,
+    place: Place | None,
+) -> Report:
+    """The report on this host; local rank 0 of several adds what the others saw."""
+    if place is None:
+        return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
+    from ..cluster import host_records
+
+    with host_records.collecting(place):
+        report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
+        return report.merge(*host_records.receive(place))
+
+
+def own_place(world: World, launch: Launch) -> Place | None:
+    """Where this process stands among the launched ones of its host; the scheduler may know it where torch does not."""
+    from ..launch.schedulers import read_scheduler
+
+    try:
+        scheduler = read_scheduler(world)
+    except Unavailable:
+        return place_of(launch, world.environ, None, None)
+    return place_of(launch, world.environ, scheduler.local_rank, scheduler.tasks_on_node)
+
+
+def launch_of(environ: Mapping[str, str], given: Mapping[str, Any]) -> Launch:
+    """The launch that the options, the command and the variables describe; a usage error where they can't be read."""
+    launch_options = LaunchOptions(**{name: given[name] for name in LaunchOptions._fields})
+    try:
+        return make_launch(
+            environ, options=launch_options, command=read_command(environ, given), launched=given["launched"]
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def read_command(environ: Mapping[str, str], given: Mapping[str, Any]) -> LaunchCommand | None:
+    """The command behind ``--``."""
+    if not given["command_line"]:
+        return None
+    from ..launch.command import parse_command
+
+    return parse_command(given["command_line"], environ)
+
+
+def read_facts(path: str) -> Mapping[type, object]:
+    """The facts of a saved file; a usage error that says what is wrong with it."""
+    from ..facts_file import FactsFileError, load_facts
+
+    __import__("distcheck.environment")
+    known = {made.__name__: made for made in (Launch, *registry.readers())}
+    try:
+        if path == "-":
+            return load_facts(sys.stdin.read(), known).facts
+        with open(path, encoding="utf-8") as file:
+            return load_facts(file.read(), known).facts
+    except IsADirectoryError:
+        raise click.UsageError(f"--facts {path}: it is a folder; name a file that --save-facts wrote") from None
+    except OSError as error:
+        raise click.UsageError(f"--facts {path}: it can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"--facts {path}: it is no text; name a file that --save-facts wrote") from None
+    except FactsFileError as error:
+        raise click.UsageError(f"--facts {path}: {error}") from None
+
+
+def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> tuple[Launch, Mapping[type, object]]:
+    """The launch of a saved file, or another one for the same host: then what depended on the old one is dropped."""
+    described = (
+        any(given[name] is not None for name in LaunchOptions._fields) or given["command_line"] or given["launched"]
+    )
+    kept = saved.get(Launch)
+    if isinstance(kept, Launch) and not described:
+        return kept, saved
+    from ..launch.settings import Settings
+
+    settings = saved.get(Settings)
+    environ = {item.name: item.value for item in settings.items} if isinstance(settings, Settings) else {}
+    return launch_of(environ, given), {made: value for made, value in saved.items() if not asks_for_launch(made)}
+
+
+def asks_for_launch(made: type) -> bool:
+    """Whether a fact was read with a launch in mind."""
+    reader = registry.readers().get(made)
+    return made is Launch or (
+        reader is not None
+        and any(asks_for_launch(parameter.type) for parameter in registry.parameters(reader.function))
+    )
+
+
+def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> None:
+    """Write what was read; a usage error where the file can't be written."""
+    from datetime import datetime, timezone
+
+    from ..facts_file import dump_facts, redacted
+
+    known = {made.__name__: made for made in (Launch, *registry.readers())}
+    facts = {known[name]: value for name, value in report.facts.items() if name in known}
+    facts[Launch] = launch
+    text = dump_facts(
+        facts, tool_version=__version__, saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds")
+    )
+    try:
+        shared.write_file(path, redacted(text) if redact else text)
+    except OSError as error:
+        raise click.UsageError(f"--save-facts {path}: it can't be written: {error.strerror}") from None
+
+
+def with_settings_line(report: Report, given: Mapping[str, Any]) -> Report:
+    """Say in the first line what hides findings: rules that are selected or ignored, also by a variable."""
+    hidden = [f"--{name.replace('_', '-')} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
+    if not hidden:
+        return report
+    subject = dict(report.subject)
+    subject["line"] = [*subject.get("line", ()), *hidden]
+    return report._replace(subject=subject)

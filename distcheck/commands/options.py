@@ -1,0 +1,192 @@
+"""The options that all checking commands share, and what they mean: selection, output, verdict.
+
+One vocabulary: an option has the same name and the same meaning in every command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from ..checker import make_selection
+from ..model import Report, Rule, Severity
+from ..reporters import FORMATS, Style, render
+from ..rules import Selection, UnknownRule
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Exit statuses, as in the help of the group.
+CLEAN, FOUND, MISUSED, NOT_CHECKED = 0, 1, 2, 3
+
+
+class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Rules by code, prefix or name, separated by commas; the option may be repeated."""
+
+    name = "codes"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return value
+
+    def shell_complete(self, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        from ..rules import ALL
+
+        return [CompletionItem(rule.code, help=rule.name) for rule in ALL if rule.code.startswith(incomplete.upper())]
+
+
+def selection_options(function: Function) -> Function:
+    """``--select``, ``--extend-select``, ``--ignore``."""
+    for name, text in (
+        ("--ignore", "Rules that keep silent."),
+        ("--extend-select", "Rules to add to those that are on by default."),
+        ("--select", "Only these rules: codes (DC401), prefixes (DC4), names (master-port-in-use), or ALL."),
+    ):
+        function = click.option(name, type=Codes(), multiple=True, metavar="CODES", help=text)(function)
+    return function
+
+
+def verdict_options(function: Function) -> Function:
+    """``--fail-on``, ``--must-check``, ``--strict``, ``--exit-zero``."""
+    function = click.option(
+        "--exit-zero", is_flag=True, help="Exit with 0 whatever is found (not where it was used wrongly)."
+    )(function)
+    function = click.option("--strict", is_flag=True, help="Exit with 3 if anything could not be checked.")(function)
+    function = click.option(
+        "--must-check",
+        type=Codes(),
+        multiple=True,
+        metavar="CODES",
+        help="Exit with 3 if one of these rules could not be checked.",
+    )(function)
+    return click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "info", "never"]),
+        default="error",
+        show_default=True,
+        help="Exit with 1 at findings of this severity or worse.",
+    )(function)
+
+
+def output_options(function: Function) -> Function:
+    """``--output-format``, ``-o``, ``--color``, ``-q``, ``-v``."""
+    function = click.option("-v", "--verbose", is_flag=True, help="Show the facts, and each probe with its time.")(
+        function
+    )
+    function = click.option("-q", "--quiet", is_flag=True, help="Print one line.")(function)
+    function = click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Colours; auto: on a terminal, and as NO_COLOR and FORCE_COLOR say.",
+    )(function)
+    function = click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file.")(function)
+    return click.option(
+        "--output-format",
+        type=click.Choice(list(FORMATS)),
+        default="full",
+        show_default=True,
+        help="How to write the report.",
+    )(function)
+
+
+def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
+    """A selection from the options; a usage error names the nearest rule."""
+    try:
+        return make_selection(select, extend_select, ignore)
+    except UnknownRule as error:
+        raise click.UsageError(str(error)) from None
+
+
+def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Style:
+    """How to write, from the options, the terminal and NO_COLOR (no-color.org) or FORCE_COLOR."""
+    colored = color == "always"
+    if color == "auto" and not to_file:
+        forced = os.environ.get("FORCE_COLOR", "") not in ("", "0")
+        colored = (forced or sys.stdout.isatty()) and not os.environ.get("NO_COLOR")
+    return Style(color=colored, width=80 if to_file else _width(), verbose=verbose, quiet=quiet)
+
+
+def _width() -> int:
+    """Columns to write in: the terminal's, between 40 and 120; 80 where there is none."""
+    try:
+        return min(max(os.get_terminal_size(sys.stdout.fileno()).columns, 40), 120)
+    except (OSError, ValueError):
+        return 80
+
+
+def check_output_file(path: str | None) -> None:
+    """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
+    if path is None or path == "-":
+        return
+    if os.path.isdir(path):
+        raise click.UsageError(f"-o {path}: it is a folder; name a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"-o {path}: the folder {folder} does not exist; make it, or name another file")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise click.UsageError(f"-o {path}: it can't be written by this user; name another file")
+
+
+def emit(report: Report, output_format: str, output_file: str | None, style: Style) -> bool:
+    """Write the report. False where it could not be written; it is then on standard output, so that nothing is lost."""
+    text = render(report, output_format, style)
+    if output_file is not None and output_file != "-":
+        try:
+            write_file(output_file, text)
+        except OSError as error:
+            click.echo(f"distcheck: {output_file} can't be written ({error.strerror}); the report follows", err=True)
+            to_stdout(text)
+            return False
+        return True
+    to_stdout(text)
+    return True
+
+
+def to_stdout(text: str) -> None:
+    """Print; whoever closes the pipe early (``| head``) has read enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
+    from pathlib import Path
+
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def exit_status(
+    report: Report, *, fail_on: str, must_check: Selection | None, strict: bool, known: Iterable[Rule]
+) -> tuple[int, str | None]:
+    """The exit status, and a line for standard error where it needs one.
+
+    1 before 3: what was found counts more than what could not be looked at.
+    """
+    if fail_on != "never" and report.at_least(Severity.parse(fail_on)):
+        return FOUND, None
+    if must_check is not None:
+        missed = [rule.code for rule in known if must_check.matches(rule) and rule.code not in report.checked]
+        if missed:
+            return NOT_CHECKED, f"distcheck: had to be checked, and was not: {', '.join(missed)}"
+    if report.out_of_time:
+        return NOT_CHECKED, "distcheck: the time limit was over before everything was looked at"
+    if strict and report.not_checked:
+        return NOT_CHECKED, "distcheck: --strict, and not everything could be checked"
+    return CLEAN, None

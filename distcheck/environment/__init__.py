@@ -1,0 +1,25 @@
+"""One process and one host: what a launch will find here. Importing it registers its readers and probes."""
+
+from __future__ import annotations
+
+from . import (  # noqa: F401 - imported for what they register
+    cloud_networks,
+    devices,
+    fabric,
+    gpu_health,
+    gpus,
+    interfaces,
+    launching,
+    limits,
+    names,
+    numbering,
+    platform,
+    ports,
+    processes,
+    reach,
+    rendezvous,
+    scheduling,
+    software,
+    storage,
+    variables,
+)

@@ -1,0 +1,57 @@
+"""The main job as a function: a launch and a world in, a report on this process and this host out.
+
+The command line, the Python API and the training job's own pre-flight all call it, so that they can't differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .checker import Checker
+from .environment.subject import describe
+from .launch.model import Launch
+from .model import Report, Unavailable, Where
+from .registry import readers
+from .rules import Selection
+from .world import World
+
+#: Why host facts are not looked at for a job that runs on other machines.
+ELSEWHERE = Unavailable("this host is not in the job")
+
+
+def examine(
+    launch: Launch,
+    world: World | None = None,
+    *,
+    facts: Mapping[type, object] | None = None,
+    selection: Selection | None = None,
+    budget_s: float | None = None,
+    every_fact: bool = False,
+    per: str | None = None,
+) -> Report:
+    """Look at this process and this host, and judge them for a launch.
+
+    :param world: the way to the outside; without one, nothing is collected: only ``facts`` are judged
+    :param facts: facts that are already there, by type
+    :param budget_s: seconds for all readers together
+    :param every_fact: read also the facts that no selected probe asks for (to save or to show them)
+    :param per: only the probes that judge per ``host`` or per ``process``
+    """
+    checker = Checker(selection)
+    place = Where(rank=launch.rank, local_rank=launch.local_rank)
+    given: dict[type, object] = {**(facts or {}), Launch: launch}
+    if not launch.on_this_host:
+        given.update((made, ELSEWHERE) for made, reader in readers().items() if reader.of_this_host)
+    if world is None:
+        plan = checker.plan(World, *given, closed=True, every_fact=every_fact, per=per)
+        report = plan.run(facts=given, budget_s=budget_s, place=place)
+    else:
+        plan = checker.plan(type(world), *given, every_fact=every_fact, per=per)
+        report = plan.run(world, facts=given, budget_s=budget_s, place=place)
+    return finish(report, launch, world)
+
+
+def finish(report: Report, launch: Launch, world: World | None) -> Report:
+    """The report with its stage and its subject."""
+    host = "" if world is None else world.host_name()
+    return report._replace(stage=launch.stage, subject=describe(launch, report.facts, host))

@@ -1,0 +1,142 @@
+"""Runs a reader in a process of its own, for what may hang where no signal reaches (a driver, the kernel).
+
+The child is forked, so nothing is imported again; where this process already has threads (a training process) a fresh
+Python is started instead. A child that outlasts its limit is killed and left: nobody waits for a process that
+can't die.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .model import Unavailable
+from .registry import Reader
+
+#: Seconds that a child lives beyond its reader's limit, should nobody be left to end it.
+_GRACE_S = 2
+
+
+class Child:
+    """A reader at work in another process."""
+
+    def __init__(self, process: int, pipe: int) -> None:
+        self._process = process
+        self._pipe = pipe
+        self._reaped = False
+
+    def result(self) -> object:
+        """Block until the child answers; its fact, or raises what the reader raised."""
+        chunks = []
+        while chunk := os.read(self._pipe, 1 << 16):
+            chunks.append(chunk)
+        try:
+            _, status = os.waitpid(self._process, 0)
+        except ChildProcessError:
+            raise Unavailable("the process that read it was left at its limit") from None
+        self._reaped = True
+        if not chunks:
+            code = os.waitstatus_to_exitcode(status)
+            raise Unavailable(
+                f"the process that read it ended {'by signal ' + str(-code) if code < 0 else f'with status {code}'}"
+            )
+        value = pickle.loads(b"".join(chunks))  # noqa: S301 - written by our own child through a private pipe
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    def leave(self) -> None:
+        """End the child if it still runs, without waiting for it."""
+        if self._reaped:
+            return
+        try:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, os.WNOHANG)
+        except (ProcessLookupError, ChildProcessError):
+            return
+
+
+class Inline:
+    """Where nothing can be forked, the reader runs in the thread that asks; its limit is kept all the same."""
+
+    def __init__(self, reader: Reader, values: list[Any]) -> None:
+        self._reader = reader
+        self._values = values
+
+    def result(self) -> object:
+        return self._reader.function(*self._values)
+
+    def leave(self) -> None:
+        return
+
+
+def start(reader: Reader, values: list[Any]) -> Any:
+    """Start a reader with its facts in another process."""
+    if not hasattr(os, "fork"):
+        return Inline(reader, values)
+    if threading.active_count() > 1 or "torch" in sys.modules:
+        return _spawn(reader, values)
+    read_end, write_end = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(write_end)
+        return Child(process, read_end)
+    _child(reader.function, reader.limit_s, values, write_end)
+    raise AssertionError("the child never returns")
+
+
+def _child(function: Callable[..., Any], limit_s: float, values: list[Any], pipe: int) -> None:
+    """What the forked child does: read, answer, leave without running anything that the parent left behind."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(int(limit_s) + _GRACE_S)
+        _answer(function, values, pipe)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _answer(function: Callable[..., Any], values: list[Any], pipe: int) -> None:
+    answer: object
+    try:
+        answer = function(*values)
+    except Unavailable as unavailable:
+        answer = unavailable
+    except Exception as error:  # noqa: BLE001 - crosses the pipe: the parent reports it as DC901
+        answer = RuntimeError(f"{type(error).__name__}: {error}")
+    data = pickle.dumps(answer)
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def _spawn(reader: Reader, values: list[Any]) -> Child:
+    """A fresh Python: forking a process with threads may copy a lock that is never freed."""
+    read_end, write_end = os.pipe()
+    os.set_inheritable(write_end, True)
+    function = reader.function
+    request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values)).hex()
+    program = (
+        "import sys; from distcheck.isolation import answer_request as answer; answer(sys.argv[1], int(sys.argv[2]))"
+    )
+    process = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-c", program, request, str(write_end)],
+        {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+    )
+    os.close(write_end)
+    return Child(process, read_end)
+
+
+def answer_request(request: str, pipe: int) -> None:
+    """The other side of a fresh Python; never returns."""
+    from importlib import import_module
+
+    module, name, limit_s, values = pickle.loads(bytes.fromhex(request))  # noqa: S301 - from our own parent's command line
+    _child(getattr(import_module(module), name), limit_s, values, pipe)

@@ -1,0 +1,347 @@
+"""The one parser of launch commands: from the words that a user typed to a :class:`LaunchCommand`.
+
+It reads a command as the programs in it would: through nohup, srun, containers and ``bash -c`` to the launcher, then
+the launcher's options by the launcher's own rules. It runs nothing, opens no file, judges no host and never raises;
+what only the shell knows (``$SLURM_NNODES``) is named in ``unknown`` and stays without a value.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from ._draft import Draft, integer
+from ._launchers import read_accelerate, read_deepspeed, read_distributed_launch, read_torchrun
+from ._shell import has_expansion, quote_unexpanded, split_commands
+from ._wrapper_table import PYTHON_WRAPPERS, TASK_STARTERS, WRAPPERS, Wrapper
+from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
+from .model import LaunchCommand
+
+__all__ = ["nproc_on", "parse_command", "shell_line"]
+
+#: Shells within shells that are looked into; deeper ones are left as they are.
+_DEEPEST_SHELL = 8
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+_PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
+_SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".sub", ".pbs", ".lsf", ".job")
+#: ``$(which torchrun)`` and ``$(command -v torchrun)``, also in backticks.
+_LOOKED_UP = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
+_LAUNCHER_IN_NAME = r"(?i)torchrun|accelerate|deepspeed"
+_PYTHON_IN_NAME = r"(?i)\$\{?(?:\w+_)?(?:PYTHON[0-9]*|PY)(?:_?(?:BIN|EXE|EXECUTABLE|EXEC|INTERPRETER|PATH))?\b.*"
+#: What a variable that holds a launcher may hold besides its name.
+_ITS_OPTIONS = "${OPTIONS[@]}"
+
+#: Python options that take the next word (``python3 --help``, 3.13); ``-c`` and ``-m`` end the options.
+_PYTHON_VALUED = frozenset("XW")
+
+_MODULES: Mapping[str, Callable[[Sequence[str], Draft], None]] = {
+    "torch.distributed.run": read_torchrun,
+    "torch.distributed.launch": read_distributed_launch,
+    "accelerate.commands.launch": read_accelerate,
+    "deepspeed.launcher.runner": read_deepspeed,
+}
+_PROGRAMS: Mapping[str, Callable[[Sequence[str], Draft], None]] = {
+    "torchrun": read_torchrun,
+    "accelerate-launch": read_accelerate,
+    "deepspeed": read_deepspeed,
+    "ds": read_deepspeed,
+}
+
+
+def parse_command(argv: Sequence[str], environ: Mapping[str, str] = {}) -> LaunchCommand:
+    """Read a launch command.
+
+    :param argv: its words, as a shell hands them over, or unexpanded as they stand in a file
+    :param environ: the environment it would run in; its ``PET_`` variables are torchrun's defaults
+    """
+    draft = Draft(environ)
+    _read(list(argv), draft, 0)
+    return draft.finish(argv)
+
+
+def nproc_on(command: LaunchCommand, *, gpus: int | None, cpus: int) -> int | None:
+    """Processes that the command starts on one host, counted as the launcher counts; None where that is not known.
+
+    :param gpus: GPUs that the launcher would see there, None where that is not known
+    :param cpus: logical cores of the host
+    """
+    if command.launcher in ("torchrun", "torch.distributed.launch"):
+        if "nproc" in command.unknown:
+            return None
+        word = "1" if command.nproc is None else command.nproc
+        if word == "gpu":
+            return gpus or None
+        if word == "cpu":
+            return cpus
+        if word == "auto":
+            return cpus if gpus == 0 else gpus
+        return _positive(integer(word))
+    if command.launcher == "accelerate":
+        machines = 1 if command.nnodes_min is None and command.config_file is None else command.nnodes_min
+        if command.unknown & {"processes", "nnodes_min", "config_file"} or command.processes is None or not machines:
+            return None
+        return _positive(command.processes // machines)
+    if command.launcher == "deepspeed":
+        if command.unknown & {"nproc", "hostfile", "include", "exclude"}:
+            return None
+        if command.nproc is not None:
+            return _positive(integer(command.nproc))
+        return None if command.hostfile or command.include or command.exclude else gpus or None
+    return _tasks_on(command) if command.launcher == "python" else None
+
+
+def _tasks_on(command: LaunchCommand) -> int | None:
+    """Tasks on a node, for a plain program behind srun or mpirun; one where nothing of that kind stands before it."""
+    if not TASK_STARTERS.intersection(command.wrappers):
+        return 1
+    if command.tasks_per_node is not None or "tasks_per_node" in command.unknown:
+        return command.tasks_per_node
+    if command.tasks == 1:
+        return 1
+    if command.tasks and command.nodes and command.tasks % command.nodes == 0:
+        return command.tasks // command.nodes
+    return None
+
+
+def _positive(number: int | None) -> int | None:
+    return number if number is not None and number > 0 else None
+
+
+def shell_line(command: LaunchCommand, *, expanded: bool = True) -> str:
+    """The command as one line to paste, with its assignments.
+
+    An assignment that was added to ``command.assignments``, changed or taken away there is written so. New ones stand
+    in front of the line: whether they get through a container, ssh or sbatch is for the caller to know, and what
+    ``bash -c`` sets inside of its text stays as it is.
+
+    :param expanded: the words have been through a shell; False: they stand in a file, and ``$X`` is to be kept
+    """
+    wanted = command.assignments
+    written = parse_command(command.argv).assignments
+    words = [f"{name}={shlex.quote(value)}" for name, value in wanted.items() if name not in written]
+    before_arguments = len(command.argv) - len(command.script_args)
+    leading = True
+    for index, word in enumerate(command.argv):
+        name, equals, value = word.partition("=")
+        leading = leading and is_assignment(word)
+        if equals and index < before_arguments and written.get(name) == value != wanted.get(name):
+            if name not in wanted:
+                if not leading:
+                    words.append(_quote(word, expanded=expanded))
+                continue
+            value = wanted[name]
+        # Quoted as a whole, X='a b' would be the name of a program.
+        words.append(
+            f"{name}={_quote(value, expanded=expanded)}"
+            if leading
+            else _quote(f"{name}{equals}{value}", expanded=expanded)
+        )
+    return " ".join(words)
+
+
+def _quote(word: str, *, expanded: bool) -> str:
+    return quote_unexpanded(word) if not expanded and has_expansion(word) else shlex.quote(word)
+
+
+def _read(words: list[str], draft: Draft, depth: int) -> None:
+    """Read a command into the draft, from its outermost program inwards."""
+    rest: list[str] | None = words
+    while rest is not None:
+        start = 0
+        while start < len(rest) and is_assignment(rest[start]):
+            name, _, value = rest[start].partition("=")
+            draft.assign(name, value)
+            start += 1
+        rest = _next(rest[start:], draft, depth) if start < len(rest) else None
+
+
+def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
+    """Read the outermost program; what it starts is returned, None where it is the innermost one."""
+    program = _program(words[0])
+    if program in _PROGRAMS:
+        _PROGRAMS[program](words[1:], draft)
+    elif program == "accelerate":
+        if words[1:2] == ["launch"]:
+            read_accelerate(words[2:], draft)
+    elif re.fullmatch(_PYTHON, program):
+        return _python(words, draft)
+    elif program in _SHELLS:
+        _shell(program, words, draft, depth)
+    elif program in WRAPPERS:
+        return _wrapper(program, WRAPPERS[program], words, draft, depth)
+    elif words[0].endswith(".py"):
+        draft.launcher = "python"
+        draft.script(words, module=False)
+    elif words[0].endswith(_SHELL_SCRIPT):
+        draft.script(words, module=False)
+    elif has_expansion(words[0]):
+        return _variable(words, draft)
+    return None
+
+
+def _program(word: str) -> str:
+    """The plain name of a program: ``torchrun`` for ``/opt/venv/bin/torchrun`` and ``$(which torchrun)``."""
+    looked_up = re.fullmatch(_LOOKED_UP, word) if word.startswith(("$", "`")) else None
+    if looked_up:
+        word = looked_up[1]
+    name = word.replace("\\", "/").rpartition("/")[2]
+    return name.removesuffix(".exe").removesuffix(".EXE")
+
+
+def _variable(words: list[str], draft: Draft) -> list[str] | None:
+    """A program that is a variable: its name often says which one it is."""
+    if re.fullmatch(_PYTHON_IN_NAME, words[0]):
+        return ["python", *words[1:]]
+    named = re.search(_LAUNCHER_IN_NAME, words[0])
+    if named and named[0].lower() == "accelerate":
+        return ["accelerate", "launch", _ITS_OPTIONS, *words[1 + (words[1:2] == ["launch"]) :]]
+    if named:
+        return [named[0].lower(), _ITS_OPTIONS, *words[1:]]
+    if holds_options(words[0]) and len(words) > 1:
+        return words[1:]
+    draft.leave_open(("launcher", "script"))
+    return None
+
+
+def _python(words: list[str], draft: Draft) -> list[str] | None:
+    """``python [options] script`` or ``python [options] -m module``."""
+    draft.launcher = "python"
+    position = 1
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if word == "-" or not word.startswith("-"):
+            return _python_script(words[position - 1 :], draft)
+        if word.startswith("--"):
+            position += word == "--check-hash-based-pycs"
+            continue
+        for index, letter in enumerate(word[1:], 1):
+            glued = word[index + 1 :]
+            if letter == "c":
+                draft.set("script_args", tuple(words[position + (not glued) :]))
+                return None
+            if letter == "m":
+                return _python_module(([glued] if glued else []) + words[position:], draft)
+            if letter in _PYTHON_VALUED:
+                position += not glued
+                break
+    return None
+
+
+def _python_script(words: list[str], draft: Draft) -> list[str] | None:
+    program = _program(words[0])
+    path = words[0].replace("\\", "/")
+    for module, read in _MODULES.items():
+        if path.endswith(module.replace(".", "/") + ".py"):
+            read(words[1:], draft)
+            return None
+    # python $(which torchrun) …
+    if program in _PROGRAMS or program == "accelerate":
+        draft.launcher = "other"
+        return words
+    if words[0] == "-":
+        draft.set("script_args", tuple(words[1:]))
+    else:
+        draft.script(words, module=False)
+    return None
+
+
+def _python_module(words: list[str], draft: Draft) -> list[str] | None:
+    if not words:
+        return None
+    module = words[0]
+    if module in _MODULES:
+        _MODULES[module](words[1:], draft)
+    elif module in ("accelerate.commands.accelerate_cli", "accelerate") and words[1:2] == ["launch"]:
+        read_accelerate(words[2:], draft)
+    elif module in PYTHON_WRAPPERS:
+        own = own_words(words, PYTHON_WRAPPERS[module])
+        if own is not None and own.end < len(words):
+            draft.wrappers.append(module)
+            return ["python", *words[own.end :]]
+        draft.script(words, module=True)
+    else:
+        draft.script(words, module=True)
+    return None
+
+
+def _shell(program: str, words: list[str], draft: Draft, depth: int) -> None:
+    """``bash -c 'text'`` or ``bash script``."""
+    draft.wrappers.append(program)
+    is_text = False
+    position = 1
+    while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
+        word = words[position]
+        position += 1
+        if word == "--":
+            break
+        if word.startswith("--"):
+            position += word in ("--rcfile", "--init-file")
+        else:
+            is_text = is_text or (word[0] == "-" and "c" in word)
+            position += word[1:].count("o")
+    if position >= len(words):
+        return
+    if is_text:
+        _text(words[position], draft, depth)
+    else:
+        draft.script(words[position:], module=False)
+
+
+def _text(text: str, draft: Draft, depth: int) -> None:
+    """A shell text: the command in it that starts a launcher, else the first that starts python, else the last."""
+    if depth >= _DEEPEST_SHELL:
+        return
+    best: Draft | None = None
+    setting = draft
+    for words in split_commands(text):
+        if words[0] == "export":
+            setting = setting.copy()
+            for word in words[1:]:
+                name, _, value = word.partition("=")
+                if is_assignment(word):
+                    setting.assign(name, value)
+            continue
+        attempt = setting.copy()
+        _read(words, attempt, depth + 1)
+        if best is None or _weight(attempt) > _weight(best) or _weight(attempt) == _weight(best) == 0:
+            best = attempt
+    draft.take(best if best is not None else setting)
+
+
+def _weight(draft: Draft) -> int:
+    return {"other": 0, "python": 1}.get(draft.launcher, 2)
+
+
+def _wrapper(program: str, wrapper: Wrapper, words: list[str], draft: Draft, depth: int) -> list[str] | None:
+    own = own_words(words, wrapper)
+    if own is None:
+        return None
+    draft.wrappers.append(program)
+    if wrapper.elsewhere or (program == "sudo" and not _keeps_environment(own.options)):
+        draft.environ.clear()
+    note_assignments(program, own.options, draft)
+    note_tasks(program, own, draft)
+    rest = words[own.end :]
+    if program == "env":
+        split = [value for option, value in own.options if option in ("-S", "--split-string")]
+        rest = [word for value in split for words in split_commands(value) for word in words] + rest
+    if program == "sbatch":
+        wrapped = [value for option, value in own.options if option == "--wrap"]
+        if wrapped:
+            _text(wrapped[-1], draft, depth)
+        elif rest:
+            draft.script(rest, module=False)
+        return None
+    if wrapper.joined:
+        _text(rest[0] if len(rest) == 1 else " ".join(rest), draft, depth)
+        return None
+    if not rest:
+        return None
+    return ["python", *rest] if wrapper.python and rest[0].startswith("-") else rest
+
+
+def _keeps_environment(options: Sequence[tuple[str, str]]) -> bool:
+    return any(option in ("-E", "--preserve-env") for option, _ in options)

@@ -1,0 +1,50 @@
+"""From a report to text: one module a format, each with one function ``render(report, style)``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+from ..model import Report
+
+#: format → module
+FORMATS = {
+    "full": "full",
+    "concise": "concise",
+    "json": "json_report",
+    "json-lines": "json_lines",
+    "github": "github",
+}
+
+
+class Style(NamedTuple):
+    """How a text is to look."""
+
+    color: bool = False
+    #: columns to wrap prose at; commands are never wrapped
+    width: int = 80
+    verbose: bool = False
+    quiet: bool = False
+
+
+def render(report: Report, output_format: str, style: Style = Style()) -> str:
+    """The report as text in one of FORMATS, ending with a line break; raises KeyError for another format."""
+    module = import_module(f"{__name__}.{FORMATS[output_format]}")
+    text: str = module.render(report, style)
+    return text
+
+
+def counts(report: Report) -> str:
+    """``1 error, 2 warnings, 0 info``: for the last line of the text formats."""
+    from ..model import Severity
+
+    errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
+    return (
+        f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}, "
+        f"{report.count(Severity.INFO)} info"
+    )
+
+
+def escape(text: str) -> str:
+    """Control characters that a value brought along, made visible: a report must not steer a terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

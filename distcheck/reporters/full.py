@@ -1,0 +1,190 @@
+"""The text that people read: what was looked at, findings worst first with their fixes, what was not checked."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..model import Finding, NotChecked, Report, Severity, to_plain
+from . import Style, counts, escape
+
+_COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
+_PLACES = {
+    "launch-line": "in the launch line",
+    "job-script": "in the job script",
+    "each-task": "in each task",
+    "this-shell": "in this shell",
+    "host": "on this host",
+    "code": "in the code",
+}
+_BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
+#: Longest value that the text shows of one fact, in characters; JSON has all of it.
+_LONGEST_CELL = 60
+
+
+def render(report: Report, style: Style = Style()) -> str:
+    """The report as text for a terminal or a bug report."""
+    if style.quiet:
+        return _last_line(report, style) + "\n"
+    return "\n".join(_lines(report, style)) + "\n"
+
+
+def _lines(report: Report, style: Style) -> Iterator[str]:
+    yield from _wrap(first_line(report), style.width, "", "  ")
+    loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
+    quiet = [finding for finding in report.findings if finding.severity is Severity.INFO]
+    for finding in loud:
+        yield ""
+        yield from _finding(finding, style)
+    if quiet:
+        yield ""
+        for finding in quiet:
+            yield from _info(finding, style)
+    if report.not_checked:
+        yield ""
+        yield _paint("not checked", "1", style)
+        for item in _shown(report.not_checked, style):
+            yield from _wrap(f"{item.what}: {item.why}", style.width, "  ", "      ")
+    if style.verbose and report.facts:
+        yield ""
+        yield from _facts(report.facts)
+    if style.verbose and report.probes:
+        yield ""
+        yield from _probes(report)
+    yield ""
+    yield _last_line(report, style)
+
+
+def first_line(report: Report) -> str:
+    """What was looked at, in one sentence of parts."""
+    parts = [f"distcheck {report.command}"]
+    if report.stage:
+        parts.append(f"stage {report.stage}")
+    parts.extend(str(value) for value in report.subject.get("line", ()))
+    return " · ".join(parts)
+
+
+def _finding(finding: Finding, style: Style) -> Iterator[str]:
+    head = f"{_paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
+    place = escape(_place(finding))
+    yield f"{head}  ({place})" if place else head
+    yield from _wrap(finding.message, style.width, "  ", "  ")
+    if finding.evidence:
+        yield from _wrap(f"seen: {_evidence(finding.evidence)}", style.width, "  ", "        ")
+    fix = finding.fix
+    where = _PLACES[fix.where] + _BY[fix.by]
+    yield from _wrap(f"fix ({where}): {fix.text}", style.width, "  ", "       ")
+    if fix.command:
+        for line in fix.command.splitlines():
+            yield "      " + _paint(escape(line), "1", style)
+    if fix.risk:
+        yield from _wrap(f"mind: {fix.risk}", style.width, "  ", "        ")
+
+
+def _info(finding: Finding, style: Style) -> Iterator[str]:
+    """A line for each; with -v the fix as well."""
+    first, *rest = _wrap(f"info {finding.code} {finding.message}", style.width, "", "     ")
+    yield _paint("info", _COLORS[Severity.INFO], style) + first.removeprefix("info")
+    yield from rest
+    if style.verbose:
+        yield from _wrap(f"fix: {finding.fix.text}", style.width, "     ", "          ")
+        if finding.fix.command:
+            yield from ("         " + escape(line) for line in finding.fix.command.splitlines())
+
+
+def _place(finding: Finding) -> str:
+    where = finding.where
+    parts = []
+    if where.path is not None:
+        parts.append(":".join(str(part) for part in (where.path, where.line, where.column) if part is not None))
+    if where.host is not None:
+        parts.append(where.host)
+    if where.ranks is not None:
+        parts.append(f"ranks {where.ranks}")
+    elif where.rank is not None:
+        parts.append(f"rank {where.rank}")
+    if where.gpu is not None:
+        parts.append(f"GPU {where.gpu}")
+    parts.extend(part for part in (where.variable, where.object) if part is not None)
+    return ", ".join(parts)
+
+
+def _evidence(evidence: Mapping[str, Any]) -> str:
+    shown = []
+    for name, value in evidence.items():
+        if value is None or value in ("", [], {}):
+            continue
+        shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {_brief(value)}")
+    return "; ".join(shown)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_brief(part)}" for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_brief(part) for part in value)
+    return escape(str(value))
+
+
+def _shown(items: tuple[NotChecked, ...], style: Style) -> Iterator[NotChecked]:
+    for item in items:
+        codes = item.what.split(", ")
+        if style.verbose or len(codes) <= 6:
+            yield item
+        else:
+            yield item._replace(what=f"{', '.join(codes[:5])} and {len(codes) - 5} more")
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    from tabulate import tabulate
+
+    for name, value in facts.items():
+        plain = to_plain(value)
+        rows = [(key, _cell(part)) for key, part in plain.items() if part not in (None, [], {}, "")]
+        yield name if rows else f"{name}: nothing to show"
+        if rows:
+            yield textwrap.indent(tabulate(rows, tablefmt="plain", disable_numparse=True), "  ")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "\n".join(
+            _cut(_brief({key: part for key, part in row.items() if part not in (None, [], {}, "")})) for row in value
+        )
+    return _cut(_brief(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+
+
+def _probes(report: Report) -> Iterator[str]:
+    from tabulate import tabulate
+
+    rows = [(probe.name, probe.status, f"{probe.elapsed_s * 1000:.2f} ms") for probe in report.probes]
+    yield "probes and readers"
+    yield textwrap.indent(tabulate(rows, tablefmt="plain"), "  ")
+
+
+def _last_line(report: Report, style: Style) -> str:
+    unseen = sum(len(item.what.split(", ")) for item in report.not_checked)
+    text = f"{counts(report)}, {unseen} not checked · {report.elapsed_s:.2f} s"
+    worst = report.worst
+    color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
+    return _paint(text, color, style)
+
+
+def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        escape(text),
+        max(width, 40),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _paint(text: str, code: str, style: Style) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if style.color else text

@@ -1,0 +1,40 @@
+"""Annotations of GitHub Actions: ``::error title=…::message``, errors first, properly escaped."""
+
+from __future__ import annotations
+
+from ..model import Finding, Report, Severity
+from . import Style, escape
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def render(report: Report, style: Style = Style()) -> str:
+    """One workflow command a finding."""
+    return "".join(_annotation(finding) + "\n" for finding in report.findings)
+
+
+def _annotation(finding: Finding) -> str:
+    where = finding.where
+    properties = {
+        "file": where.path,
+        "line": where.line,
+        "col": where.column,
+        "endLine": where.end_line,
+        "endColumn": where.end_column,
+        "title": f"{finding.code} {finding.name}",
+    }
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value is not None)
+    message = f"{finding.message}\nfix: {finding.fix.text}"
+    if finding.fix.command:
+        message += f"\n{finding.fix.command}"
+    return f"::{_LEVELS[finding.severity]} {listed}::{_data(message)}"
+
+
+def _data(value: object) -> str:
+    """Escaped as GitHub's toolkit does for the text of a command; other control characters are made visible."""
+    return "%0A".join(escape(line).replace("%", "%25") for line in str(value).split("\n"))
+
+
+def _property(value: object) -> str:
+    """Escaped as GitHub's toolkit does for a property."""
+    return _data(value).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,18 @@
+"""One JSON object a line: each finding, each thing that was not checked, and the summary last."""
+
+from __future__ import annotations
+
+import json
+
+from ..model import Report
+from . import Style
+
+
+def render(report: Report, style: Style = Style()) -> str:
+    """Lines with a ``type`` of ``finding``, ``not-checked`` or ``summary``."""
+    plain = report.as_dict()
+    rows = [{"type": "finding", **finding} for finding in plain["findings"]]
+    rows.extend({"type": "not-checked", **item} for item in plain["not_checked"])
+    head = {key: plain[key] for key in ("schema_version", "tool", "command", "stage", "subject", "summary")}
+    rows.append({"type": "summary", **head})
+    return "".join(json.dumps(row, ensure_ascii=True) + "\n" for row in rows)

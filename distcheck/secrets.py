@@ -1,0 +1,70 @@
+"""Takes credentials out of texts before anything else sees them.
+
+Used where texts are collected (variables, command lines), so that no report, no facts file and no traceback
+can hold what was never kept. It knows nothing of where a text comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MASK = "***"
+
+#: Words in the name of a variable or an option whose value is a credential.
+_NAME = re.compile(
+    r"(?:^|[_\-.])(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|API[_-]?KEY|ACCESS[_-]?KEY|PRIVATE[_-]?KEY|"
+    r"AUTH|COOKIE|SESSION[_-]?KEY|JWT|BEARER|SIGNATURE|SECRET[_-]?KEY)(?:$|[_\-.\d])",
+    re.IGNORECASE,
+)
+#: ``scheme://user:password@host``: all that stands before the last @ of the authority part.
+_USERINFO = re.compile(r"(?<=://)[^/\s?#]*@")
+#: The published forms of credentials: AWS, GitHub, GitLab, Hugging Face, OpenAI, Slack, Google, PyPI, JSON web tokens.
+_FORMS = re.compile(
+    r"(?:A[KS]IA[0-9A-Z]{12,}|gh[pousr]_[0-9A-Za-z]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_[0-9A-Za-z]{16,}|"
+    r"sk-[\w-]{16,}|xox[abposr]-[\w-]{8,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|pypi-[\w-]{16,}|"
+    r"eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*)"
+)
+#: ``key=value`` or ``key: value`` inside a text, where the key names a credential.
+_PAIR = re.compile(
+    r"(?i)\b([\w.\-]*(?:token|secret|passwo?r?d|credential|api[_-]?key|access[_-]?key|private[_-]?key|bearer)[\w.\-]*\s*[=:]\s*)[^\s,;&|]+"
+)
+#: Letters and digits without a break, as long as an md5 sum in hex or longer, both kinds: a key rather than a word.
+_OPAQUE = re.compile(r"(?<![\w/+.\-])(?=[\w+=\-]*\d)(?=[\w+=\-]*[A-Za-z])[\w+=]{32,}(?![\w/+.\-])")
+
+
+def names_a_credential(name: str) -> bool:
+    """Whether the value of a variable or option of this name must not be shown."""
+    return _NAME.search(name.lstrip("-")) is not None
+
+
+def mask(text: str, *, name: str = "") -> str:
+    """The text without what looks like a credential.
+
+    :param name: the name of the variable or option that holds it; for some names the whole value goes
+    """
+    if name and text and names_a_credential(name):
+        return MASK
+    text = _USERINFO.sub(MASK + "@", text)
+    text = _FORMS.sub(MASK, text)
+    text = _PAIR.sub(lambda match: match[1] + MASK, text)
+    return _OPAQUE.sub(MASK, text)
+
+
+def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """A command line without credentials: ``["--api-key", "x", "--token=y"]`` keeps neither x nor y."""
+    masked: list[str] = []
+    hide_next = False
+    for argument in arguments:
+        if hide_next and not argument.startswith("-"):
+            masked.append(MASK)
+            hide_next = False
+            continue
+        option, equals, value = argument.partition("=")
+        if option.startswith("-") and names_a_credential(option):
+            masked.append(option + equals + (MASK if equals else ""))
+            hide_next = not equals
+        else:
+            masked.append(option + equals + mask(value, name=option) if equals else mask(argument))
+            hide_next = False
+    return tuple(masked)

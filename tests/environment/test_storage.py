@@ -1,0 +1,129 @@
+"""Shared memory and scratch folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distcheck.environment.gpus import Gpu, Gpus
+from distcheck.environment.platform import Platform
+from distcheck.environment.storage import (
+    Folder,
+    Scratch,
+    SharedMemory,
+    read_scratch,
+    read_shared_memory,
+    scratch_has_room,
+    shared_memory_holds_the_ranks,
+)
+from distcheck.launch.model import Launch
+from distcheck.model import Severity, Unavailable
+from tests.recorded import recorded_world
+
+GIB = 1 << 30
+MIB = 1 << 20
+NO_GPU = Unavailable("no driver")
+DOCKER = Platform("linux", container="docker")
+HOST = Platform("linux")
+RANKS_8 = Launch("planned", nproc=8)
+
+
+def eight_gpus() -> Gpus:
+    return Gpus("nvidia", tuple(Gpu(index, f"GPU-{index}", "NVIDIA H100 80GB HBM3") for index in range(8)))
+
+
+@pytest.mark.parametrize(
+    ("launch", "memory", "gpus", "severity"),
+    [
+        pytest.param(
+            RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, Severity.ERROR, id="container default, eight ranks"
+        ),
+        pytest.param(
+            Launch("planned", nproc=2), SharedMemory(256 * MIB, 256 * MIB), NO_GPU, Severity.WARNING, id="small"
+        ),
+        pytest.param(RANKS_8, SharedMemory(16 * GIB, 100 * MIB, 30), NO_GPU, Severity.ERROR, id="large, but full"),
+        pytest.param(Launch(), SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), Severity.INFO, id="no launch yet"),
+    ],
+)
+def test_bad_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable, severity: Severity) -> None:
+    (finding,) = shared_memory_holds_the_ranks(launch, memory, gpus, DOCKER)
+    assert (finding.code, finding.severity) == ("DC320", severity)
+    assert finding.evidence["free_bytes"] == memory.free_bytes
+
+
+@pytest.mark.parametrize(
+    ("launch", "memory", "gpus"),
+    [
+        pytest.param(RANKS_8, SharedMemory(16 * GIB, 15 * GIB), eight_gpus(), id="large"),
+        pytest.param(
+            Launch("planned", nproc=1), SharedMemory(64 * MIB, 64 * MIB), NO_GPU, id="one rank shares with nobody"
+        ),
+        pytest.param(
+            Launch(), SharedMemory(64 * MIB, 64 * MIB), NO_GPU, id="plain container without a GPU or a launch"
+        ),
+        pytest.param(Launch("rank", local_world_size=2), SharedMemory(GIB, GIB), NO_GPU, id="just enough"),
+    ],
+)
+def test_good_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable) -> None:
+    assert list(shared_memory_holds_the_ranks(launch, memory, gpus, HOST)) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "by", "words"),
+    [
+        (DOCKER, "user", "--shm-size"),
+        (Platform("linux", container="kubernetes"), "user", "emptyDir"),
+        (HOST, "admin", "remount"),
+        (Unavailable("no /proc"), "user", "--shm-size"),
+    ],
+)
+def test_the_fix_is_for_this_machine(platform: Platform | Unavailable, by: str, words: str) -> None:
+    (finding,) = shared_memory_holds_the_ranks(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, platform)
+    assert finding.fix.by == by
+    assert words in finding.fix.text
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        Folder("/tmp", "TMPDIR", 10 * MIB, True),
+        Folder("/scratch/me", "TMPDIR", 10 * GIB, False),
+        Folder("/scratch/" + "x" * 90, "TMPDIR", 10 * GIB, True),
+    ],
+)
+def test_bad_scratch(folder: Folder) -> None:
+    (finding,) = scratch_has_room(RANKS_8, Scratch((folder,)))
+    assert (finding.code, finding.severity) == ("DC327", Severity.WARNING)
+    (finding,) = scratch_has_room(Launch(), Scratch((folder,)))
+    assert finding.severity is Severity.INFO
+
+
+def test_good_scratch() -> None:
+    assert list(scratch_has_room(RANKS_8, Scratch((Folder("/tmp", "TMPDIR", 10 * GIB, True),)))) == []
+
+
+def test_shared_memory_is_read(tmp_path: Path) -> None:
+    world = recorded_world(
+        tmp_path, spaces={"/dev/shm": [64 * MIB, 10 * MIB]}, files={"/dev/shm/nccl-abc": "", "/dev/shm/torch_1_2": ""}
+    )
+    assert read_shared_memory(world) == SharedMemory(64 * MIB, 10 * MIB, 2)
+
+
+def test_no_shared_memory_is_not_checked(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="/dev/shm"):
+        read_shared_memory(recorded_world(tmp_path))
+    with pytest.raises(Unavailable, match="darwin"):
+        read_shared_memory(recorded_world(tmp_path, platform="darwin"))
+
+
+def test_scratch_is_read(tmp_path: Path) -> None:
+    world = recorded_world(
+        tmp_path, environ={"TMPDIR": "/scratch"}, spaces={"/scratch": [GIB, MIB]}, unwritable=["/scratch"]
+    )
+    assert read_scratch(world) == Scratch((Folder("/scratch", "TMPDIR", MIB, False),))
+
+
+def test_a_named_folder_that_is_missing(tmp_path: Path) -> None:
+    world = recorded_world(tmp_path, environ={"TMPDIR": "/gone"})
+    assert read_scratch(world).folders == (Folder("/gone", "TMPDIR", 0, False),)

@@ -1,0 +1,157 @@
+"""Each format from one report with everything in it; JSON against its published schema."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distcheck import rules
+from distcheck.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
+from distcheck.reporters import FORMATS, Style, render
+
+SCHEMA = json.loads(files("distcheck").joinpath("reporters/report.schema.json").read_text(encoding="utf-8"))
+
+TAKEN = rules.DC401.found(
+    "port 29500 is held by python train.py (pid 4711, alice, since 12:00)",
+    where=Where(variable="MASTER_PORT"),
+    evidence={"port": 29500, "pid": 4711, "nothing": None},
+    fix=Fix("take another port", command="torchrun --master-port=29501 train.py", where="launch-line"),
+)
+IN_A_FILE = rules.DC720.found(
+    "every rank writes model.pt",
+    where=Where(path="train.py", line=12, column=5),
+    fix=Fix(
+        "guard it",
+        edits=(Edit("train.py", 12, 1, 12, 1, "if rank == 0:\n"),),
+        where="code",
+        risk="the others must not read it",
+    ),
+)
+NO_TORCH = rules.DC330.found(
+    "torch is not installed for this Python", fix=Fix("install it", command="pip install torch")
+)
+REPORT = Report(
+    "env",
+    stage="planned",
+    subject={"host": "node1", "line": ["torchrun 8 processes", "node1", "no GPU"]},
+    findings=(TAKEN, IN_A_FILE, NO_TORCH),
+    not_checked=(NotChecked("DC301, DC302, DC303, DC304, DC305, DC306, DC307", "no NVIDIA driver"),),
+    probes=(ProbeRun("environment.ports.master_port_is_free", "ran", 0.001),),
+    facts={"Platform": {"system": "linux", "container": None}},
+    elapsed_s=0.08,
+)
+
+
+def test_full_reads_as_promised() -> None:
+    assert render(REPORT, "full") == (
+        "distcheck env · stage planned · torchrun 8 processes · node1 · no GPU\n"
+        "\n"
+        "error DC401 master-port-in-use  (MASTER_PORT)\n"
+        "  port 29500 is held by python train.py (pid 4711, alice, since 12:00)\n"
+        "  seen: port 29500; pid 4711\n"
+        "  fix (in the launch line): take another port\n"
+        "      torchrun --master-port=29501 train.py\n"
+        "\n"
+        "warning DC720 unguarded-save  (train.py:12:5)\n"
+        "  every rank writes model.pt\n"
+        "  fix (in the code): guard it\n"
+        "  mind: the others must not read it\n"
+        "\n"
+        "info DC330 torch is not installed for this Python\n"
+        "\n"
+        "not checked\n"
+        "  DC301, DC302, DC303, DC304, DC305 and 2 more: no NVIDIA driver\n"
+        "\n"
+        "1 error, 1 warning, 1 info, 7 not checked · 0.08 s\n"
+    )
+
+
+def test_full_quiet_is_one_line_and_verbose_shows_the_facts() -> None:
+    assert render(REPORT, "full", Style(quiet=True)) == "1 error, 1 warning, 1 info, 7 not checked · 0.08 s\n"
+    verbose = render(REPORT, "full", Style(verbose=True))
+    assert "DC306, DC307: no NVIDIA driver" in verbose
+    assert "pip install torch" in verbose
+    assert "Platform\n  system  linux\n" in verbose
+    assert "environment.ports.master_port_is_free" in verbose
+
+
+def test_colors_only_where_wanted() -> None:
+    assert "\x1b[" in render(REPORT, "full", Style(color=True))
+    assert "\x1b" not in render(REPORT, "full")
+
+
+def test_concise() -> None:
+    assert render(REPORT, "concise").splitlines() == [
+        "node1:MASTER_PORT: DC401 error: port 29500 is held by python train.py (pid 4711, alice, since 12:00)",
+        "train.py:12:5: DC720 warning: every rank writes model.pt",
+        "node1: DC330 info: torch is not installed for this Python",
+    ]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_json_is_valid_against_the_published_schema(verbose: bool) -> None:
+    plain = json.loads(render(REPORT, "json", Style(verbose=verbose)))
+    jsonschema.Draft202012Validator(SCHEMA).validate(plain)
+    assert ("facts" in plain) is verbose
+    assert [item["code"] for item in plain["findings"]] == ["DC401", "DC720", "DC330"]
+    assert plain["summary"]["error"] == 1
+
+
+def test_the_schema_itself_is_one_and_refuses_what_is_wrong() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    plain = json.loads(render(REPORT, "json"))
+    del plain["findings"][0]["fix"]
+    assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(plain)
+
+
+def test_json_lines() -> None:
+    rows = [json.loads(line) for line in render(REPORT, "json-lines").splitlines()]
+    assert [row["type"] for row in rows] == ["finding", "finding", "finding", "not-checked", "summary"]
+
+
+def test_github() -> None:
+    first, second, third = render(REPORT, "github").splitlines()
+    assert first.startswith("::error title=DC401 master-port-in-use::port 29500")
+    assert first.endswith("%0Afix: take another port%0Atorchrun --master-port=29501 train.py")
+    assert second.startswith("::warning file=train.py,line=12,col=5,title=DC720")
+    assert third.startswith("::notice ")
+
+
+def findings() -> st.SearchStrategy[Finding]:
+    texts = st.text(min_size=1).filter(lambda text: bool(text.strip()))
+    return st.builds(
+        lambda message, fix, variable, value: rules.DC401.found(
+            message, fix=Fix(fix, command=value or None), where=Where(variable=variable), evidence={"value": value}
+        ),
+        texts,
+        texts,
+        st.none() | st.text(),
+        st.text(),
+    )
+
+
+@given(st.lists(findings(), max_size=3), st.sampled_from(sorted(FORMATS)))
+def test_no_text_breaks_a_format_or_steers_the_terminal(found: list[Finding], output_format: str) -> None:
+    report = Report("env", findings=tuple(found), not_checked=(NotChecked("DC1", "why\x1b[2J"),))
+    text = render(report, output_format)
+    assert "\x1b" not in text
+    if output_format == "github":
+        assert len(text.splitlines()) >= len(found)
+        assert all(line.startswith("::") for line in text.split("\n") if line and not line.isspace())
+    if output_format == "json":
+        plain: Any = json.loads(text)
+        jsonschema.Draft202012Validator(SCHEMA).validate(plain)
+
+
+def test_an_empty_report() -> None:
+    report = Report("env")
+    assert render(report, "concise") == ""
+    assert render(report, "github") == ""
+    assert render(report, "full").endswith("0 errors, 0 warnings, 0 info, 0 not checked · 0.00 s\n")
+    assert report.worst is not Severity.ERROR

@@ -1,0 +1,76 @@
+"""Every rule that env can see has its page, in one shape; pasted messages lead to their rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distcheck import rules
+from distcheck.model import Rule
+from distcheck.rules.page import FOLDER, SECTIONS, find_by_message, parse_page, read_page
+
+#: The rules that a command of this version can report.
+VISIBLE = [rule for rule in rules.ALL if "env" in rule.ways and rule.code != "DC905"]
+
+
+@pytest.mark.parametrize("rule", VISIBLE, ids=lambda rule: rule.code)
+def test_a_rule_that_can_be_seen_has_a_page(rule: Rule) -> None:
+    page = read_page(rule.code)
+    assert page is not None, f"{rule.code} has no page"
+    assert (page.code, page.name) == (rule.code, rule.name)
+    assert page.summary
+    names = list(page.sections)
+    assert names == [name for name in SECTIONS if name in names], "sections stand in the order of SECTIONS"
+    assert not set(SECTIONS) - {"Error messages", "References"} - set(names)
+    assert all(page.sections.values()), "no section is empty"
+    assert "```" in page.sections["Bad"]
+    assert "```" in page.sections["Good"]
+    assert page.sections["Bad"] != page.sections["Good"]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_belongs_to_a_rule(path: Path) -> None:
+    page = parse_page(path.read_text(encoding="utf-8"))
+    assert page.code == path.stem
+    assert rules.find(page.code).name == page.name
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.stem)
+def test_the_messages_of_a_page_lead_to_it(path: Path) -> None:
+    page = parse_page(path.read_text(encoding="utf-8"))
+    for message in page.messages:
+        found = [match.code for match in find_by_message(message.replace("…", "4711"), rules.ALL)]
+        assert page.code in found, f"{message!r} leads to {found}"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: "
+            "environment variable RANK expected, but not set",
+            "DC101",
+        ),
+        ("RuntimeError: CUDA error: invalid device ordinal", "DC301"),
+        (
+            "The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, "
+            "code: -98, name: EADDRINUSE, message: address already in use",
+            "DC401",
+        ),
+        ("Error while creating shared memory segment /dev/shm/nccl-qXfWbc (size 9637888)", "DC320"),
+        ("OSError: [Errno 24] Too many open files", "DC321"),
+        ("[W socket.cpp:601] gai error: -2 - Name or service not known", "DC404"),
+    ],
+)
+def test_a_pasted_message_finds_its_rule(text: str, code: str) -> None:
+    assert code in [match.code for match in find_by_message(text, rules.ALL)][:3]
+
+
+def test_an_ordinary_text_finds_nothing() -> None:
+    assert find_by_message("the quick brown fox jumps over the lazy dog", rules.ALL) == []
+
+
+def test_a_page_without_a_title_is_refused() -> None:
+    with pytest.raises(ValueError, match="a page begins with"):
+        parse_page("no title\n")

@@ -1,0 +1,131 @@
+"""The rooms and the doors between them: directions of imports, no circle, nothing heavy at the start."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "distcheck"
+
+#: What each room may import of ours; a room is a module or folder directly below the package.
+ALLOWED: dict[str, set[str]] = {
+    "model": set(),
+    "secrets": set(),
+    "rules": {"model"},
+    "registry": {"model"},
+    "isolation": {"model", "registry"},
+    "facts_file": {"model"},
+    "launch": {"model", "registry", "world", "secrets"},
+    "world": {"launch", "model", "secrets"},
+    "environment": {"launch", "model", "registry", "rules", "secrets", "world"},
+    "cluster": {"launch", "model"},
+    "checker": {"isolation", "model", "registry", "rules"},
+    "examination": {"checker", "environment", "launch", "model", "registry", "rules", "world"},
+    "reporters": {"model"},
+    "api": {"checker", "examination", "launch", "model", "reporters", "rules", "world"},
+    "commands": {
+        "checker", "cluster", "examination", "facts_file", "launch", "model", "registry", "reporters", "rules", "world",
+    },
+    "cli": {"commands"},
+    "__main__": {"cli"},
+    "__init__": {"api", "checker", "model", "registry", "rules", "world"},
+}  # fmt: skip
+#: Modules that cost too much to import where start-up counts; readers import them where they need them.
+HEAVY = {
+    "subprocess",
+    "urllib",
+    "asyncio",
+    "difflib",
+    "importlib.metadata",
+    "psutil",
+    "inspect",
+    "dataclasses",
+    "pynvml",
+}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path, *, top_level: bool = False) -> set[str]:
+    """Absolute names of what a module imports; with ``top_level`` only what runs when it is imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    relative = path.relative_to(PACKAGE.parent)
+    package = list(relative.with_suffix("").parts[:-1])
+    found: set[str] = set()
+    nodes = tree.body if top_level else list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *filter(None, [node.module])])
+            found.update(f"{name}.{alias.name}" for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_what_it_may(path: Path) -> None:
+    own = room(path)
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "distcheck" or len(parts) < 2:
+            continue
+        other = parts[1]
+        if (
+            other.startswith("__")
+            or other == own
+            or not ((PACKAGE / other).exists() or (PACKAGE / f"{other}.py").exists())
+        ):
+            continue
+        assert other in ALLOWED[own], f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+def test_no_circle_among_modules() -> None:
+    """World and launch know each other as rooms, but no module waits for itself at import."""
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in modules()}
+    edges = {
+        name: {
+            other
+            for found in imports(path, top_level=True)
+            for other in (found, found.rsplit(".", 1)[0])
+            if other in names and other != name
+        }
+        for name, path in names.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " → ".join((*path[path.index(name) :], name))
+        if name not in done:
+            for other in edges[name]:
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in edges:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_heavy_is_imported_at_the_start(path: Path) -> None:
+    heavy = {name for name in imports(path, top_level=True) if name in HEAVY or name.rsplit(".", 1)[0] in HEAVY}
+    assert not heavy
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_torch_is_never_imported_by_env() -> None:
+    program = "import sys; sys.modules['torch'] = None\nfrom distcheck.examination import examine\nfrom distcheck.launch.model import Launch\nfrom distcheck.world import World\nexamine(Launch(), World())"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=PACKAGE.parent, timeout=60)

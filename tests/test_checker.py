@@ -1,0 +1,377 @@
+"""Plans, gathering, isolation of what fails. The facts and probes here are the test's own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from distcheck import registry, rules
+from distcheck.checker import Checker, PlanError
+from distcheck.model import Finding, Fix, NotApplicable, Report, Severity, Unavailable
+from distcheck.registry import RegistrationError, fact, probe
+from distcheck.rules import Selection
+
+FIX = Fix("mend it")
+
+
+class Seed(NamedTuple):
+    """Given to each run."""
+
+    value: int = 1
+
+
+class Doubled(NamedTuple):
+    """Made from the seed."""
+
+    value: int
+
+
+class Lost(NamedTuple):
+    """Never to be had."""
+
+    value: int
+
+
+class Slow(NamedTuple):
+    """Takes longer than its limit."""
+
+    value: int
+
+
+class Broken(NamedTuple):
+    """Its reader raises."""
+
+    value: int
+
+
+class Isolated(NamedTuple):
+    """Read in another process."""
+
+    pid: int
+
+
+class FromLost(NamedTuple):
+    """Needs what is lost."""
+
+    value: int
+
+
+class Orphaned(NamedTuple):
+    """Nobody reads it."""
+
+    value: int
+
+
+class Chicken(NamedTuple):
+    """Needs the egg."""
+
+    value: int
+
+
+class Egg(NamedTuple):
+    """Needs the chicken."""
+
+    value: int
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registry", registry._Registry())
+
+    @fact()
+    def read_doubled(seed: Seed) -> Doubled:
+        return Doubled(seed.value * 2)
+
+    @fact()
+    def read_lost(seed: Seed) -> Lost:
+        raise Unavailable("it is lost")
+
+    @fact(limit_s=0.1)
+    def read_slow(seed: Seed) -> Slow:
+        time.sleep(30)
+        return Slow(1)
+
+    @fact()
+    def read_broken(seed: Seed) -> Broken:
+        raise ZeroDivisionError("by zero")
+
+    @fact(isolated=True)
+    def read_isolated(seed: Seed) -> Isolated:
+        return Isolated(os.getpid())
+
+    @fact()
+    def read_from_lost(lost: Lost) -> FromLost:
+        return FromLost(lost.value)
+
+    @fact()
+    def read_chicken(egg: Egg) -> Chicken:
+        return Chicken(egg.value)
+
+    @fact()
+    def read_egg(chicken: Chicken) -> Egg:
+        return Egg(chicken.value)
+
+
+def run(
+    *given: object, selection: Selection | None = None, closed: bool = False, budget_s: float | None = None
+) -> Report:
+    checker = Checker(selection, rooms=(), plug_ins=False)
+    return checker.plan(*map(type, given), closed=closed).run(*given, budget_s=budget_s)
+
+
+def statuses(report: Report) -> dict[str, str]:
+    return {item.name.rsplit(".", 1)[1]: item.status for item in report.probes}
+
+
+def test_a_probe_gets_the_facts_that_it_names() -> None:
+    @probe(rules.DC401)
+    def doubled_is_small(doubled: Doubled, seed: Seed) -> Iterator[Finding]:
+        yield rules.DC401.found(f"{seed.value} became {doubled.value}", fix=FIX)
+
+    report = run(Seed(21))
+    assert [item.message for item in report.findings] == ["21 became 42"]
+    assert report.checked == {"DC401"}
+    assert report.facts["Doubled"] == Doubled(42)
+
+
+def test_only_what_is_asked_for_is_read() -> None:
+    @probe(rules.DC401)
+    def nothing(seed: Seed) -> Iterator[Finding]:
+        return iter(())
+
+    assert set(run(Seed()).facts) == {"Seed"}
+
+
+def test_a_fact_that_cannot_be_had_is_not_checked() -> None:
+    @probe(rules.DC401)
+    def needs(lost: Lost) -> Iterator[Finding]:
+        yield rules.DC401.found("found", fix=FIX)
+
+    @probe(rules.DC402)
+    def needs_what_needs(value: FromLost) -> Iterator[Finding]:
+        yield rules.DC402.found("found", fix=FIX)
+
+    @probe(rules.DC403)
+    def judges_with_less(lost: Lost | Unavailable) -> Iterator[Finding]:
+        assert isinstance(lost, Unavailable)
+        yield rules.DC403.found(f"without: {lost.why}", fix=FIX)
+
+    report = run(Seed())
+    assert [item.code for item in report.findings] == ["DC403"]
+    assert [tuple(item) for item in report.not_checked] == [("DC401, DC402", "it is lost")]
+    assert report.checked == {"DC403"}
+
+
+def test_nothing_to_look_at_is_not_listed() -> None:
+    @fact()
+    def read_nothing_there(seed: Seed) -> Lost:
+        raise NotApplicable("there is no scheduler here")
+
+    @probe(rules.DC401)
+    def needs(lost: Lost) -> Iterator[Finding]:
+        yield rules.DC401.found("found", fix=FIX)
+
+    report = run(Seed())
+    assert (report.findings, report.not_checked, report.checked) == ((), (), frozenset())
+    assert statuses(report)["needs"] == "not-applicable"
+
+
+def test_a_probe_that_raises_is_a_finding_and_the_others_run() -> None:
+    @probe(rules.DC401)
+    def breaks(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC401.found("before it broke", fix=FIX)
+        raise KeyError("missing")
+
+    @probe(rules.DC402)
+    def works(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC402.found("still here", fix=FIX)
+
+    report = run(Seed())
+    assert {item.code for item in report.findings} == {"DC401", "DC402", "DC901"}
+    assert statuses(report) == {"breaks": "failed", "works": "ran"}
+    (failed,) = [item for item in report.probes if item.status == "failed"]
+    assert failed.traceback is not None
+    assert "KeyError" in failed.traceback
+    assert report.checked == {"DC402"}
+
+
+def test_a_reader_that_raises_is_a_finding() -> None:
+    @probe(rules.DC401)
+    def needs(broken: Broken) -> Iterator[Finding]:
+        return iter(())
+
+    report = run(Seed())
+    (finding,) = report.findings
+    assert finding.code == "DC901"
+    assert "ZeroDivisionError" in finding.message
+    assert report.not_checked[0].what == "DC401"
+
+
+def test_a_reader_that_outlasts_its_limit_is_left() -> None:
+    @probe(rules.DC401)
+    def needs(slow: Slow) -> Iterator[Finding]:
+        return iter(())
+
+    @probe(rules.DC402)
+    def other(doubled: Doubled) -> Iterator[Finding]:
+        yield rules.DC402.found("read meanwhile", fix=FIX)
+
+    start = time.monotonic()
+    report = run(Seed())
+    assert time.monotonic() - start < 5
+    assert {item.code for item in report.findings} == {"DC402", "DC902"}
+    assert not report.out_of_time
+
+
+def test_the_callers_time_limit() -> None:
+    @fact(limit_s=30)
+    def read_slow_again(seed: Seed) -> Slow:
+        time.sleep(30)
+        return Slow(1)
+
+    @probe(rules.DC401)
+    def needs(slow: Slow) -> Iterator[Finding]:
+        return iter(())
+
+    report = run(Seed(), budget_s=0.1)
+    assert report.out_of_time
+    assert report.not_checked[0].what == "DC401"
+    assert report.findings == ()
+
+
+@pytest.fixture
+def single_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier tests leave sleeping threads, because of which a fresh Python would be started."""
+    monkeypatch.setattr("threading.active_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("single_thread")
+def test_an_isolated_reader_runs_in_another_process() -> None:
+    @probe(rules.DC401)
+    def elsewhere(isolated: Isolated) -> Iterator[Finding]:
+        yield rules.DC401.found("read", fix=FIX, evidence={"pid": isolated.pid})
+
+    (finding,) = run(Seed()).findings
+    assert finding.evidence["pid"] != os.getpid()
+
+
+@pytest.mark.usefixtures("single_thread")
+def test_an_isolated_reader_that_hangs_or_dies() -> None:
+    @fact(isolated=True, limit_s=0.2)
+    def read_slow_isolated(seed: Seed) -> Slow:
+        time.sleep(30)
+        return Slow(1)
+
+    @fact(isolated=True)
+    def read_dying(seed: Seed) -> Lost:
+        os.kill(os.getpid(), 9)
+        return Lost(1)
+
+    @probe(rules.DC401, rules.DC402)
+    def needs(slow: Slow, lost: Lost) -> Iterator[Finding]:
+        return iter(())
+
+    @probe(rules.DC403)
+    def needs_dying(lost: Lost) -> Iterator[Finding]:
+        return iter(())
+
+    report = run(Seed())
+    assert [item.code for item in report.findings] == ["DC902"]
+    assert {item.what: item.why for item in report.not_checked}["DC403"] == "the process that read it ended by signal 9"
+
+
+def test_a_closed_run_collects_nothing() -> None:
+    @probe(rules.DC401)
+    def needs(doubled: Doubled) -> Iterator[Finding]:
+        yield rules.DC401.found("found", fix=FIX)
+
+    report = run(Seed(), closed=True)
+    assert report.findings == ()
+    assert [tuple(item) for item in report.not_checked] == [("DC401", "it was not given")]
+    assert [item.code for item in run(Seed(), Doubled(4), closed=True).findings] == ["DC401"]
+
+
+def test_given_facts_are_not_read_again() -> None:
+    @probe(rules.DC401)
+    def needs(doubled: Doubled) -> Iterator[Finding]:
+        yield rules.DC401.found(str(doubled.value), fix=FIX)
+
+    assert run(Seed(1), Doubled(99)).findings[0].message == "99"
+
+
+def test_plans_that_cannot_work() -> None:
+    @probe(rules.DC401)
+    def orphaned(value: Orphaned) -> Iterator[Finding]:
+        return iter(())
+
+    with pytest.raises(PlanError, match="Orphaned"):
+        run(Seed())
+    assert run(Seed(), selection=Selection(select=("DC402",))).probes == ()
+
+
+def test_a_circle_is_named() -> None:
+    @probe(rules.DC401)
+    def circular(egg: Egg) -> Iterator[Finding]:
+        return iter(())
+
+    with pytest.raises(PlanError, match="Egg → Chicken → Egg"):
+        run(Seed())
+
+
+def test_declarations_that_cannot_work() -> None:
+    with pytest.raises(RegistrationError, match="return"):
+
+        @fact()
+        def read_nothing(seed: Seed):  # type: ignore[no-untyped-def]
+            return None
+
+    with pytest.raises(RegistrationError, match="at least one rule"):
+        probe()
+    with pytest.raises(RegistrationError, match="'host' or per 'process'"):
+        probe(rules.DC401, per="node")
+
+    @probe(rules.DC401)
+    def unannotated(seed) -> Iterator[Finding]:  # type: ignore[no-untyped-def]
+        return iter(())
+
+    with pytest.raises(RegistrationError, match="seed"):
+        run(Seed())
+
+
+def test_selection_of_probes_and_findings() -> None:
+    @probe(rules.DC401, rules.DC402)
+    def both(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC401.found("a", fix=FIX)
+        yield rules.DC402.found("b", fix=FIX)
+
+    assert [item.code for item in run(Seed(), selection=Selection(ignore=("DC402",))).findings] == ["DC401"]
+    assert run(Seed(), selection=Selection(select=("DC5",))).findings == ()
+
+
+def test_a_plan_can_run_again() -> None:
+    @probe(rules.DC401)
+    def doubled_value(doubled: Doubled) -> Iterator[Finding]:
+        yield rules.DC401.found(str(doubled.value), fix=FIX)
+
+    plan = Checker(rooms=(), plug_ins=False).plan(Seed)
+    assert [plan.run(Seed(value)).findings[0].message for value in (1, 2, 3)] == ["2", "4", "6"]
+
+
+def test_the_rank_is_added_to_findings_of_processes_only() -> None:
+    from distcheck.model import Where
+
+    @probe(rules.DC203, per="process")
+    def of_the_process(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC203.found("mine", fix=FIX)
+
+    @probe(rules.DC401)
+    def of_the_host(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC401.found("ours", fix=FIX)
+
+    report = Checker(rooms=(), plug_ins=False).plan(Seed).run(Seed(), place=Where(rank=9, local_rank=1))
+    assert {item.code: item.where.rank for item in report.findings} == {"DC203": 9, "DC401": None}
+    assert report.worst is Severity.ERROR

@@ -1,0 +1,53 @@
+"""Every rule that env can report has a probe, a bad case and a good case."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from distcheck import registry, rules
+from distcheck.model import Rule
+
+TESTS = Path(__file__).parent
+
+#: DC901 to DC903 are made by the checker, DC904 and DC905 belong to commands that read files.
+BY_PROBES = [rule for rule in rules.ALL if "env" in rule.ways and not rule.code.startswith("DC9")]
+
+
+def functions(prefix: str) -> list[tuple[str, str]]:
+    """The test functions of a kind, name and source, decorators included."""
+    found = []
+    for path in sorted(TESTS.rglob("test_*.py")):
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                found.append((f"{path.name}::{node.name}", "\n".join(lines[first - 1 : node.end_lineno])))
+    return found
+
+
+def probes_of(rule: Rule) -> list[str]:
+    __import__("distcheck.environment")
+    return [probe.name.rsplit(".", 1)[1] for probe in registry.probes() if rule in probe.rules]
+
+
+@pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)
+def test_a_rule_has_a_probe(rule: Rule) -> None:
+    assert probes_of(rule), f"no probe can find {rule.code} {rule.name}"
+
+
+@pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)
+def test_a_rule_has_a_bad_case(rule: Rule) -> None:
+    assert any(rule.code in source for _, source in functions("test_bad")), f"no test_bad… names {rule.code}"
+
+
+@pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)
+def test_a_rule_has_a_good_case(rule: Rule) -> None:
+    """A good case calls the rule's probe by name, or names the rule."""
+    names = [rule.code, *probes_of(rule)]
+    assert any(name in source for _, source in functions("test_good") for name in names), (
+        f"no test_good… for {rule.code}"
+    )

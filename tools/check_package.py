@@ -1,0 +1,83 @@
+"""Builds the sdist and the wheel, installs the wheel into an empty environment, and runs it as a user would.
+
+Run from the root of a checkout. It proves that the package data is in both archives and that nothing is needed that the
+metadata does not name.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def data_files() -> set[str]:
+    """The files of the package that are no Python."""
+    package = ROOT / "distcheck"
+    return {
+        str(path.relative_to(ROOT))
+        for path in package.rglob("*")
+        if path.suffix in (".md", ".json", ".jsonl", ".typed") or path.name == "py.typed"
+    }
+
+
+def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a program, its output as text."""
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def expect(condition: bool, what: str) -> None:
+    """Say what was verified, or end."""
+    if not condition:
+        sys.exit(f"package check: {what}: no")
+    print(f"package check: {what}: yes")
+
+
+def main() -> None:
+    """Build, install, run."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        subprocess.run([sys.executable, "-m", "build", "--outdir", str(here / "dist"), str(ROOT)], check=True, stdout=2)
+        (wheel,) = (here / "dist").glob("*.whl")
+        (sdist,) = (here / "dist").glob("*.tar.gz")
+        with zipfile.ZipFile(wheel) as archive:
+            names = set(archive.namelist())
+        expect(data_files() <= names, "the wheel holds the package data")
+        expect(not any(name.startswith("tests/") for name in names), "the wheel holds no tests")
+        with tarfile.open(sdist) as archive:
+            names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+        expect(data_files() <= names, "the sdist holds the package data")
+        expect({"tests/recorded.py", "tox.ini", "LICENSE"} <= names, "the sdist holds the tests")
+        venv.create(here / "empty", with_pip=True)
+        tools = here / "empty" / ("Scripts" if sys.platform == "win32" else "bin")
+        subprocess.run([str(tools / "pip"), "install", "--quiet", str(wheel)], check=True)
+        smoke(tools, here)
+
+
+def smoke(tools: Path, here: Path) -> None:
+    """What a user types first, in an empty environment and an empty folder."""
+    empty = here / "folder"
+    empty.mkdir()
+    report = run(tools / "distcheck", "env", "--output-format", "json", cwd=empty)
+    expect(report.returncode == 0, f"distcheck env ends with 0 ({report.stderr.strip()[:200]})")
+    expect(json.loads(report.stdout)["schema_version"] == 1, "its JSON can be read")
+    module = run(tools / "python", "-m", "distcheck", "env", "-q", cwd=empty)
+    expect(module.returncode == 0, "python -m distcheck works")
+    page = run(tools / "distcheck", "explain", "environment variable RANK expected, but not set", cwd=empty)
+    expect("DC101" in page.stdout, "explain finds a rule by its message")
+    expect(run(tools / "distcheck", "rules", "--prefix", "DC4").returncode == 0, "rules lists")
+    complete = run(tools / "distcheck", env={"PATH": str(tools), "_DISTCHECK_COMPLETE": "bash_source"})
+    expect("complete" in complete.stdout, "shell completion has its script")
+    torch = run(tools / "python", "-c", "import torch")
+    expect(torch.returncode != 0, "no torch was pulled in")
+
+
+if __name__ == "__main__":
+    main()
