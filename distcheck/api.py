@@ -73,6 +73,7 @@ def check_environment(
             backend=backend,
         ),
         launched=launched,
+        host_name=world.host_name(),
     )
     return examine(launch, world, selection=make_selection(select, (), ignore), budget_s=timeout_s)
 

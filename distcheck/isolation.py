@@ -75,11 +75,16 @@ class Inline:
         return
 
 
+def may_fork() -> bool:
+    """Whether a forked child is sure to find no lock held: this process has one thread, and torch has made none."""
+    return threading.active_count() == 1 and "torch" not in sys.modules
+
+
 def start(reader: Reader, values: list[Any]) -> Any:
     """Start a reader with its facts in another process."""
     if not hasattr(os, "fork"):
         return Inline(reader, values)
-    if threading.active_count() > 1 or "torch" in sys.modules:
+    if not may_fork():
         return _spawn(reader, values)
     read_end, write_end = os.pipe()
     process = os.fork()

@@ -174,7 +174,9 @@ class World:
         Blocks as long as the resolver does: readers that call it have a limit.
         Raises socket.gaierror where the name does not resolve.
         """
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        # bytes spare the codec for international names, whose import alone takes as long as a good resolver
+        asked = name.encode() if name.isascii() else name
+        found = socket.getaddrinfo(asked, None, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
     def addresses(self) -> tuple[Address, ...]:

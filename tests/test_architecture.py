@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "reporters": {"model"},
     "api": {"checker", "examination", "launch", "model", "reporters", "rules", "world"},
     "commands": {
-        "checker", "cluster", "examination", "facts_file", "launch", "model", "registry", "reporters", "rules", "world",
+        "checker", "cluster", "environment", "examination", "facts_file", "launch", "model", "registry", "reporters", "rules", "world",
     },
     "cli": {"commands"},
     "__main__": {"cli"},

@@ -18,7 +18,7 @@ from tests import readers_in_a_module as readers
 
 @pytest.fixture(params=["forked", "fresh"])
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.setattr("threading.active_count", lambda: 1 if request.param == "forked" else 2)
+    monkeypatch.setattr("distcheck.isolation.may_fork", lambda: request.param == "forked")
 
     def begin(function: Callable[[int], int], limit_s: float = 5) -> Any:
         return isolation.start(Reader(int, function, limit_s, True, True), [0])

@@ -99,7 +99,7 @@ def command(**given: Any) -> int:
         launch, facts = replayed_launch(saved, given)
     else:
         world = World()
-        launch, facts = launch_of(world.environ, given), {}
+        launch, facts = launch_of(world.environ, given, world.host_name()), {}
 
     place = None if world is None else own_place(world, launch)
     if place is not None and place.local_rank != 0:
@@ -156,12 +156,16 @@ def own_place(world: World, launch: Launch) -> Place | None:
     return place_of(launch, world.environ, scheduler.local_rank, scheduler.tasks_on_node)
 
 
-def launch_of(environ: Mapping[str, str], given: Mapping[str, Any]) -> Launch:
+def launch_of(environ: Mapping[str, str], given: Mapping[str, Any], host_name: str) -> Launch:
     """The launch that the options, the command and the variables describe; a usage error where they can't be read."""
     launch_options = LaunchOptions(**{name: given[name] for name in LaunchOptions._fields})
     try:
         return make_launch(
-            environ, options=launch_options, command=read_command(environ, given), launched=given["launched"]
+            environ,
+            options=launch_options,
+            command=read_command(environ, given),
+            launched=given["launched"],
+            host_name=host_name,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -205,11 +209,16 @@ def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> t
     kept = saved.get(Launch)
     if isinstance(kept, Launch) and not described:
         return kept, saved
+    from ..environment.names import HostName
     from ..launch.settings import Settings
 
     settings = saved.get(Settings)
     environ = {item.name: item.value for item in settings.items} if isinstance(settings, Settings) else {}
-    return launch_of(environ, given), {made: value for made, value in saved.items() if not asks_for_launch(made)}
+    host = saved.get(HostName)
+    host_name = host.name.name if isinstance(host, HostName) else ""
+    return launch_of(environ, given, host_name), {
+        made: value for made, value in saved.items() if not asks_for_launch(made)
+    }
 
 
 def asks_for_launch(made: type) -> bool:

@@ -269,10 +269,8 @@ def _read_hip_mask(text: str, cards: Sequence[Gpu], *, blanks: bool) -> tuple[li
             matching = list(cards[int(word) : int(word) + 1])
         if not matching:
             exact = "" if blanks or not entry.strip().isdigit() or entry == entry.strip() else ", for the blank,"
-            cut = f", which hides {', '.join(behind)} as well" if behind else ""
-            return picked, [
-                f"{entry!r} is{exact} none of the {len(cards)} GPUs that are left to it, and ends the list{cut}"
-            ]
+            fault = f"{entry!r} is{exact} none of the {len(cards)} GPUs that are left to it, which ends the list"
+            return picked, [fault + _hidden_as_well(behind)]
         if matching[0] not in picked:
             picked.append(matching[0])
     return picked, []
@@ -417,6 +415,8 @@ def every_rank_has_a_gpu(
         return
     if devices.count == 0 and launch.backend is None:
         return  # a mask that hides all is how people say "on the CPU"; a faulty one is DC204
+    if devices.faults and not isinstance(gpus, Unavailable) and ranks <= len(gpus.gpus):
+        return  # a mask that hides more than it says is the cause: DC204, DC205
     first = rank_ranges(range(devices.count, ranks))
     hidden = f", as {' '.join(f'{name}={value}' for name, value in devices.masks)} leaves them" if devices.masks else ""
     yield rules.DC301.found(

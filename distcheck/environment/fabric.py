@@ -184,7 +184,8 @@ def active_ports_are_used(
 ) -> Iterator[Finding]:
     """Where InfiniBand or RoCE ports are ACTIVE, a job on several nodes can use them."""
     ports = _data_ports(fabric)
-    if not ports or not between_nodes(launch, gpus):
+    # a variable that switches them off is DC114: one trouble, one finding
+    if not ports or not between_nodes(launch, gpus) or _switched_off(settings) is not None:
         return
     severity = Severity.WARNING if _carry_gpu_traffic(ports, gpus) else Severity.INFO
     active = f"{listed(port.name for port in ports)} {'is' if len(ports) == 1 else 'are'} ACTIVE"
@@ -193,18 +194,6 @@ def active_ports_are_used(
         "verbs_usable": fabric.verbs_usable,
         "libibverbs": fabric.libibverbs,
     }
-    setting = _switched_off(settings)
-    if setting is not None:
-        yield rules.DC413.found(
-            f"{written(setting)} sends NCCL's traffic over TCP although {active}",
-            severity=severity if setting.by_user else Severity.INFO,
-            where=Where(variable=setting.name),
-            evidence={**evidence, "value": setting.value},
-            fix=leave_out(
-                setting, "NCCL then takes the RDMA ports: NCCL_DEBUG=INFO shows 'NET/IB : Using' where it does"
-            ),
-        )
-        return
     if fabric.verbs_usable is False:
         yield rules.DC413.found(
             f"{active}, but this process can't open /dev/infiniband/uverbs*, so NCCL falls back to TCP",
@@ -228,7 +217,7 @@ def active_ports_are_used(
     yield rules.DC413.found(
         f"{written(wanted)} {'leaves out every' if names.exclude else 'matches no'} ACTIVE port of this host, so NCCL "
         f"falls back to TCP although {active}",
-        severity=Severity.INFO if names.exclude else severity,
+        severity=severity if wanted.by_user and not names.exclude else Severity.INFO,
         where=Where(variable="NCCL_IB_HCA"),
         evidence={**evidence, "value": wanted.value},
         fix=change(
@@ -252,7 +241,8 @@ def wanted_ports_are_up(
         # where the other port of a card is up, one cable in a card with two ports is how it was meant
         if port.efa or any(other.state == "ACTIVE" for other in by_card[port.card]):
             continue
-        named = _names_port(_device_filter(settings), port)
+        wanted = _device_filter(settings)
+        named = _names_port(wanted, port)
         peers = [
             other
             for other in fabric.ports
@@ -268,7 +258,10 @@ def wanted_ports_are_up(
         meant = port.physical_state == "Disabled" and not named
         yield rules.DC414.found(
             f"{port.name} is {port.state} (link: {port.physical_state or 'unknown'}), not ACTIVE, although {why}",
-            severity=Severity.INFO if meant or not between_nodes(launch, gpus) else Severity.WARNING,
+            # what the job leaves out does not slow it down
+            severity=Severity.WARNING
+            if between_nodes(launch, gpus) and _takes(wanted, port) and not meant
+            else Severity.INFO,
             where=Where(object=port.name),
             evidence={
                 "state": port.state,
@@ -391,6 +384,12 @@ def nvlink_fabric_is_ready(
 def between_nodes(launch: Launch, gpus: Gpus | Unavailable) -> bool:
     """A launch that talks over NCCL between nodes: the only one to which RDMA matters."""
     return launch.launched and launch.several_nodes and uses_nccl(launch, gpus)
+
+
+def gpu_traffic_ports(fabric: Fabric, gpus: Gpus | Unavailable) -> list[RdmaPort]:
+    """The ACTIVE ports that a job on several nodes loses where RDMA is switched off; EFA is none of them."""
+    ports = _data_ports(fabric)
+    return ports if ports and _carry_gpu_traffic(ports, gpus) else []
 
 
 def number_of(settings: Settings, name: str) -> int | None:

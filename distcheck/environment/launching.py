@@ -19,6 +19,7 @@ from ..secrets import mask_arguments
 from ..world import World
 from .devices import Devices
 from .gpus import Driver, Gpus
+from .platform import Platform
 from .processes import Ancestry
 
 #: Launchers that start all ranks of a node, and so belong once on each.
@@ -74,6 +75,11 @@ _ARRANGES = (
     ),
     (rb"(?m)^\s*(?:from|import)\s+(?:" + _FRAMEWORKS + rb")\b", "uses a framework that can do without them"),
 )
+#: What a script that needs a launcher names itself, or imports from a module of its project.
+_DISTRIBUTED = (
+    rb"(?i)distribut|init_process_group|\bD?DP\b|fsdp|parallel|\bRANK\b|LOCAL_RANK|WORLD_SIZE|local_rank|deepspeed|megatron"
+    rb"|(?m:^\s*from\s+\.)"
+)
 _SCHEDULER_VARIABLES = (
     rb"\b(SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|MV2_COMM_WORLD_RANK|PMIX_RANK|FLUX_TASK_RANK|JSM_NAMESPACE_RANK)\b"
 )
@@ -91,6 +97,8 @@ def read_script(world: World, launch: Launch) -> Script:
     except OSError as error:
         raise Unavailable(f"{path} can't be read: {error.strerror}") from error
     arranges = next((what for pattern, what in _ARRANGES if re.search(pattern, text)), None)
+    if arranges is None and not re.search(_DISTRIBUTED, text):
+        arranges = "names nothing of torch.distributed"
     return Script(path, arranges, tuple(sorted({found.decode() for found in re.findall(_SCHEDULER_VARIABLES, text)})))
 
 
@@ -233,7 +241,8 @@ def ranks_are_started_once(launch: Launch, scheduler: Scheduler | Unavailable) -
 
 
 def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
-    if plan.nodes == 1 and launch.launcher in _ELASTIC and launch.ranks_here and launch.stage == "planned":
+    by_mpi_here = plan.starter != "srun" and plan.nodes == 1 and launch.on_this_host
+    if by_mpi_here and launch.launcher in _ELASTIC and launch.ranks_here and launch.stage == "planned":
         alone = launch_line(launch, launch.ranks_here)
         return alone._replace(text=f"leave {plan.starter} away on a single node; {alone.text}")
     if plan.starter == "srun":
@@ -271,13 +280,12 @@ def launcher_survives_a_hangup(launch: Launch, ancestry: Ancestry | Unavailable)
         return
     pasted = paste(command) if command is not None else None
     line = f"setsid {pasted}" if pasted is not None else None
-    terminal = None if isinstance(ancestry, Unavailable) else ancestry.terminal
     by_line = f": {line}" if line else ", with setsid"
     yield rules.DC117.found(
         f"{launch.launcher} runs under nohup, but installs a handler of its own for SIGHUP: "
         "it ends all ranks when the terminal closes",
         where=Where(object="nohup"),
-        evidence={"launcher": launch.launcher, "terminal": terminal},
+        evidence={"launcher": launch.launcher},
         fix=Fix(
             f"start it in tmux or screen, or in a session without terminal{by_line}",
             command=line,
@@ -287,8 +295,8 @@ def launcher_survives_a_hangup(launch: Launch, ancestry: Ancestry | Unavailable)
 
 
 def _under_nohup(ancestry: Ancestry | Unavailable) -> bool:
-    """This session was put under nohup, and has a terminal that can close."""
-    return isinstance(ancestry, Ancestry) and ancestry.under_nohup and ancestry.terminal is True
+    """What started this process was put under nohup, and has a terminal that can close."""
+    return isinstance(ancestry, Ancestry) and ancestry.under_nohup and ancestry.from_terminal
 
 
 @probe(rules.DC118)
@@ -319,14 +327,20 @@ def first_error_stays_visible(launch: Launch) -> Iterator[Finding]:
 
 @probe(rules.DC121)
 def processes_can_be_counted_by_gpus(
-    launch: Launch, devices: Devices | Unavailable, gpus: Gpus | Unavailable, driver: Driver | Unavailable
+    launch: Launch,
+    devices: Devices | Unavailable,
+    gpus: Gpus | Unavailable,
+    driver: Driver | Unavailable,
+    platform: Platform | Unavailable,
 ) -> Iterator[Finding]:
     """Where a process is wanted for each GPU, there is at least one that can be used."""
     if not launch.launched or launch.nproc_text not in ("gpu", "auto"):
         return
     count = usable_gpus(devices, gpus)
     if count is None:
-        if isinstance(driver, Unavailable) or not driver.nothing_there:
+        # torch for macOS has no CUDA, whatever is in the machine
+        never = isinstance(platform, Platform) and platform.system == "darwin"
+        if not never and (isinstance(driver, Unavailable) or not driver.nothing_there):
             raise Unavailable(gpus.why if isinstance(gpus, Unavailable) else "the GPUs that are usable are not known")
         count = 0
     if count:

@@ -282,12 +282,20 @@ def rendezvous_host_knows_itself(
 
 
 @probe(rules.DC419)
-def master_is_no_loopback(launch: Launch, host: HostName | Unavailable, master: MasterName) -> Iterator[Finding]:
+def master_is_no_loopback(
+    launch: Launch, host: HostName | Unavailable, master: MasterName | Unavailable
+) -> Iterator[Finding]:
     """With several nodes, the address on which they meet leads from each of them to the same host."""
     if not launch.several_nodes:
         return
     if launch.agent_store and (launch.node_rank == 0 or launch.variables.get("TORCHELASTIC_RUN_ID") == "none"):
         return  # the agents have met there already: all "nodes" are on this machine, or this one is the master
+    if isinstance(master, Unavailable):
+        # what means loopback everywhere can be told of a job elsewhere, too
+        written, origin = _meeting_host(launch)
+        if not written or not (is_loopback(written) or written.rstrip(".") in LOOPBACK_NAMES):
+            raise master
+        master = MasterName(Name(written), origin)
     name = master.name
     own = () if isinstance(host, Unavailable) else (host.name.name, host.full_name)
     if is_loopback(name.name) or name.name.rstrip(".") in LOOPBACK_NAMES:

@@ -194,6 +194,7 @@ def master_port_is_wise(launch: Launch, port: MasterPort) -> Iterator[Finding]:
     if port.state == "privileged":
         yield rules.DC402.found(
             f"port {port.port} is below {port.unprivileged_from}, and this user may not listen there",
+            severity=Severity.ERROR if launch.launched else Severity.INFO,
             where=where,
             evidence=evidence,
             fix=_another_port(launch, port),

@@ -77,8 +77,10 @@ class Ancestry(NamedTuple):
     surroundings: str | None = None
     #: all ancestors could be read; false where the chain ends at one that is hidden or gone
     complete: bool = True
-    #: this process or one that started it was put under nohup in this session
+    #: this process or one that started it was put under nohup since the user logged in
     under_nohup: bool = False
+    #: this process or one that started it since then has a terminal; torchrun's ranks themselves have none
+    from_terminal: bool = False
 
     @property
     def under_torchrun(self) -> bool:
@@ -97,17 +99,19 @@ def read_ancestry(world: World) -> Ancestry:
     _, parent, terminal = own
     ancestors: list[Ancestor] = []
     nohup = [_ignores_hangup(world, world.pid) is True or _writes_nohup_out(world, world.pid)]
+    terminals = [terminal]
     same_session = True
     while parent > 0 and len(ancestors) < DEEPEST and all(parent != ancestor.pid for ancestor in ancestors):
         found = _stat(world, parent)
         if found is None:
             break
-        pid, (name, parent, _) = parent, found
+        pid, (name, parent, has_terminal) = parent, found
         ancestor = Ancestor(pid, name, _arguments(world, pid), _ignores_hangup(world, pid))
         ancestors.append(ancestor)
         same_session = same_session and name.split(":")[0] not in _SESSION_STARTS and not _keeper(ancestor)
         if same_session:
             nohup.append(ancestor.ignores_hangup is True or _writes_nohup_out(world, pid))
+            terminals.append(has_terminal)
     this = Ancestor(world.pid, own[0], _arguments(world, world.pid))
     return Ancestry(
         tuple(ancestors),
@@ -118,6 +122,7 @@ def read_ancestry(world: World) -> Ancestry:
         surroundings=next(filter(None, map(_surroundings, (this, *ancestors))), None),
         complete=parent == 0,
         under_nohup=any(nohup),
+        from_terminal=any(terminals),
     )
 
 

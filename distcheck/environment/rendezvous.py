@@ -63,7 +63,6 @@ def rendezvous_variables_are_set(
         where=Where(variable=absent[0]),
         evidence={
             "variables": {name: _state(launch, name) for name in RENDEZVOUS_VARIABLES},
-            "absent": absent,
             "processes": processes,
             "surroundings": None if isinstance(ancestry, Unavailable) else ancestry.surroundings,
         },
@@ -155,7 +154,7 @@ def _set_them(
 # whether they are readable
 
 
-@probe(rules.DC102)
+@probe(rules.DC102, per="process")
 def rendezvous_variables_are_readable(launch: Launch) -> Iterator[Finding]:
     """Each value is what torch can use: a whole number in its range, one bare host name or address."""
     severity = None if launch.launched else Severity.INFO

@@ -41,7 +41,7 @@ def describe(launch: Launch, facts: Mapping[str, Any], host: str) -> dict[str, A
 
 
 def _launch_phrases(launch: Launch) -> Iterator[str]:
-    parts = [part for part in (launch.scheduler, launch.launcher) if part]
+    parts = dict.fromkeys(part for part in (launch.scheduler, launch.launcher) if part)
     size = ""
     if launch.nnodes is not None and launch.nnodes > 1:
         size = f"{launch.nnodes} nodes"
@@ -76,9 +76,9 @@ def _software_phrases(software: object) -> Iterator[str]:
 
 def _nccl(software: Software) -> str | None:
     """The version that torch will load, as far as files tell."""
-    for _, version in software.nccl_packages:
-        return version
-    for library in software.nccl_libraries:
+    for library in software.nccl_libraries[:1]:
         if library.version:
             return library.version
+    for _, version in software.nccl_packages:
+        return version
     return None

@@ -18,7 +18,7 @@ from ..launch.variables import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTabl
 from ..model import Finding, Fix, Severity, Unavailable, Where
 from ..registry import probe
 from ..secrets import MASK
-from .fabric import Fabric
+from .fabric import Fabric, gpu_traffic_ports
 from .gpus import Gpus
 from .limits import Limits
 from .platform import Platform
@@ -280,31 +280,34 @@ def transports_are_on(
 
 
 @probe(rules.DC115)
-def threads_fit_the_cores(launch: Launch, settings: Settings, limits: Limits | Unavailable) -> Iterator[Finding]:
+def threads_fit_the_cores(
+    launch: Launch, settings: Settings, limits: Limits | Unavailable, platform: Platform | Unavailable
+) -> Iterator[Finding]:
     """Each rank's CPU threads are neither left at torchrun's 1 nor at all cores for every rank."""
     ranks = launch.ranks_here
-    several = ranks > 1 if ranks is not None else launch.nproc_text in ("gpu", "auto")
-    if not launch.launched or not several:
+    if not launch.launched or ranks is None or ranks < 2 or isinstance(limits, Unavailable):
         return
-    cores = 0 if isinstance(limits, Unavailable) else len(limits.affinity)
-    share = cores // ranks if ranks else 0
+    cores = len(limits.affinity)
+    share = cores // ranks
     setting = settings.of("OMP_NUM_THREADS")
     agent = launch.launcher in AGENT_LAUNCHERS or launch.agent_store
-    if setting is None and agent and launch.stage == "planned":
-        seen = "OMP_NUM_THREADS is not set, and torchrun will give each of its workers 1"
-    elif setting is None and not agent:
-        seen = f"OMP_NUM_THREADS is not set: each rank starts a thread for each of {cores} cores" if share else ""
-    elif setting is not None and setting.origin == LAUNCHER:
+    if setting is not None and setting.origin == LAUNCHER:
         seen = "torchrun set OMP_NUM_THREADS=1 for this rank"
+    elif setting is None and agent and launch.stage == "planned":
+        seen = "OMP_NUM_THREADS is not set, and torchrun will give each of its workers 1"
+    elif setting is None and not agent and launch.stage == "rank":
+        # a task that the scheduler has bound has its cores for itself
+        if isinstance(platform, Unavailable) or cores < platform.cpus:
+            return
+        seen = f"OMP_NUM_THREADS is not set: each of {ranks} ranks starts a thread for each of {cores} cores"
     else:
-        seen = ""
-    if not seen or (share < 2 and agent):
+        return
+    if share < 2 and agent:
         return
     yield rules.DC115.found(
-        seen
-        + (f"; {ranks} ranks on {cores} cores have room for {share} each" if agent else f", and so do all {ranks}"),
+        seen + (f"; {ranks} ranks on {cores} cores have room for {share} each" if agent else ""),
         where=Where(variable="OMP_NUM_THREADS"),
-        evidence={"value": None if setting is None else setting.value, "ranks": ranks, "cores": cores or None},
+        evidence={"value": None if setting is None else setting.value, "ranks": ranks, "cores": cores},
         fix=Fix(
             "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
             command=f"export OMP_NUM_THREADS={max(share, 1)}",
@@ -552,7 +555,8 @@ def _outdated(
     version = installed.of(variable.owner)
     if version is not None and _version(since) and version < _version(since):
         return
-    both = None if new is None else settings.of(new.name)
+    # NCCL takes the smaller or the larger of both, so that both may be meant
+    both = None if new is None or variable.owner == "nccl" else settings.of(new.name)
     if both is not None and both.value == setting.value:
         return
     # torch warns at every start and may drop the name; NCCL keeps its old ones as they are
@@ -716,7 +720,7 @@ def _loss(
     if entry.kind == "rdma":
         if isinstance(fabric, Unavailable) or not launch.several_nodes:
             return None
-        active = [f"{port.device} port {port.port}" for port in fabric.ports if port.usable]
+        active = [f"{port.device} port {port.port}" for port in gpu_traffic_ports(fabric, gpus)]
         if not active:
             return None
         more = f" and {len(active) - 1} more" if len(active) > 1 else ""

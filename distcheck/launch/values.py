@@ -34,6 +34,10 @@ class Reading(NamedTuple):
 _OFF = frozenset({"0", "false", "no", "off", "n", "f", "disable", "disabled"})
 _ON = frozenset({"1", "true", "yes", "on", "y", "t", "enable", "enabled"})
 
+#: What torch says where it can't read a number or a switch. Where the flight recorder asks, the exception meets running
+#: threads: the process dies with SIGABRT or waits for ever, by chance (run with torch 2.13.0).
+_INVALID = "'Invalid value for environment variable:"
+
 #: What ``isspace`` takes for blank in the C locale.
 _C_BLANK = " \t\n\v\f\r"
 _LONG_LONG_MIN, _LONG_LONG_MAX = -(1 << 63), (1 << 63) - 1
@@ -169,7 +173,7 @@ def _torch_int(variable: Variable, text: str) -> Reading:
     """``getCvarInt`` in torch/csrc/distributed/c10d/Utils.hpp."""
     value = torch_integer(text)
     if value is None:
-        return _crash(f"makes torch stop: it is no number ('Invalid value for environment variable: {variable.name}')")
+        return _crash(f"makes the start of a process group fail or hang: it is no number ({_INVALID} {variable.name}')")
     match = re.match(r"[ \t\n\v\f\r]*[+-]?[0-9]+", text)
     rest = text[match.end() :].strip() if match else ""
     if rest:
@@ -246,7 +250,7 @@ def _torch_bool(variable: Variable, text: str) -> Reading:
         return Reading("1")
     if word in ("n", "no", "0", "f", "false"):
         return Reading("0")
-    return _crash(f"makes torch stop: it is no switch ('Invalid value for environment variable: {variable.name}')")
+    return _crash(f"makes the start of a process group fail or hang: it is no switch ({_INVALID} {variable.name}')")
 
 
 def _torch_flag(variable: Variable, text: str) -> Reading:

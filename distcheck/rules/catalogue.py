@@ -105,7 +105,7 @@ DC337 = _rule("DC337", "wsl2-limits", "I", "env log", "WSL2 limits what NCCL can
 
 # DC4xx: network
 DC401 = _rule("DC401", "master-port-in-use", "E", "env log", "The port for the rendezvous is taken")
-DC402 = _rule("DC402", "master-port-unwise", "W", "env launch lint", "The port for the rendezvous is privileged or may be given away")
+DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away")
 DC403 = _rule("DC403", "master-unreachable", "EI", "env ranks log", "The rendezvous address can't be reached")
 DC404 = _rule("DC404", "master-name-unresolvable", "E", "env log", "A host name does not resolve")
 DC405 = _rule("DC405", "hostname-is-loopback", "EI", "env log", "This host's name resolves to loopback")

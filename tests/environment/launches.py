@@ -20,12 +20,15 @@ from distcheck.model import Finding, Severity, Unavailable
 NOW = 1_795_000_000.0
 ROOMS = ("environment.rendezvous.", "environment.numbering.", "environment.scheduling.", "environment.launching.")
 TERMINAL = Ancestry(
-    (Ancestor(50, "bash", ("-bash",)), Ancestor(40, "sshd", ()), Ancestor(1, "systemd", ())), terminal=True
+    (Ancestor(50, "bash", ("-bash",)), Ancestor(40, "sshd", ()), Ancestor(1, "systemd", ())),
+    terminal=True,
+    from_terminal=True,
 )
 UNDER_TORCHRUN = Ancestry(
     (Ancestor(60, "pt_elastic", ("/usr/bin/python3", "/usr/bin/torchrun")), *TERMINAL.ancestors),
-    terminal=True,
+    terminal=False,  # torchrun starts each rank in a session of its own
     launchers=("torchrun",),
+    from_terminal=True,
 )
 
 #: torch 2.13, rank 1 of 2 (plain torchrun)

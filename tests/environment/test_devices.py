@@ -232,6 +232,11 @@ def test_without_a_driver(values: dict[str, str], visible: tuple[str, ...] | Non
     assert found.masks == tuple(values.items())
 
 
+def test_all_gpus_count_where_the_masks_are_not_known() -> None:
+    assert visible_gpus(Devices(), cards(3)) == cards(3).gpus
+    assert visible_gpus(cuda(MIG[1], cut(2)), cut(2)) == cut(2).gpus
+
+
 # the masks of ROCm
 
 
@@ -260,10 +265,21 @@ def test_rocm_masks(values: dict[str, str], visible: str, conflicts: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("mask", "visible"), [("0, 1", "0"), ("0,1,1", "01"), ("0,x,1", "0"), ("01", ""), ("0,-1,1", "0")]
+    ("mask", "visible", "fault"),
+    [
+        ("0, 1", "0", "' 1' is, for the blank, none of the 8 GPUs that are left to it, which ends the list"),
+        ("0,x,1", "0", "'x' is none of the 8 GPUs that are left to it, which ends the list and hides 1 as well"),
+        ("01", "", "'01' is none of the 8 GPUs that are left to it, which ends the list"),
+        ("0,1,1", "01", None),
+        ("0,1,", "01", None),
+        ("0,-1,1", "0", None),
+        ("NoDevFiles", "", None),
+    ],
 )
-def test_hip_takes_only_exact_numbers(mask: str, visible: str) -> None:
-    assert "".join(apply_masks({"HIP_VISIBLE_DEVICES": mask}, amd()).visible or ()) == visible
+def test_hip_takes_only_exact_numbers(mask: str, visible: str, fault: str | None) -> None:
+    found = apply_masks({"HIP_VISIBLE_DEVICES": mask}, amd())
+    assert "".join(found.visible or ()) == visible
+    assert found.dropped == (() if fault is None else (fault,))
 
 
 def test_devices_are_read_from_settings(tmp_path: Path) -> None:
@@ -430,8 +446,12 @@ def test_the_fix_of_dc301_is_an_option_of_the_launcher(launch: Launch, command: 
     assert (finding.fix.command, finding.fix.where) == (command, "launch-line")
 
 
+def test_good_dc301_leaves_a_broken_mask_to_dc204() -> None:
+    assert dc301(planned(8), "0,1;2,3", cards()) == []
+
+
 def test_the_fix_of_dc301_begins_with_a_broken_mask() -> None:
-    (finding,) = dc301(planned(8), "0,1;2,3", cards())
+    (finding,) = dc301(planned(16), "0,1;2,3", cards())
     assert finding.fix.text.startswith("first mend CUDA_VISIBLE_DEVICES")
     assert finding.fix.command is None
 
@@ -440,10 +460,11 @@ def test_the_fix_of_dc301_begins_with_a_broken_mask() -> None:
 
 
 def dc302(
-    launch: Launch, mask: str | None = None, gpus: Gpus | None = None, granted: int | None = None
+    launch: Launch, mask: str | None = None, granted: int | None = None, per_task: int | None = None
 ) -> list[Finding]:
-    there = cards() if gpus is None else gpus
-    scheduler = NO_SCHEDULER if granted is None else Scheduler("slurm", gpus_on_node=granted)
+    there = cards()
+    job = Scheduler("slurm", gpus_on_node=granted, gpus_per_task=per_task)
+    scheduler = NO_SCHEDULER if granted is None else job
     return list(no_gpu_is_left_idle(launch, cuda(mask, there), settings(), there, scheduler, NO_SOFTWARE))
 
 
@@ -752,7 +773,7 @@ A100 = "NVIDIA A100-PCIE-40GB"
         pytest.param(2, mixed(DISPLAY, H100, H100), {"mask": f"{uuid_of(0)},{uuid_of(1)}"}, id="named by UUID"),
     ],
 )
-def test_bad_dc308(ranks: int, gpus: Gpus, more: dict[str, str]) -> None:
+def test_bad_dc308(ranks: int, gpus: Gpus, more: dict[str, Any]) -> None:
     (finding,) = dc308(planned(ranks), gpus, **more)
     assert (finding.code, finding.severity) == ("DC308", Severity.WARNING)
 
@@ -774,5 +795,5 @@ def test_bad_dc308(ranks: int, gpus: Gpus, more: dict[str, str]) -> None:
         pytest.param(planned(2, backend="gloo"), mixed(H100, A100), {}, id="gloo"),
     ],
 )
-def test_good_dc308(launch: Launch, gpus: Gpus, more: dict[str, str]) -> None:
+def test_good_dc308(launch: Launch, gpus: Gpus, more: dict[str, Any]) -> None:
     assert dc308(launch, gpus, **more) == []

@@ -168,12 +168,17 @@ def test_bad_dc305_own_orphans() -> None:
     assert finding.severity is Severity.INFO
 
 
-@pytest.mark.parametrize("launch", [SHELL, RANKS_2, GLOO])
+@pytest.mark.parametrize("launch", [SHELL, RANKS_2, GLOO, Launch("rank", local_world_size=2)])
 def test_bad_dc305_processes_of_others_are_told_and_left_alone(launch: Launch) -> None:
     (finding,) = dc305(launch, cards(2, processes=(FOREIGN,)))
     assert (finding.code, finding.severity, finding.fix.command) == ("DC305", Severity.INFO, None)
     assert "kill" not in finding.fix.text
     assert finding.evidence["processes"][0]["user"] == "bob"
+
+
+def test_bad_dc305_a_notebook_of_ones_own_is_told() -> None:
+    (finding,) = dc305(RANKS_2, cards(2, processes=(ORPHAN._replace(orphan=False, command="ipykernel_launcher"),)))
+    assert (finding.code, finding.severity, finding.fix.command) == ("DC305", Severity.INFO, None)
 
 
 def test_many_processes_make_one_line() -> None:

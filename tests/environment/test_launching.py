@@ -85,6 +85,12 @@ def test_one_node_needs_no_mpirun() -> None:
     assert judge({}, command=finding.fix.command) == []
 
 
+def test_a_login_node_keeps_its_srun() -> None:
+    (finding,) = judge({}, command="srun -N 1 -n 8 torchrun --nproc-per-node=8 t.py")
+    assert finding.fix.command is None
+    assert "srun --ntasks=$SLURM_NNODES --ntasks-per-node=1" in finding.fix.text
+
+
 @pytest.mark.parametrize(
     ("environ", "facts", "how"),
     [
@@ -177,7 +183,9 @@ def test_bad_nohup(environ: Mapping[str, str], ancestry: Ancestry, command: str)
         pytest.param({}, TERMINAL, "nohup docker run image torchrun t.py", id="container"),
         pytest.param({}, TERMINAL, "nohup python t.py", id="python keeps nohup's setting"),
         pytest.param({}, TERMINAL, "nohup deepspeed t.py", id="so does DeepSpeed"),
-        pytest.param({}, NOHUP._replace(terminal=False), "torchrun t.py", id="no terminal, no hang-up"),
+        pytest.param(
+            {}, NOHUP._replace(terminal=False, from_terminal=False), "torchrun t.py", id="no terminal, no hang-up"
+        ),
         pytest.param(TORCHRUN_WORKER, UNDER_TORCHRUN, "", id="rank in a terminal"),
         pytest.param(
             {**TORCHRUN_WORKER, "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM"},

@@ -161,6 +161,13 @@ def test_bad_nohup_in_front_of_a_shell_script(tmp_path: Path) -> None:
     assert (found.under_nohup, found.ignores_hangup) == (True, False)
 
 
+def test_a_rank_has_no_terminal_but_its_agent_has(tmp_path: Path) -> None:
+    found = read(tmp_path, INIT, SSHD, SHELL, process(41, "pt_elastic", 30), process(SELF, "python", 41, tty=0))
+    assert (found.terminal, found.from_terminal) == (False, True)
+    service = process(41, "pt_elastic", 1, tty=0)
+    assert not read(tmp_path / "service", INIT, service, process(SELF, "python", 41, tty=0)).from_terminal
+
+
 def test_bad_nohup_by_its_file(tmp_path: Path) -> None:
     agent = process(41, "pt_elastic", 30, ("python3", "/usr/bin/torchrun"))
     agent["/proc/41/fd/1"] = {"link": "/home/me/nohup.out"}

@@ -501,7 +501,8 @@ def test_good_transports(settings: Settings) -> None:
     ],
 )
 def test_bad_threads(launch: Launch, settings: Settings, cores: int) -> None:
-    (finding,) = room.threads_fit_the_cores(launch, settings, Limits(affinity=tuple(range(cores))))
+    platform = Platform("linux", cpus=cores)
+    (finding,) = room.threads_fit_the_cores(launch, settings, Limits(affinity=tuple(range(cores))), platform)
     assert (finding.code, finding.severity) == ("DC115", INFO)
     assert finding.fix.command == f"export OMP_NUM_THREADS={cores // 8}"
 
@@ -515,12 +516,13 @@ def test_bad_threads(launch: Launch, settings: Settings, cores: int) -> None:
         ),
         pytest.param(ONE_NODE._replace(nproc=1), in_force(), Limits(affinity=tuple(range(64))), id="one rank"),
         pytest.param(SHELL, in_force(), Limits(affinity=tuple(range(64))), id="no launch"),
+        pytest.param(SRUN, in_force(), Limits(affinity=tuple(range(8))), id="srun has bound the task to its own cores"),
         pytest.param(RANK, in_force("launcher", OMP_NUM_THREADS="1"), UNKNOWN, id="cores not known"),
         pytest.param(SRUN, in_force(), UNKNOWN, id="cores not known under srun"),
     ],
 )
 def test_good_threads(launch: Launch, settings: Settings, limits: Limits | Unavailable) -> None:
-    assert list(room.threads_fit_the_cores(launch, settings, limits)) == []
+    assert list(room.threads_fit_the_cores(launch, settings, limits, Platform("linux", cpus=64))) == []
 
 
 # DC116

@@ -157,7 +157,7 @@ def test_modules_that_logs_may_name(tmp_path: Path) -> None:
         tmp_path,
         Launch(script="train/main.py"),
         environ={"TORCH_LOGS": "+json,trainer,helpers,thing,nothing,dynamo"},
-        files={"/site/trainer/__init__.py": "", "/work/helpers.py": "", "/site/thing-1.0.dist-info/METADATA": ""},
+        files={"/site/trainer/__init__.py": "", "/project/helpers.py": "", "/site/thing-1.0.dist-info/METADATA": ""},
         python_path=["/site", "/missing"],
         working_folder="/work",
     )
