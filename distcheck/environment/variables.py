@@ -435,7 +435,7 @@ def _near_miss(setting: Setting, settings: Settings, table: VariableTable, insta
 
 
 def _stands_beside(setting: Setting, meant: str | None, settings: Settings, table: VariableTable) -> bool:
-    """The right name is set as well: this one is the script's own helper."""
+    """The right name is set as well: this one belongs to the script."""
     if meant is None or settings.get(meant) is None:
         return False
     return table.owned_prefix(setting.name) is None or settings.get(meant) == setting.value

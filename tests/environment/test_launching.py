@@ -237,7 +237,7 @@ def test_bad_restarts(environ: Mapping[str, str], command: str, words: str) -> N
         ({"TORCHELASTIC_RESTART_COUNT": "1"}, "torchrun t.py"),
     ],
 )
-def test_good_restarts(environ: Mapping[str, str], command: str) -> None:
+def test_good_dc118_restarts(environ: Mapping[str, str], command: str) -> None:
     assert judge(environ, UNDER_TORCHRUN, command=command) == []
 
 
@@ -283,7 +283,7 @@ def test_auto_for_nccl_is_an_error() -> None:
         pytest.param((), "torchrun --nproc-per-node=gpu t.py", id="nothing known: not checked"),
     ],
 )
-def test_good_processes_by_gpus(facts: tuple[object, ...], command: str) -> None:
+def test_good_dc121_processes_by_gpus(facts: tuple[object, ...], command: str) -> None:
     assert judge({}, *facts, command=command) == []
 
 

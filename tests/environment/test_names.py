@@ -290,7 +290,7 @@ def test_bad_hostname_is_loopback(
         pytest.param(Launch(), HostName(UNRESOLVED), NOTHING_SET, id="no address at all is DC404"),
     ],
 )
-def test_good_hostname_is_loopback(launch: Launch, host: HostName, settings: Settings) -> None:
+def test_good_dc405_hostname_is_loopback(launch: Launch, host: HostName, settings: Settings) -> None:
     assert loopback(launch, host, NO_GPU, settings) == []
 
 

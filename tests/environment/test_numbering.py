@@ -82,7 +82,7 @@ def test_bad_rank_exported_before_srun() -> None:
         pytest.param({}, id="nothing"),
     ],
 )
-def test_good_numbers(environ: Mapping[str, str]) -> None:
+def test_good_dc103_numbers(environ: Mapping[str, str]) -> None:
     assert judge(environ) == []
 
 

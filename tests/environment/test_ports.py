@@ -155,7 +155,7 @@ def test_bad_port_in_use(launch: Launch, port: MasterPort, message: str, fix: st
         ),
     ],
 )
-def test_good_port_in_use(launch: Launch, port: MasterPort, master: MasterName | Unavailable) -> None:
+def test_good_dc401_port_in_use(launch: Launch, port: MasterPort, master: MasterName | Unavailable) -> None:
     assert free_probe(launch, port, master) == []
 
 

@@ -132,7 +132,7 @@ def only(findings: list[Finding], code: str) -> list[Finding]:
         pytest.param({"TORCHELASTIC_USE_AGENT_STORE": "False", **BY_HAND}, (), {}, id="agent store off"),
     ],
 )
-def test_good_places_give_nothing_above_info(
+def test_good_dc101_places_give_nothing_above_info(
     environ: Mapping[str, str], facts: tuple[object, ...], how: dict[str, object]
 ) -> None:
     assert codes(judge(environ, *facts, **how)) == []  # type: ignore[arg-type]

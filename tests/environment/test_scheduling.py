@@ -143,7 +143,7 @@ def test_the_line_says_what_no_variable_says() -> None:
         ),
     ],
 )
-def test_good_pods(environ: Mapping[str, str], facts: tuple[object, ...], how: dict[str, object]) -> None:
+def test_good_dc107_pods(environ: Mapping[str, str], facts: tuple[object, ...], how: dict[str, object]) -> None:
     assert codes(judge(environ, *facts, **how)) == []  # type: ignore[arg-type]
 
 

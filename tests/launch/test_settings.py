@@ -159,7 +159,7 @@ def test_modules_that_logs_may_name(tmp_path: Path) -> None:
         environ={"TORCH_LOGS": "+json,trainer,helpers,thing,nothing,dynamo"},
         files={"/site/trainer/__init__.py": "", "/project/helpers.py": "", "/site/thing-1.0.dist-info/METADATA": ""},
         python_path=["/site", "/missing"],
-        working_folder="/work",
+        working_folder="/project",
     )
     assert found.importable == {"json", "trainer", "helpers"}
 
