@@ -40,7 +40,8 @@ class Plan(NamedTuple):
     command: str
     probes: tuple[Step, ...]
     readers: Mapping[type, Step]
-    closed: bool
+    #: what a closed run does without: types that are not given and that nobody reads
+    absent: frozenset[type]
     selection: Selection
     early: tuple[Finding, ...]
 
@@ -83,7 +84,7 @@ class Checker:
         """Resolve which probes run and what they need.
 
         :param given: the types that :meth:`Plan.run` will be given
-        :param closed: collect nothing: what was not given is *not checked*
+        :param closed: read nothing from outside: what can't be derived from what was given is *not checked*
         :param every_fact: read also what no selected probe asks for
         :param per: only the probes that judge per ``host`` or per ``process``
         :raises PlanError: a fact that nobody reads, or a circle
@@ -98,9 +99,10 @@ class Checker:
         if every_fact:
             wanted.extend(readers)
         needed: dict[type, Step] = {}
+        absent: set[type] | None = set() if closed else None
         for made in wanted:
-            self._need(made, given, readers, needed, ())
-        return Plan(command, chosen, needed, closed, self.selection, self.early)
+            self._need(made, given, readers, needed, absent, ())
+        return Plan(command, chosen, needed, frozenset(absent or ()), self.selection, self.early)
 
     def _need(
         self,
@@ -108,6 +110,7 @@ class Checker:
         given: tuple[type, ...],
         readers: Mapping[type, Reader],
         needed: dict[type, Step],
+        absent: set[type] | None,
         path: tuple[type, ...],
     ) -> None:
         if made in path:
@@ -116,11 +119,14 @@ class Checker:
         if made in needed or any(issubclass(one, made) for one in given):
             return
         reader = readers.get(made)
+        if reader is None and absent is not None:
+            absent.add(made)
+            return
         if reader is None:
             raise PlanError(f"nobody reads the fact {made.__name__}, and it is not given")
         asked = registry.parameters(reader.function)
         for parameter in asked:
-            self._need(parameter.type, given, readers, needed, (*path, made))
+            self._need(parameter.type, given, readers, needed, absent, (*path, made))
         needed[made] = Step(reader, asked)
 
 
@@ -180,11 +186,9 @@ class _Run:
         self.out_of_time = False
 
     def report(self) -> Report:
-        if self.plan.closed:
-            for made in self.plan.readers:
-                self.facts.setdefault(made, Unavailable("it was not given"))
-        else:
-            self.gather()
+        for made in self.plan.absent:
+            self.facts.setdefault(made, Unavailable("it was not given"))
+        self.gather()
         for step in self.plan.probes:
             self.judge(step)
         takes = self.plan.selection.takes
@@ -214,7 +218,8 @@ class _Run:
         children: dict[type, isolation.Child] = {}
         # forked before the first thread starts: a child of a threaded process may inherit a lock that nobody frees
         for made, step in missing.items():
-            if step.item.isolated and all(parameter.type in self.facts for parameter in step.parameters):
+            known = step.item.isolated and all(parameter.type in self.facts for parameter in step.parameters)
+            if known and _lacking(step.parameters, [self.facts[part.type] for part in step.parameters]) is None:
                 children[made] = isolation.start(
                     step.item, [self.facts[parameter.type] for parameter in step.parameters]
                 )

@@ -43,7 +43,7 @@ def examine(
     if not launch.on_this_host:
         given.update((made, ELSEWHERE) for made, reader in readers().items() if reader.of_this_host)
     if world is None:
-        plan = checker.plan(World, *given, closed=True, every_fact=every_fact, per=per)
+        plan = checker.plan(*given, closed=True, every_fact=every_fact, per=per)
         report = plan.run(facts=given, budget_s=budget_s, place=place)
     else:
         plan = checker.plan(type(world), *given, every_fact=every_fact, per=per)

@@ -40,6 +40,8 @@ class Reader(NamedTuple):
     isolated: bool
     #: it describes this host or this process: not to be had about a job that runs elsewhere
     of_this_host: bool
+    #: it describes what one launch names (its port, its script): void for another launch
+    of_launch: bool
 
 
 class Probe(NamedTuple):
@@ -64,18 +66,21 @@ class _Registry:
 _registry = _Registry()
 
 
-def fact(*, limit_s: float = 1.0, isolated: bool = False, of_this_host: bool = True) -> Callable[[Function], Function]:
+def fact(
+    *, limit_s: float = 1.0, isolated: bool = False, of_this_host: bool = True, of_launch: bool = False
+) -> Callable[[Function], Function]:
     """Register a reader. Its return annotation names the fact; its annotated parameters are the facts that it needs.
 
     :param limit_s: seconds after which the fact counts as not to be had (DC902)
     :param isolated: read it in a child process, forked before any thread: for what may hang in the kernel.
         Such a reader may ask only for facts that are given to the run
     :param of_this_host: false for what is known about a job that runs elsewhere, too (its command, its settings)
+    :param of_launch: it describes what one launch names (its port, its script), and is void for another launch
     """
 
     def register(function: Function) -> Function:
         made, _ = _resolve(function, function.__annotations__.get("return"))
-        _registry.readers[made] = Reader(made, function, limit_s, isolated, of_this_host)
+        _registry.readers[made] = Reader(made, function, limit_s, isolated, of_this_host, of_launch)
         return function
 
     return register

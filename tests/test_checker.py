@@ -284,15 +284,27 @@ def test_an_isolated_reader_that_hangs_or_dies() -> None:
     assert {item.what: item.why for item in report.not_checked}["DC403"] == "the process that read it ended by signal 9"
 
 
-def test_a_closed_run_collects_nothing() -> None:
+def test_a_closed_run_reads_nothing_from_outside() -> None:
     @probe(rules.DC401)
     def needs(doubled: Doubled) -> Iterator[Finding]:
-        yield rules.DC401.found("found", fix=FIX)
+        yield rules.DC401.found(str(doubled.value), fix=FIX)
 
-    report = run(Seed(), closed=True)
+    @probe(rules.DC402)
+    def needs_a_process(isolated: Isolated) -> Iterator[Finding]:
+        yield rules.DC402.found("found", fix=FIX)
+
+    report = run(closed=True)
     assert report.findings == ()
-    assert [tuple(item) for item in report.not_checked] == [("DC401", "it was not given")]
-    assert [item.code for item in run(Seed(), Doubled(4), closed=True).findings] == ["DC401"]
+    assert [tuple(item) for item in report.not_checked] == [("DC401, DC402", "it was not given")]
+    assert [item.message for item in run(Doubled(4), closed=True).findings] == ["4"]
+
+
+def test_a_closed_run_derives_what_it_can() -> None:
+    @probe(rules.DC401)
+    def needs(doubled: Doubled) -> Iterator[Finding]:
+        yield rules.DC401.found(str(doubled.value), fix=FIX)
+
+    assert [item.message for item in run(Seed(4), closed=True).findings] == ["8"]
 
 
 def test_given_facts_are_not_read_again() -> None:

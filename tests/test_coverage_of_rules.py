@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ TESTS = Path(__file__).parent
 BY_PROBES = [rule for rule in rules.ALL if "env" in rule.ways and not rule.code.startswith("DC9")]
 
 
+@functools.cache
 def functions(prefix: str) -> list[tuple[str, str]]:
     """The test functions of a kind, name and source, decorators included."""
     found = []

@@ -216,18 +216,19 @@ def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> t
     environ = {item.name: item.value for item in settings.items} if isinstance(settings, Settings) else {}
     host = saved.get(HostName)
     host_name = host.name.name if isinstance(host, HostName) else ""
-    return launch_of(environ, given, host_name), {
-        made: value for made, value in saved.items() if not asks_for_launch(made)
-    }
+    launch = launch_of(environ, given, host_name)
+    facts = {made: value for made, value in saved.items() if outlives_its_launch(made)}
+    if isinstance(settings, Settings) and launch.command is not None:
+        facts[Settings] = settings.with_command(launch.command.assignments)
+    return launch, facts
 
 
-def asks_for_launch(made: type) -> bool:
-    """Whether a fact was read with a launch in mind."""
+def outlives_its_launch(made: type) -> bool:
+    """Whether a saved fact holds for another launch on the same host; what is only derived is derived again."""
     reader = registry.readers().get(made)
-    return made is Launch or (
-        reader is not None
-        and any(asks_for_launch(parameter.type) for parameter in registry.parameters(reader.function))
-    )
+    if reader is None or reader.of_launch:
+        return False
+    return any(parameter.type is World for parameter in registry.parameters(reader.function))
 
 
 def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> None:

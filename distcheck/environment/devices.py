@@ -16,6 +16,7 @@ from ..launch.schedulers import Scheduler
 from ..launch.settings import Settings
 from ..model import Finding, Fix, Severity, Unavailable, Where, rank_ranges
 from ..registry import fact, probe
+from ..secrets import mask_arguments
 from .gpus import Driver, Gpu, Gpus
 from .platform import Platform
 from .software import Software
@@ -678,9 +679,24 @@ def _start_fewer(launch: Launch, devices: Devices) -> Fix:
     everywhere = " on every node" if launch.several_nodes else ""
     return Fix(
         f"start a process for each GPU{everywhere}: {option}{more}{stated}",
-        command=option if option.startswith("--") and launch.launcher != "python" else None,
+        command=_line(launch, option, count),
         where="launch-line",
     )
+
+
+def _line(launch: Launch, option: str, count: int) -> str | None:
+    """The whole command where it was given and holds no secret, else the option; None where there is no option."""
+    if not option.startswith("--") or launch.launcher == "python":
+        return None
+    command = launch.command
+    if command is None:
+        return option
+    from ..launch.command import line_with_processes
+
+    if mask_arguments(command.argv) != command.argv:
+        return option
+    total = count * max(launch.nnodes or 1, 1) if launch.launcher == "accelerate" else count
+    return line_with_processes(command, total) or option
 
 
 def _find_a_gpu(platform: Platform | Unavailable) -> Fix:

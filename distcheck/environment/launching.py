@@ -85,7 +85,7 @@ _SCHEDULER_VARIABLES = (
 )
 
 
-@fact()
+@fact(of_launch=True)
 def read_script(world: World, launch: Launch) -> Script:
     """From the first MiB of the script that a planned command names; it is searched for words, and not run."""
     if launch.script is None or launch.command is None or launch.command.module:

@@ -76,7 +76,7 @@ def read_host_name(world: World, launch: Launch) -> HostName:
     return HostName(name) if full is None else HostName(name, full.name, full)
 
 
-@fact(limit_s=5)
+@fact(limit_s=5, of_launch=True)
 def read_master_name(world: World, launch: Launch) -> MasterName:
     """MASTER_ADDR, or the host of the rendezvous endpoint, resolved."""
     if not launch.launched:

@@ -98,7 +98,7 @@ class _Socket(NamedTuple):
     address: str
 
 
-@fact(limit_s=4)
+@fact(limit_s=4, of_launch=True)
 def read_master_port(
     world: World, launch: Launch, master: MasterName | Unavailable, interfaces: Interfaces | Unavailable
 ) -> MasterPort:

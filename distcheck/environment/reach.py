@@ -43,7 +43,7 @@ class MasterReach(NamedTuple):
     why: str | None = None
 
 
-@fact(limit_s=5)
+@fact(limit_s=5, of_launch=True)
 def read_master_reach(
     world: World, launch: Launch, master: MasterName, interfaces: Interfaces | Unavailable
 ) -> MasterReach:

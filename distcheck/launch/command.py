@@ -18,7 +18,7 @@ from ._wrapper_table import PYTHON_WRAPPERS, TASK_STARTERS, WRAPPERS, Wrapper
 from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
 from .model import LaunchCommand
 
-__all__ = ["nproc_on", "parse_command", "shell_line"]
+__all__ = ["line_with_processes", "nproc_on", "parse_command", "shell_line"]
 
 #: Shells within shells that are looked into; deeper ones are left as they are.
 _DEEPEST_SHELL = 8
@@ -107,6 +107,33 @@ def _tasks_on(command: LaunchCommand) -> int | None:
 
 def _positive(number: int | None) -> int | None:
     return number if number is not None and number > 0 else None
+
+
+#: The option that says how many processes start, by launcher; accelerate counts those of all machines.
+_PROCESS_OPTIONS = {
+    "torchrun": r"--nproc[-_]per[-_]node",
+    "torch.distributed.launch": r"--nproc[-_]per[-_]node",
+    "accelerate": r"--num[-_]processes",
+    "deepspeed": r"--num_gpus",
+}
+
+
+def line_with_processes(command: LaunchCommand, count: int) -> str | None:
+    """The command as one line to paste, with another number of processes; None where it does not state a number."""
+    option = _PROCESS_OPTIONS.get(command.launcher)
+    words = list(command.argv)
+    for index in range(len(words) - len(command.script_args)):
+        if option is None:
+            break
+        name, equals, _ = words[index].partition("=")
+        if not re.fullmatch(option, name):
+            continue
+        if equals:
+            words[index] = f"{name}={count}"
+        elif index + 1 < len(words):
+            words[index + 1] = str(count)
+        return shell_line(command._replace(argv=tuple(words)))
+    return None
 
 
 def shell_line(command: LaunchCommand, *, expanded: bool = True) -> str:

@@ -95,6 +95,13 @@ class Settings(NamedTuple):
             return None
         return found.value
 
+    def with_command(self, assignments: Mapping[str, str]) -> Settings:
+        """These settings under another command than the one that they were read for."""
+        kept = {item.name: item for item in self.items if item.origin != COMMAND}
+        for name, value in assignments.items():
+            kept[name] = Setting(name, mask(value, name=name), COMMAND)
+        return self._replace(items=tuple(sorted(kept.values())))
+
     def origin(self, name: str) -> str | None:
         """Who set it, None where it is not set."""
         found = self.of(name)

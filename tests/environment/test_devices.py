@@ -29,7 +29,9 @@ from distcheck.environment.devices import (
 from distcheck.environment.gpus import Driver, Gpu, GpuProcess, Gpus
 from distcheck.environment.platform import Platform
 from distcheck.environment.software import Software
+from distcheck.launch.command import parse_command
 from distcheck.launch.model import Launch
+from distcheck.launch.reader import make_launch
 from distcheck.launch.schedulers import Scheduler
 from distcheck.launch.settings import Setting, Settings, read_settings
 from distcheck.model import Finding, Severity, Unavailable
@@ -444,6 +446,24 @@ def test_a_variable_that_is_off_does_not_silence_dc301() -> None:
 def test_the_fix_of_dc301_is_an_option_of_the_launcher(launch: Launch, command: str | None) -> None:
     (finding,) = dc301(launch, None, cards(4))
     assert (finding.fix.command, finding.fix.where) == (command, "launch-line")
+
+
+@pytest.mark.parametrize(
+    ("line", "mended"),
+    [
+        ("torchrun --nproc-per-node=8 train.py --lr 3", "torchrun --nproc-per-node=4 train.py --lr 3"),
+        (
+            "NCCL_DEBUG=INFO torchrun --nproc_per_node 8 train.py",
+            "NCCL_DEBUG=INFO torchrun --nproc_per_node 4 train.py",
+        ),
+        ("accelerate launch --num_processes 8 train.py", "accelerate launch --num_processes 4 train.py"),
+        ("torchrun --nproc-per-node=8 train.py --api-key hunter2", "--nproc-per-node=4"),
+    ],
+)
+def test_the_fix_of_dc301_is_the_whole_command_to_paste(line: str, mended: str) -> None:
+    launch = make_launch({}, command=parse_command(line.split()))
+    (finding,) = dc301(launch, None, cards(4))
+    assert finding.fix.command == mended
 
 
 def test_good_dc301_leaves_a_broken_mask_to_dc204() -> None:
