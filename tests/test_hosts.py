@@ -27,7 +27,7 @@ from distcheck.launch.reader import LaunchOptions, make_launch
 from distcheck.model import Finding, Report, Severity
 from tests.recorded import HOSTS, RecordedWorld, recorded_world
 
-#: What the machines named in the project's plan are called here, and the silent cases that it lists.
+#: The kinds of machine without which this collection is not complete.
 REQUIRED_HOSTS = {
     "hgx-h100-infiniband",
     "a100-pcie",
