@@ -19,7 +19,8 @@ ALLOWED: dict[str, set[str]] = {
     "registry": {"model"},
     "isolation": {"model", "registry"},
     "facts_file": {"model"},
-    "launch": {"model", "registry", "world", "secrets"},
+    "configuration": {"model", "registry", "world"},
+    "launch": {"configuration", "model", "registry", "world", "secrets"},
     "world": {"launch", "model", "secrets"},
     "environment": {"launch", "model", "registry", "rules", "secrets", "world"},
     "cluster": {"launch", "model"},
@@ -28,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "reporters": {"model"},
     "api": {"checker", "examination", "launch", "model", "reporters", "rules", "world"},
     "commands": {
-        "checker", "cluster", "environment", "examination", "facts_file", "launch", "model", "registry", "reporters", "rules", "world",
+        "checker", "cluster", "configuration", "environment", "examination", "facts_file", "launch", "model", "registry", "reporters", "rules", "world",
     },
     "cli": {"commands"},
     "__main__": {"cli"},

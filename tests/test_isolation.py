@@ -21,7 +21,7 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ca
     monkeypatch.setattr("distcheck.isolation.may_fork", lambda: request.param == "forked")
 
     def begin(function: Callable[[int], int], limit_s: float = 5) -> Any:
-        return isolation.start(Reader(int, function, limit_s, True, True), [0])
+        return isolation.start(Reader(int, function, limit_s, isolated=True, of_this_host=True, of_launch=False), [0])
 
     return begin
 

@@ -10,6 +10,7 @@ import click
 
 from .. import __version__, registry, rules
 from ..cluster.place import Place, place_of
+from ..configuration import Configuration
 from ..examination import examine
 from ..launch.model import Launch, LaunchCommand
 from ..launch.reader import LaunchOptions, make_launch
@@ -64,6 +65,7 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 @click.option("--backend", metavar="nccl|gloo…", help="The backend that init_process_group will be given.")
 @click.option("--launched", is_flag=True, help="This is a launched process, even where no variable says so.")
 @shared.selection_options
+@shared.configuration_options
 @shared.verdict_options
 @click.option(
     "--timeout",
@@ -82,8 +84,14 @@ def command(**given: Any) -> int:
     Nothing is changed, no GPU is touched, torch is not imported. COMMAND is read, never run: the launch that it
     describes is judged. Without one, and outside a launch, only what is wrong with the host itself is said.
     """
-    selection = shared.selection_of(given["select"], given["extend_select"], given["ignore"])
-    must_check = shared.selection_of(given["must_check"]) if given["must_check"] else None
+    seen = World()
+    configuration = shared.configuration_of(seen, given["config"], isolated=given["isolated"])
+    chosen = {name: given[name.replace("-", "_")] or configuration.values(name) for name in ("select", "must-check")}
+    ignore = (*given["ignore"], *configuration.values("ignore"))
+    extend = (*given["extend_select"], *configuration.values("extend-select"))
+    selection = shared.selection_of(chosen["select"], extend, ignore)
+    must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
+    fail_on = given["fail_on"] or fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
     shared.check_output_file(given["save_facts"])
     if given["redact"] and not given["save_facts"]:
@@ -98,23 +106,26 @@ def command(**given: Any) -> int:
         world = None
         launch, facts = replayed_launch(saved, given)
     else:
-        world = World()
-        launch, facts = launch_of(world.environ, given, world.host_name()), {}
+        world = seen
+        launch, facts = launch_of(world.environ, given, world.host_name()), {Configuration: configuration}
 
     place = None if world is None else own_place(world, launch)
     if place is not None and place.local_rank != 0:
         from ..cluster import host_records
 
-        host_records.send(place, examine(launch, world, selection=selection, budget_s=given["timeout"], per="process"))
+        host_records.send(
+            place,
+            examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process"),
+        )
         return shared.CLEAN
     report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
-    report = with_settings_line(report, given)
+    report = with_settings_line(report, given, configuration)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
     written = shared.emit(report, given["output_format"], given["output_file"], style)
     status, line = shared.exit_status(
         report,
-        fail_on=given["fail_on"],
+        fail_on=fail_on,
         must_check=must_check,
         strict=given["strict"],
         known=rules.known(registry.plug_in_rules()).values(),
@@ -249,9 +260,24 @@ def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> No
         raise click.UsageError(f"--save-facts {path}: it can't be written: {error.strerror}") from None
 
 
-def with_settings_line(report: Report, given: Mapping[str, Any]) -> Report:
-    """Say in the first line what hides findings: rules that are selected or ignored, also by a variable."""
-    hidden = [f"--{name.replace('_', '-')} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
+def fail_on_of(configuration: Configuration) -> str:
+    """The severity that the configuration fails on; ``error`` without one."""
+    word = configuration.word("fail-on") or "error"
+    if word not in ("error", "warning", "info", "never"):
+        raise click.UsageError(
+            f"{configuration.origin('fail-on')}: fail-on is {word!r}; expected error, warning, info or never"
+        )
+    return word
+
+
+def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:
+    """Say in the first line what hides findings: rules selected or ignored by an option, a variable or a file."""
+    hidden = [f"--{name} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
+    hidden += [
+        f"{entry.name} {','.join(entry.values)} ({entry.origin})"
+        for entry in configuration.entries
+        if entry.name == "ignore" or (entry.name == "select" and not given["select"])
+    ]
     if not hidden:
         return report
     subject = dict(report.subject)

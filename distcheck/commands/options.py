@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import click
 
 from ..checker import make_selection
+from ..configuration import Configuration, ConfigurationError, load
 from ..model import Report, Rule, Severity
 from ..reporters import FORMATS, Style, render
 from ..rules import Selection, UnknownRule
+from ..world import World
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,6 +52,24 @@ def selection_options(function: Function) -> Function:
     return function
 
 
+def configuration_options(function: Function) -> Function:
+    """``--config``, ``--isolated``."""
+    function = click.option("--isolated", is_flag=True, help="Read no configuration file.")(function)
+    return click.option(
+        "--config", metavar="FILE", help="Read this file instead of the nearest pyproject.toml, setup.cfg or tox.ini."
+    )(function)
+
+
+def configuration_of(world: World, config: str | None, *, isolated: bool) -> Configuration:
+    """The configuration that applies; a usage error where a file is not right."""
+    if isolated:
+        return Configuration()
+    try:
+        return load(world, config)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def verdict_options(function: Function) -> Function:
     """``--fail-on``, ``--must-check``, ``--strict``, ``--exit-zero``."""
     function = click.option(
@@ -66,9 +86,7 @@ def verdict_options(function: Function) -> Function:
     return click.option(
         "--fail-on",
         type=click.Choice(["error", "warning", "info", "never"]),
-        default="error",
-        show_default=True,
-        help="Exit with 1 at findings of this severity or worse.",
+        help="Exit with 1 at findings of this severity or worse.  [default: error]",
     )(function)
 
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ..configuration import Configuration
+from ..model import Unavailable
 from ..registry import fact
 from ..secrets import mask
 from ..world import World
@@ -129,7 +131,7 @@ def _cut(text: str) -> str:
 
 
 @fact(of_this_host=False)
-def read_settings(world: World, launch: Launch) -> Settings:
+def read_settings(world: World, launch: Launch, configuration: Configuration | Unavailable) -> Settings:
     """The environment, the assignments of the planned command, and NCCL's files, in the order in which they win."""
     found: dict[str, Setting] = {}
     command = {} if launch.command is None else launch.command.assignments
@@ -149,6 +151,9 @@ def read_settings(world: World, launch: Launch) -> Settings:
     return Settings(
         tuple(sorted(found.values())),
         unread=unread,
+        known=frozenset()
+        if isinstance(configuration, Unavailable)
+        else frozenset(configuration.values("known-variables")),
         importable=frozenset(_importable(world, launch, found.get("TORCH_LOGS"))),
         files_apply=launch.on_this_host,
     )

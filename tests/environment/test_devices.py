@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distcheck.configuration import Configuration
 from distcheck.environment.devices import (
     Devices,
     apply_masks,
@@ -286,7 +287,7 @@ def test_hip_takes_only_exact_numbers(mask: str, visible: str, fault: str | None
 
 def test_devices_are_read_from_settings(tmp_path: Path) -> None:
     world = recorded_world(tmp_path, environ={"CUDA_VISIBLE_DEVICES": "1,0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
-    found = read_devices(read_settings(world, Launch()), mixed(DISPLAY, H100))
+    found = read_devices(read_settings(world, Launch(), Configuration()), mixed(DISPLAY, H100))
     assert (found.visible, found.order_known) == (("1", "0"), True)
 
 

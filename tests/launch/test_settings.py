@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distcheck.configuration import Configuration
 from distcheck.launch.model import Launch, LaunchCommand
 from distcheck.launch.settings import Setting, Settings, parse_nccl_conf, read_settings
 from tests.recorded import recorded_world
@@ -27,7 +28,7 @@ TORCHRUN_WORKER = {
 
 
 def settings(folder: Path, launch: Launch = SHELL, **record: Any) -> Settings:
-    return read_settings(recorded_world(folder, **record), launch)
+    return read_settings(recorded_world(folder, **record), launch, Configuration())
 
 
 def origins(found: Settings) -> dict[str, str]:

@@ -1,0 +1,169 @@
+"""The configuration: what a project and a site have settled once, and which file says so.
+
+``[tool.distcheck]`` in pyproject.toml, ``[distcheck]`` in setup.cfg or tox.ini (the nearest upwards from the working
+directory), and the site's ``/etc/distcheck.toml``. It says nothing about how a setting is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .model import Unavailable
+from .registry import fact
+from .world import World
+
+SITE_FILE = "/etc/distcheck.toml"
+#: The project's files, in the order in which they are asked, and the section that is ours.
+PROJECT_FILES = (("pyproject.toml", "tool.distcheck"), ("setup.cfg", "distcheck"), ("tox.ini", "distcheck"))
+#: Settings that are lists of rules or names; those of the site and of the project add up.
+LISTS = ("select", "extend-select", "ignore", "must-check", "known-variables")
+#: Settings that are one word.
+WORDS = ("fail-on",)
+#: Folders looked at upwards, so that a strange tree can't hold the run up.
+_MOST_FOLDERS = 64
+
+
+class ConfigurationError(ValueError):
+    """A file can't be read, or holds what nobody asked for; the message names the file and what was expected."""
+
+
+class Entry(NamedTuple):
+    """One setting and the file that it comes from."""
+
+    name: str
+    values: tuple[str, ...]
+    origin: str
+
+
+class Configuration(NamedTuple):
+    """All settings, the project's before the site's."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """The values of a list: the site's and the project's together."""
+        return tuple(dict.fromkeys(value for entry in self.entries if entry.name == name for value in entry.values))
+
+    def word(self, name: str) -> str | None:
+        """The value of a single word; the project's wins over the site's."""
+        return next((entry.values[0] for entry in self.entries if entry.name == name and entry.values), None)
+
+    def origin(self, name: str) -> str:
+        """The files that say it, joined by commas."""
+        return ", ".join(entry.origin for entry in self.entries if entry.name == name)
+
+
+@fact(of_this_host=False)
+def read_configuration(world: World) -> Configuration:
+    """From the project's nearest file and the site's."""
+    try:
+        return load(world)
+    except ConfigurationError as error:
+        raise Unavailable(str(error)) from error
+
+
+def load(world: World, path: str | None = None) -> Configuration:
+    """The configuration that applies here.
+
+    :param path: this file instead of the project's nearest one
+    :raises ConfigurationError: an unreadable file, an unknown setting, a value of the wrong kind
+    """
+    entries: list[Entry] = []
+    if path is not None:
+        text = _read(world, path)
+        if text is None:
+            raise ConfigurationError(f"{path}: it can't be read; name a .toml, .cfg or .ini file")
+        entries.extend(_entries(path, text, required=True))
+    else:
+        entries.extend(_nearest(world))
+    site = _read(world, SITE_FILE)
+    if site is not None:
+        entries.extend(_entries(SITE_FILE, site, required=True))
+    return Configuration(tuple(entries))
+
+
+def _nearest(world: World) -> list[Entry]:
+    try:
+        folder = world.working_folder
+    except OSError:
+        return []
+    for _ in range(_MOST_FOLDERS):
+        for name, _section in PROJECT_FILES:
+            path = os.path.join(folder, name)
+            text = _read(world, path)
+            found = [] if text is None else list(_entries(path, text, required=False))
+            if found:
+                return found
+        parent = os.path.dirname(folder)
+        if parent == folder or world.exists(os.path.join(folder, ".git")):
+            break
+        folder = parent
+    return []
+
+
+def _read(world: World, path: str) -> str | None:
+    try:
+        return world.read_text(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _entries(path: str, text: str, *, required: bool) -> Iterator[Entry]:
+    """The settings of one file. Without ``required``, a file that does not name us is none of our business."""
+    if not required and "distcheck" not in text:
+        return
+    name = os.path.basename(path)
+    table = _ini(path, text) if name.endswith((".cfg", ".ini")) else _toml(path, name, text)
+    for key, value in table.items():
+        yield Entry(_known(path, key), _values(path, key, value), path)
+
+
+def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: it is no TOML: {error}") from None
+    found = plain.get("tool", {}).get("distcheck", {}) if name == "pyproject.toml" else plain
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{path}: tool.distcheck is no table; write [tool.distcheck] and settings below it")
+    return found
+
+
+def _ini(path: str, text: str) -> Mapping[str, Any]:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ConfigurationError(f"{path}: {str(error).splitlines()[0]}") from None
+    if not parser.has_section("distcheck"):
+        return {}
+    return {key: value.replace("\n", ",") for key, value in parser.items("distcheck")}
+
+
+def _known(path: str, key: str) -> str:
+    name = key.replace("_", "-")
+    if name in LISTS or name in WORDS:
+        return name
+    import difflib
+
+    close = difflib.get_close_matches(name, (*LISTS, *WORDS), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join((*LISTS, *WORDS))}"
+    raise ConfigurationError(f"{path}: no setting is called {key!r}; {hint}")
+
+
+def _values(path: str, key: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected a text or a list of texts")
