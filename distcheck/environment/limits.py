@@ -128,9 +128,9 @@ def files_are_enough(launch: Launch, limits: Limits, platform: Platform | Unavai
             fix=_raise_files(platform),
         )
     elif soft is not None and soft < needed:
+        most = f", to {hard} at most" if hard else ""
         yield rules.DC321.found(
-            f"this process may open {soft} files unless it raises that to at most {hard or 'any number'}; "
-            f"{job} needs about {needed}",
+            f"this process may open {soft} files unless it raises that itself{most}; {job} needs about {needed}",
             severity=Severity.WARNING if large else Severity.INFO,
             where=Where(object="nofile"),
             evidence=evidence,

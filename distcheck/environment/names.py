@@ -6,6 +6,7 @@ of ``interfaces.py``.
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -216,6 +217,8 @@ def own_name_is_no_loopback(
             ),
         )
     elif is_loopback(first) and (launch.several_nodes or not launch.launched):
+        if settings.get("GLOO_SOCKET_IFNAME"):
+            return
         hurts = _gloo_between_nodes(launch, gpus, settings)
         yield rules.DC405.found(
             f"this host's name {name.name!r} resolves to {first}, where no other node can reach it",
@@ -288,6 +291,8 @@ def master_is_no_loopback(
     """With several nodes, the address on which they meet leads from each of them to the same host."""
     if not launch.several_nodes:
         return
+    if launch.scheduler == "kubernetes" and launch.serves_store and not launch.standalone and _is_pods_own(launch):
+        return  # operators write localhost into the master's own pod, and the Service's name into the others
     if launch.agent_store and (launch.node_rank == 0 or launch.variables.get("TORCHELASTIC_RUN_ID") == "none"):
         return  # the agents have met there already: all "nodes" are on this machine, or this one is the master
     if isinstance(master, Unavailable):
@@ -324,6 +329,14 @@ def master_is_no_loopback(
             where=_place(launch),
         ),
     )
+
+
+def _is_pods_own(launch: Launch) -> bool:
+    """The address is the one that the operator gave this pod, not one that was typed."""
+    given = {launch.variables.get("PET_MASTER_ADDR"), launch.variables.get("MASTER_ADDR")}
+    words = () if launch.command is None else launch.command.argv
+    typed = any(re.fullmatch(r"--(master[-_]addr|rdzv[-_]endpoint)(=.*)?", word) for word in words)
+    return launch.master_addr in given and not typed
 
 
 # addresses

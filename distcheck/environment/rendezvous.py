@@ -52,9 +52,14 @@ def rendezvous_variables_are_set(
     if unmapped_tasks(launch, scheduler) is not None or (launch.launched and pods_for_ranks(launch, scheduler, usable)):
         return  # DC105 and DC107 name the cause, and the line that mends it
     arranged = script.arranges if plain and isinstance(script, Script) else None
+    # Lightning gives its children all but RANK, and sets that itself
+    counted = {"LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= launch.variables.keys()
+    if absent == ["RANK"] and counted:
+        return
     needed = [name for name in absent if name != "LOCAL_RANK"]
     # torch's rendezvous does without LOCAL_RANK; it only says which device to take
-    speaks = launch.launched and needed and not arranged
+    hidden = plain and launch.command is not None and launch.command.module  # what a module does can't be read here
+    speaks = launch.launched and needed and not arranged and not hidden
     cause = f"; {launch.script} {arranged}, though" if arranged else _who_sets_them(launch, scheduler, ancestry)
     processes = launch.ranks_here or usable or _granted(scheduler) or 1
     yield rules.DC101.found(

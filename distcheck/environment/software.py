@@ -377,8 +377,10 @@ def nccl_is_the_one_that_torch_needs(launch: Launch, software: Software, gpus: G
 
 
 @probe(rules.DC332)
-def nccl_is_there(launch: Launch, software: Software) -> Iterator[Finding]:
+def nccl_is_there(launch: Launch, software: Software, platform: Platform | Unavailable) -> Iterator[Finding]:
     """The NCCL library that torch was built to load is found."""
+    if isinstance(platform, Platform) and platform.system != "linux":
+        return  # torch for Windows and macOS has no NCCL
     _insist_on_this_python(software)
     if not software.cuda or software.nccl_linked is False or software.nccl_libraries:
         return

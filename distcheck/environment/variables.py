@@ -269,6 +269,8 @@ def transports_are_on(
         if reading.problem is not None or not effective or not _takes_away(effective.upper(), entry.values):
             continue
         loss = None if _talks_without_nccl(launch, installed) else _loss(entry, launch, gpus, fabric, platform)
+        if entry.name == "NCCL_MNNVL_ENABLE" and isinstance(fabric, Fabric) and not fabric.imex_channels:
+            continue  # without a channel it is what lets the job run at all: DC420
         slower = loss is not None and launch.launched and not setting.by_site
         yield rules.DC114.found(
             f"{shown(setting)} keeps NCCL from {entry.way}" + (f", though {loss}" if loss else ""),

@@ -82,8 +82,8 @@ def the_finding(findings: Any) -> Finding:
             "about 65536",
             id="1024 ranks",
         ),
-        pytest.param(TORCHRUN_8, Limits(1024, 1048576), Severity.INFO, "at most 1048576", id="what a desktop has"),
-        pytest.param(TORCHRUN_8, Limits(1024, None), Severity.INFO, "any number", id="no hard limit"),
+        pytest.param(TORCHRUN_8, Limits(1024, 1048576), Severity.INFO, "to 1048576 at most", id="what a desktop has"),
+        pytest.param(TORCHRUN_8, Limits(1024, None), Severity.INFO, "raises that itself;", id="no hard limit"),
     ],
 )
 def test_bad_open_files(launch: Launch, limits: Limits, severity: Severity, words: str) -> None:

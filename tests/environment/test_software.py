@@ -267,7 +267,11 @@ def test_a_launch_may_take_another_python(tmp_path: Path, argv: tuple[str, ...],
 @pytest.mark.parametrize("probe", [nccl_is_there, nccl_is_the_one_that_torch_needs, backend_is_built_in])
 def test_another_python_is_not_checked(probe: Any) -> None:
     software = CUDA_BUILD._replace(elsewhere="/opt/conda/bin")
-    arguments = {nccl_is_there: (), nccl_is_the_one_that_torch_needs: (NO_GPU,), backend_is_built_in: (NO_GPU, LINUX)}
+    arguments = {
+        nccl_is_there: (LINUX,),
+        nccl_is_the_one_that_torch_needs: (NO_GPU,),
+        backend_is_built_in: (NO_GPU, LINUX),
+    }
     with pytest.raises(Unavailable, match="/opt/conda/bin"):
         list(probe(PLANNED, software, *arguments[probe]))
 
@@ -636,7 +640,7 @@ def test_good_nccl_of_a_vendor_image(tmp_path: Path) -> None:
         ("wheel", "2.20.5"),
     ]
     assert list(nccl_is_the_one_that_torch_needs(PLANNED, software, gpus())) == []
-    assert list(nccl_is_there(PLANNED, software)) == []
+    assert list(nccl_is_there(PLANNED, software, LINUX)) == []
 
 
 def test_bad_nccl_of_a_source_build(tmp_path: Path) -> None:
@@ -659,7 +663,7 @@ def test_bad_nccl_of_a_source_build(tmp_path: Path) -> None:
 )
 def test_good_nccl(software: Software) -> None:
     assert list(nccl_is_the_one_that_torch_needs(PLANNED, software, gpus())) == []
-    assert list(nccl_is_there(PLANNED, software)) == []
+    assert list(nccl_is_there(PLANNED, software, LINUX)) == []
 
 
 def test_the_version_of_a_library_without_text_comes_from_its_name(tmp_path: Path) -> None:
@@ -677,21 +681,22 @@ def test_the_version_of_a_library_without_text_comes_from_its_name(tmp_path: Pat
 def test_bad_nccl_missing(tmp_path: Path) -> None:
     software = read_software(cuda_world(tmp_path), PLANNED, Settings())
     assert (software.nccl_linked, software.nccl_libraries) == (True, ())
-    finding = the_finding(nccl_is_there(PLANNED, software))
+    finding = the_finding(nccl_is_there(PLANNED, software, LINUX))
     assert (finding.code, finding.severity) == ("DC332", Severity.ERROR)
     assert finding.fix.command == "python -m pip install --force-reinstall --no-deps nvidia-nccl-cu13==2.28.9"
-    assert the_finding(nccl_is_there(Launch(), software)).severity is Severity.INFO
+    assert the_finding(nccl_is_there(Launch(), software, LINUX)).severity is Severity.INFO
+    assert list(nccl_is_there(PLANNED, software, Platform("win32"))) == []
 
 
 def test_bad_nccl_missing_without_the_right_to_install(tmp_path: Path) -> None:
-    finding = the_finding(nccl_is_there(PLANNED, CUDA_BUILD._replace(nccl_libraries=(), writable=False)))
+    finding = the_finding(nccl_is_there(PLANNED, CUDA_BUILD._replace(nccl_libraries=(), writable=False), LINUX))
     assert (finding.fix.by, finding.fix.command) == ("admin", None)
 
 
 def test_good_nccl_missing_of_the_system(tmp_path: Path) -> None:
     world = cuda_world(tmp_path, {"/etc/ld.so.cache": f"\0{OLD}\0"})
     write_nccl(tmp_path, OLD, "2.28.9")
-    assert list(nccl_is_there(PLANNED, read_software(world, PLANNED, Settings()))) == []
+    assert list(nccl_is_there(PLANNED, read_software(world, PLANNED, Settings()), LINUX)) == []
 
 
 def test_good_nccl_missing_torch_finds_it_by_itself(tmp_path: Path) -> None:
@@ -699,13 +704,13 @@ def test_good_nccl_missing_torch_finds_it_by_itself(tmp_path: Path) -> None:
     world = cuda_world(tmp_path, rpath=None)
     world.record = {**world.record, "python_path": [SITE, "/home/user/.local/site-packages"]}
     write_nccl(tmp_path, "/home/user/.local/site-packages/nvidia/nccl/lib/libnccl.so.2", "2.28.9")
-    assert list(nccl_is_there(PLANNED, read_software(world, PLANNED, Settings()))) == []
+    assert list(nccl_is_there(PLANNED, read_software(world, PLANNED, Settings()), LINUX)) == []
 
 
 def test_nccl_missing_is_not_checked_where_nothing_tells(tmp_path: Path) -> None:
     software = CUDA_BUILD._replace(nccl_linked=None, nccl_required=None, nccl_libraries=())
     with pytest.raises(Unavailable, match="can't be read"):
-        list(nccl_is_there(PLANNED, software))
+        list(nccl_is_there(PLANNED, software, LINUX))
 
 
 # DC333 cuda-compat-conflict
