@@ -50,29 +50,41 @@ def send(place: Place, report: Report) -> bool:
     try:
         draft.write_text(json.dumps(_plain(report)), encoding="utf-8")
         draft.replace(record)
-    except FileNotFoundError:
+    except OSError:  # the folder went, or the disk is full: local rank 0 says that this rank is missing
         return False
     return True
 
 
 @contextlib.contextmanager
-def collecting(place: Place) -> Iterator[None]:
-    """The folder stands for as long as local rank 0 looks at its host; it is gone afterwards, whatever happens."""
+def collecting(place: Place) -> Iterator[str | None]:
+    """The folder stands for as long as local rank 0 looks at its host; it is gone afterwards, whatever happens.
+
+    Yields why there is none, where it can't be made: then the others can hand in nothing.
+    """
     folder = _folder(place)
     _sweep(folder.parent)
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    if not _is_private(folder):
-        raise PermissionError(f"{folder} is there and belongs to somebody else")
+    trouble = None
     try:
-        yield
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        trouble = None if _is_private(folder) else f"{folder} is there and belongs to somebody else"
+    except OSError as error:
+        trouble = f"no folder can be made in {folder.parent}: {error.strerror}"
+    try:
+        yield trouble
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if trouble is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def receive(place: Place) -> tuple[Report, ...]:
-    """The reports of the other local ranks; one that did not come in time is a report of *not checked*."""
+def receive(place: Place, trouble: str | None = None) -> tuple[Report, ...]:
+    """The reports of the other local ranks; one that did not come in time is a report of *not checked*.
+
+    :param trouble: why nothing can come
+    """
     folder = _folder(place)
+    if trouble is not None:
+        return tuple(_absent(rank, trouble) for rank in range(place.local_size) if rank != place.local_rank)
     waiting = {rank for rank in range(place.local_size) if rank != place.local_rank}
     reports = []
     end = time.monotonic() + PATIENCE_S

@@ -151,9 +151,9 @@ def look(
         return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
     from ..cluster import host_records
 
-    with host_records.collecting(place):
+    with host_records.collecting(place) as trouble:
         report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
-        return report.merge(*host_records.receive(place))
+        return report.merge(*host_records.receive(place, trouble))
 
 
 def own_place(world: World, launch: Launch) -> Place | None:

@@ -973,7 +973,9 @@ LINES = st.lists(
         st.tuples(OPTION_WORDS, VALUE_WORDS),
         # argparse reads -h=t3 as a cluster of -h and -t3, which nobody writes
         st.builds(
-            lambda option, value: (f"{option}={value}",), OPTION_WORDS.filter(lambda word: word != "-h"), VALUE_WORDS
+            lambda option, value: (f"{option}={value}",),
+            OPTION_WORDS.filter(lambda word: word not in ("-h", "-m")),
+            VALUE_WORDS,
         ),
         st.tuples(st.sampled_from(["-r", "-t"])).map(lambda option: (option[0] + "3",)),
     ),
