@@ -29,6 +29,8 @@ NO_LAUNCH = "no launch says where its ranks will meet"
 FULL_NAME_LIMIT_S = 2.0
 #: Seconds for the own name where no launch needs it.
 SHELL_LIMIT_S = 0.5
+#: Seconds for one look-up: glibc gives a name server 5 s (resolv.conf(5)), and a good one answers in milliseconds.
+RESOLVER_LIMIT_S = 4.0
 NO_ANSWER = "the name server did not answer in time"
 #: What Docker Desktop writes into the hosts file of Windows, and ``getfqdn`` then answers with.
 DOCKER_DESKTOP_NAME = "kubernetes.docker.internal"
@@ -87,7 +89,12 @@ def read_master_name(world: World, launch: Launch) -> MasterName:
         raise NotApplicable("neither MASTER_ADDR nor an option says where the ranks meet")
     if _NOT_IN_NAMES.intersection(host):
         raise Unavailable(f"{origin} holds {host!r}, which is no host name and no address")
-    return MasterName(Name(host, (host,)) if literal(host) else _look_up(world, host), origin)
+    if literal(host):
+        return MasterName(Name(host, (host,)), origin)
+    name = _within(RESOLVER_LIMIT_S, lambda: _look_up(world, host))
+    if name is None:
+        raise Unavailable(f"{host!r} ({origin}): {NO_ANSWER}")
+    return MasterName(name, origin)
 
 
 @probe(rules.DC404)
