@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .. import rules
-from ..launch.model import Launch
+from ..launch.model import NODE_LAUNCHERS, Launch
 from ..launch.schedulers import Scheduler
 from ..launch.settings import Settings
 from ..model import Finding, Fix, Severity, Unavailable, Where, rank_ranges
@@ -26,10 +26,6 @@ from .software import Software
 CUDA_MASK, ROCR_MASK, HIP_MASK = "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
 #: What Slurm writes for a step without GPUs.
 NO_DEVICES = "NoDevFiles"
-#: Launchers whose agent gives all its ranks the mask that it has itself.
-AGENT_LAUNCHERS = frozenset(
-    {"torchrun", "torch.distributed.launch", "torch.distributed.run", "accelerate", "deepspeed"}
-)
 
 
 class MaskFault(NamedTuple):
@@ -119,7 +115,8 @@ def has_own_mask(launch: Launch, devices: Devices, scheduler: Scheduler | Unavai
         return True
     if devices.count != 1:
         return False
-    if launch.launcher not in AGENT_LAUNCHERS:
+    # such a launcher gives all its ranks the mask that it has itself
+    if launch.launcher not in NODE_LAUNCHERS:
         return True
     if launch.local_rank in (None, 0) or not devices.masks[-1][1].strip().isdigit():
         return None
@@ -469,7 +466,7 @@ def no_gpu_is_left_idle(
         evidence={"ranks_here": ranks, "usable": count, "granted": granted, "idle": idle},
         fix=Fix(
             f"start a process for each GPU ({_process_option(launch, count)}), or ask for {ranks} only",
-            command=_process_option(launch, count) if launch.launcher in (None, *AGENT_LAUNCHERS) else None,
+            command=_process_option(launch, count) if launch.launcher in (None, *NODE_LAUNCHERS) else None,
             where="launch-line",
         ),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .. import rules
-from ..launch.model import Launch, LaunchCommand
+from ..launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Launch, LaunchCommand
 from ..launch.schedulers import Scheduler, task_starter
 from ..model import Finding, Fix, Severity, Unavailable, Where
 from ..registry import fact, probe
@@ -22,10 +22,6 @@ from .gpus import Driver, Gpus
 from .platform import Platform
 from .processes import Ancestry
 
-#: Launchers that start all ranks of a node, and so belong once on each.
-AGENTS = ("torchrun", "torch.distributed.launch", "accelerate", "deepspeed")
-#: Those of them that run torchrun's agent, which installs a handler of its own for SIGHUP.
-_ELASTIC = ("torchrun", "torch.distributed.launch", "accelerate")
 #: Programs behind which no hang-up of this terminal comes any more.
 _NO_HANGUP = frozenset(
     {
@@ -210,7 +206,7 @@ def _counted(plan: TaskPlan) -> TaskPlan:
 def ranks_are_started_once(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[Finding]:
     """A launcher that starts all ranks of a node is itself started once on it."""
     plan = task_plan(launch, scheduler)
-    if plan is None or not launch.launched or launch.launcher not in AGENTS or (plan.tasks_on_node or 1) < 2:
+    if plan is None or not launch.launched or launch.launcher not in NODE_LAUNCHERS or (plan.tasks_on_node or 1) < 2:
         return
     command = launch.command
     several = launch.ranks_here is not None and launch.ranks_here > 1
@@ -242,7 +238,7 @@ def ranks_are_started_once(launch: Launch, scheduler: Scheduler | Unavailable) -
 
 def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
     by_mpi_here = plan.starter != "srun" and plan.nodes == 1 and launch.on_this_host
-    if by_mpi_here and launch.launcher in _ELASTIC and launch.ranks_here and launch.stage == "planned":
+    if by_mpi_here and launch.launcher in ELASTIC_LAUNCHERS and launch.ranks_here and launch.stage == "planned":
         alone = launch_line(launch, launch.ranks_here)
         return alone._replace(text=f"leave {plan.starter} away on a single node; {alone.text}")
     if plan.starter == "srun":
@@ -263,7 +259,7 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
 def launcher_survives_a_hangup(launch: Launch, ancestry: Ancestry | Unavailable) -> Iterator[Finding]:
     """Nobody relies on nohup for a launcher that undoes it."""
     command = launch.command
-    if not launch.launched or not launch.on_this_host or launch.launcher not in _ELASTIC:
+    if not launch.launched or not launch.on_this_host or launch.launcher not in ELASTIC_LAUNCHERS:
         return
     if isinstance(ancestry, Ancestry) and ancestry.keepers:
         return

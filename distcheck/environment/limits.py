@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import rules
-from ..launch.model import Launch
+from ..launch.model import ELASTIC_LAUNCHERS, Launch
 from ..launch.settings import Settings
 from ..model import Finding, Fix, Severity, Unavailable, Where, rank_ranges
 from ..registry import fact, probe
@@ -50,8 +50,6 @@ MEMORY_PER_GPU_RANK_BYTES = GIB
 #: A rank with gloo and two data-loader workers has 12 threads with one OpenMP thread each (torch 2.13, CPU build);
 #: CUDA, NCCL and autograd bring about as many.
 THREADS_PER_RANK = 24
-#: Launchers whose agent sets OMP_NUM_THREADS=1 for its ranks, and leaves them the agent's own CPUs.
-AGENT_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
 
 
 class Limits(NamedTuple):
@@ -497,7 +495,7 @@ def _cards(gpus: Gpus | Unavailable) -> int:
 
 
 def _has_agent(launch: Launch) -> bool:
-    return launch.agent_store or launch.launcher in AGENT_LAUNCHERS
+    return launch.agent_store or launch.launcher in ELASTIC_LAUNCHERS
 
 
 def _world_size(launch: Launch) -> int:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import rules
-from ..launch.model import Launch
+from ..launch.model import NODE_LAUNCHERS, Launch
 from ..launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
 from ..model import Finding, Fix, Unavailable, Where
 from ..registry import probe
-from .launching import AGENTS
 from .rendezvous import as_integer, reads_variables, value_of
 
 _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
@@ -112,7 +111,7 @@ def _preset_rank(launch: Launch, numbers: dict[str, int]) -> Iterator[Finding]:
 
 def _task_disagrees(launch: Launch, scheduler: Scheduler | Unavailable, numbers: dict[str, int]) -> Iterator[Finding]:
     """Where each task is a rank, its number is the rank, or the one that its place on its node makes."""
-    if isinstance(scheduler, Unavailable) or launch.stage != "rank" or launch.launcher in AGENTS:
+    if isinstance(scheduler, Unavailable) or launch.stage != "rank" or launch.launcher in NODE_LAUNCHERS:
         return
     rank, world, task = numbers.get("RANK"), numbers.get("WORLD_SIZE"), scheduler.rank
     if rank is None or task is None or rank == task or world is None or world < 2 or scheduler.tasks != world:

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from .. import rules
 from ..launch._shell import has_expansion
 from ..launch.endpoint import split_endpoint
-from ..launch.model import RENDEZVOUS_VARIABLES, Launch
+from ..launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from ..launch.schedulers import Scheduler, first_host
 from ..model import Finding, Fix, Severity, Unavailable, Where
 from ..registry import probe
 from .devices import Devices
 from .gpus import Gpus
-from .launching import AGENTS, Script, is_numbered_pod, launch_line, usable_gpus
+from .launching import Script, is_numbered_pod, launch_line, usable_gpus
 from .processes import Ancestry
 from .scheduling import pods_for_ranks, unmapped_tasks
 
@@ -191,7 +191,7 @@ def rendezvous_variables_are_readable(launch: Launch) -> Iterator[Finding]:
 
 def reads_variables(launch: Launch) -> bool:
     """The ranks will see RANK and MASTER_ADDR as they stand here; torchrun and its like set their own."""
-    return launch.stage != "planned" or launch.launcher not in AGENTS
+    return launch.stage != "planned" or launch.launcher not in NODE_LAUNCHERS
 
 
 def value_of(launch: Launch, name: str) -> str | None:
@@ -332,7 +332,7 @@ def agent_store_has_an_agent(launch: Launch, ancestry: Ancestry | Unavailable) -
     """Where ranks are told to use torchrun's store, torchrun is there and serves it."""
     if launch.variables.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return  # torch compares with exactly this word
-    if launch.stage == "planned" and launch.launcher in AGENTS:
+    if launch.stage == "planned" and launch.launcher in NODE_LAUNCHERS:
         return  # the agent sets it anew
     if isinstance(ancestry, Unavailable):
         raise Unavailable(f"whether torchrun started this process can't be told: {ancestry.why}")
@@ -373,7 +373,7 @@ def master_is_one_host(launch: Launch, scheduler: Scheduler | Unavailable) -> It
     address = value_of(launch, "MASTER_ADDR") if reads_variables(launch) else None
     if address is not None:
         places.append(("MASTER_ADDR", address))
-    if launch.stage == "planned" and launch.launcher in AGENTS:
+    if launch.stage == "planned" and launch.launcher in NODE_LAUNCHERS:
         if launch.rdzv_endpoint is not None:
             places.append(("--rdzv-endpoint", split_endpoint(launch.rdzv_endpoint)[0]))
         elif launch.master_addr is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import rules
-from ..launch.model import RENDEZVOUS_VARIABLES, Launch
+from ..launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from ..launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
 from ..model import Finding, Fix, Severity, Unavailable, Where
 from ..registry import probe
 from ..secrets import mask_arguments
 from .devices import Devices
 from .gpus import Gpus
-from .launching import AGENTS, MEET_BY_SLURM, Script, is_numbered_pod, launch_line, task_plan, usable_gpus
+from .launching import MEET_BY_SLURM, Script, is_numbered_pod, launch_line, task_plan, usable_gpus
 
 #: Below so much time a job is hardly worth its start: as long as NCCL waits for a lost rank before it gives up
 #: (10 minutes, torch 2.13), so that not even a failure would be reported in time.
@@ -24,7 +24,7 @@ SHORT_TIME_S = 600
 
 def unmapped_tasks(launch: Launch, scheduler: Scheduler | Unavailable) -> Scheduler | None:
     """Whoever numbers this process among several tasks, where nothing hands those numbers on to torch; else None."""
-    if all(name in launch.variables for name in ("RANK", "WORLD_SIZE")) or launch.launcher in AGENTS:
+    if all(name in launch.variables for name in ("RANK", "WORLD_SIZE")) or launch.launcher in NODE_LAUNCHERS:
         return None
     job = None if isinstance(scheduler, Unavailable) else scheduler
     if launch.stage == "rank":
@@ -45,7 +45,11 @@ def _several(job: Scheduler) -> bool:
 
 def pods_for_ranks(launch: Launch, scheduler: Scheduler | Unavailable, usable: int | None) -> int | None:
     """Processes that belong into this pod where an operator's RANK and WORLD_SIZE number pods, else None."""
-    if isinstance(scheduler, Unavailable) or not is_numbered_pod(launch, scheduler) or launch.launcher in AGENTS:
+    if (
+        isinstance(scheduler, Unavailable)
+        or not is_numbered_pod(launch, scheduler)
+        or launch.launcher in NODE_LAUNCHERS
+    ):
         return None
     text = scheduler.nproc_text or ""
     wanted = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else usable
@@ -166,7 +170,7 @@ def task_count_fits_the_launch(launch: Launch, scheduler: Scheduler | Unavailabl
         return
     if plan.tasks is None:
         return
-    if launch.launcher in AGENTS:
+    if launch.launcher in NODE_LAUNCHERS:
         yield from _agents_fit(launch, plan.starter, plan.tasks, plan.tasks_on_node)
     elif (
         launch.stage == "rank" and launch.world_size is not None and plan.tasks > 1 and launch.world_size != plan.tasks

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import rules
-from ..launch.model import Launch
+from ..launch.model import ELASTIC_LAUNCHERS, Launch
 from ..launch.settings import COMMAND, ENVIRONMENT, LAUNCHER, Setting, Settings
 from ..launch.values import Reading, read_value, unknown_log_names
 from ..launch.variables import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTable
@@ -28,8 +28,6 @@ Version = tuple[int, ...]
 
 #: Longest value that is shown in a message; the whole one stands in the evidence.
 LONGEST_SHOWN = 80
-#: Launchers whose agent is torchrun's, which sets OMP_NUM_THREADS=1 for several workers (torch 2.13, ``run.py``).
-AGENT_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
 #: The oldest NCCL that a CUDA build of torch 2 brings: 2.14.3 with torch 2.0 (the pin in its metadata).
 NCCL_OF_TORCH_2 = (2, 14)
 #: From here on an unknown algorithm or protocol ends NCCL's start (facts of the variables NCCL_ALGO and NCCL_PROTO).
@@ -292,7 +290,7 @@ def threads_fit_the_cores(
     cores = len(limits.affinity)
     share = cores // ranks
     setting = settings.of("OMP_NUM_THREADS")
-    agent = launch.launcher in AGENT_LAUNCHERS or launch.agent_store
+    agent = launch.launcher in ELASTIC_LAUNCHERS or launch.agent_store
     if setting is not None and setting.origin == LAUNCHER:
         seen = "torchrun set OMP_NUM_THREADS=1 for this rank"
     elif setting is None and agent and launch.stage == "planned":
@@ -638,7 +636,7 @@ def _how_bad(setting: Setting, variable: Variable, reading: Reading, launch: Lau
 def _how_bad_for_torchrun(setting: Setting, launch: Launch, *, certain: bool) -> Severity:
     """What ends torchrun matters where torchrun is yet to start."""
     if launch.stage == "planned":
-        if launch.launcher in AGENT_LAUNCHERS:
+        if launch.launcher in ELASTIC_LAUNCHERS:
             return Severity.ERROR if certain else Severity.WARNING
         return Severity.INFO
     # PET_ names are for torchrun alone; LOGLEVEL belongs to many programs

@@ -15,6 +15,13 @@ RENDEZVOUS_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOC
 #: torchrun's default port of the static rendezvous (torch 2.13, ``torch.distributed.run``); c10d takes 29400.
 DEFAULT_PORT = 29500
 
+#: Launchers that run torchrun's agent: it sets OMP_NUM_THREADS=1 for several workers, and a handler for SIGHUP
+#: (torch 2.13, ``torch.distributed.run``).
+ELASTIC_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
+
+#: Launchers that start all ranks of a node themselves, and so belong once on each.
+NODE_LAUNCHERS = ELASTIC_LAUNCHERS | {"deepspeed"}
+
 #: Host names and addresses that mean "this machine" on every machine.
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0", "ip6-localhost"})
 

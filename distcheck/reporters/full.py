@@ -121,7 +121,8 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
 
 def _brief(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_brief(part)}" for key, part in value.items())
+        # what is not known, or not so, is in the JSON
+        return ", ".join(f"{key}={_brief(part)}" for key, part in value.items() if part not in (None, False))
     if isinstance(value, (list, tuple)):
         return ", ".join(_brief(part) for part in value)
     return escape(str(value))
