@@ -30,7 +30,7 @@ class GroupedCommand(click.Command):
         launch_names = {*LaunchOptions._fields, "launched"}
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
-            if record is not None:
+            if record is not None and not isinstance(parameter, click.Argument):
                 groups[LAUNCH_OPTIONS if parameter.name in launch_names else "Options"].append(record)
         for title, records in groups.items():
             with formatter.section(title):
@@ -53,7 +53,7 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 @click.command(
     cls=GroupedCommand,
     epilog=EPILOG,
-    context_settings={"ignore_unknown_options": False, "auto_envvar_prefix": "DISTCHECK_ENV"},
+    context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_ENV"},
 )
 @click.option("--nproc-per-node", metavar="N|gpu|auto|cpu", help="Processes on this host.")
 @click.option("--nnodes", metavar="N|MIN:MAX", help="Nodes of the job.")

@@ -64,6 +64,14 @@ def test_bad_launched_without_variables(tmp_path: Path) -> None:
     assert distcheck("env", "--launched", "--select", "DC101", "--fail-on", "never", cwd=tmp_path).returncode == 0
 
 
+def test_a_command_is_read_whole_with_or_without_the_dashes(tmp_path: Path) -> None:
+    command = ["torchrun", "--nproc-per-node=3", "--nnodes=2", "train.py", "--select", "x"]
+    for dashes in ([], ["--"]):
+        plain = json.loads(distcheck("env", "--output-format", "json", *dashes, *command, cwd=tmp_path).stdout)
+        assert plain["stage"] == "planned"
+        assert "torchrun 2 nodes × 3 processes" in plain["subject"]["line"]
+
+
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     program = (
         "import sys, os; os._exit = lambda status: None\n"
