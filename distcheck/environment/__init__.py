@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - imported for what they register
     gpu_health,
     gpus,
     interfaces,
+    launcher_files,
     launching,
     limits,
     names,
