@@ -124,24 +124,31 @@ def _answer(function: Callable[..., Any], values: list[Any], pipe: int) -> None:
 def _spawn(reader: Reader, values: list[Any]) -> Child:
     """A fresh Python: forking a process with threads may copy a lock that is never freed."""
     read_end, write_end = os.pipe()
+    request_read, request_write = os.pipe()
     os.set_inheritable(write_end, True)
-    function = reader.function
-    request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values)).hex()
-    program = (
-        "import sys; from distcheck.isolation import answer_request as answer; answer(sys.argv[1], int(sys.argv[2]))"
-    )
+    program = "import sys; from distcheck.isolation import answer_request as answer; answer(int(sys.argv[1]))"
     process = os.posix_spawn(
         sys.executable,
-        [sys.executable, "-c", program, request, str(write_end)],
+        [sys.executable, "-c", program, str(write_end)],
         {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+        file_actions=[(os.POSIX_SPAWN_DUP2, request_read, 0)],
     )
     os.close(write_end)
+    os.close(request_read)
+    function = reader.function
+    # an environment can be longer than a command line may be
+    request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values))
+    try:
+        with os.fdopen(request_write, "wb") as file:
+            file.write(request)
+    except BrokenPipeError:  # it ended at once: result() says how
+        return Child(process, read_end)
     return Child(process, read_end)
 
 
-def answer_request(request: str, pipe: int) -> None:
+def answer_request(pipe: int) -> None:
     """The other side of a fresh Python; never returns."""
     from importlib import import_module
 
-    module, name, limit_s, values = pickle.loads(bytes.fromhex(request))  # noqa: S301 - from our own parent's command line
+    module, name, limit_s, values = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent
     _child(getattr(import_module(module), name), limit_s, values, pipe)

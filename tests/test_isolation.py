@@ -20,14 +20,19 @@ from tests import readers_in_a_module as readers
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setattr("distcheck.isolation.may_fork", lambda: request.param == "forked")
 
-    def begin(function: Callable[[int], int], limit_s: float = 5) -> Any:
-        return isolation.start(Reader(int, function, limit_s, isolated=True, of_this_host=True, of_launch=False), [0])
+    def begin(function: Callable[[Any], int], limit_s: float = 5, values: list[Any] | None = None) -> Any:
+        reader = Reader(int, function, limit_s, isolated=True, of_this_host=True, of_launch=False)
+        return isolation.start(reader, values or [0])
 
     return begin
 
 
 def test_it_answers_from_another_process(start: Callable[..., Any]) -> None:
     assert start(readers.read_pid).result() not in (0, os.getpid())
+
+
+def test_it_takes_long_values(start: Callable[..., Any]) -> None:
+    assert start(readers.measure, values=["x" * 1_000_000]).result() == 1_000_000
 
 
 def test_what_it_raises_comes_back(start: Callable[..., Any]) -> None:

@@ -65,7 +65,7 @@ def launchers_read_no_hidden_file(launch: Launch, files: LauncherFiles) -> Itera
             fix=Fix(
                 "nothing, where that is meant; name a file of this project with --config_file where it is not"
                 if file.launcher == "accelerate"
-                else "nothing, where that is meant; a file of that name in the working folder wins over the one at home",
+                else "nothing, where that is meant; a file of that name in the working folder wins over it",
                 where="launch-line",
             ),
         )
