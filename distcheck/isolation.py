@@ -7,6 +7,7 @@ can't die.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -138,11 +139,9 @@ def _spawn(reader: Reader, values: list[Any]) -> Child:
     function = reader.function
     # an environment can be longer than a command line may be
     request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values))
-    try:
-        with os.fdopen(request_write, "wb") as file:
-            file.write(request)
-    except BrokenPipeError:  # it ended at once: result() says how
-        return Child(process, read_end)
+    # one that ended at once has closed its pipe: result() says how it ended
+    with contextlib.suppress(BrokenPipeError), os.fdopen(request_write, "wb") as file:
+        file.write(request)
     return Child(process, read_end)
 
 
