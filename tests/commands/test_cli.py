@@ -37,7 +37,7 @@ def distcheck(*arguments: str, cwd: Path | None = None, **extra: str) -> subproc
 
 
 def report_of(*arguments: str, cwd: Path | None = None, **extra: str) -> dict[str, Any]:
-    result = distcheck(*arguments, "--output-format", "json", cwd=cwd, **extra)
+    result = distcheck(arguments[0], "--output-format", "json", *arguments[1:], cwd=cwd, **extra)
     assert "Traceback" not in result.stderr
     plain: dict[str, Any] = json.loads(result.stdout)
     jsonschema.Draft202012Validator(SCHEMA).validate(plain)
