@@ -21,6 +21,10 @@ import time
 from pathlib import Path
 
 
+#: A launch that every probe about launches, names and ports has something to say about.
+PLANNED = ["--nnodes=1", "--nproc-per-node=2", "--master-addr=localhost", "--master-port=29511"]
+
+
 def run_once(command: list[str], folder: str) -> tuple[float, float]:
     """Seconds of wall time, and peak memory in MiB, of one run of a command."""
     start = time.perf_counter()
@@ -44,6 +48,7 @@ def main() -> None:
     python = sys.executable
     commands = {
         "distcheck env": [distcheck, "env"],
+        "distcheck env -- torchrun": [distcheck, "env", "--", "torchrun", *PLANNED, "train.py"],
         "import click, tabulate, netifaces": [python, "-c", "import click, tabulate, netifaces"],
         "distcheck --help": [distcheck, "--help"],
         "import click": [python, "-c", "import click"],
@@ -67,6 +72,12 @@ def main() -> None:
         (
             "distcheck env / import click, tabulate, netifaces",
             "distcheck env",
+            "import click, tabulate, netifaces",
+            "≤ 1.6",
+        ),
+        (
+            "distcheck env -- torchrun … / import click, tabulate, netifaces",
+            "distcheck env -- torchrun",
             "import click, tabulate, netifaces",
             "≤ 1.6",
         ),
