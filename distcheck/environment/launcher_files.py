@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .. import rules
 from ..launch.model import Launch
-from ..model import Finding, Fix, NotApplicable, Severity, Where
+from ..model import Finding, Fix, NotApplicable, Severity, Unavailable, Where
 from ..registry import fact, probe
 from ..secrets import names_a_credential
 from ..world import World
@@ -20,6 +20,7 @@ from ..world import World
 ACCELERATE_FILES = ("accelerate/default_config.yaml", "accelerate/default_config.yml", "accelerate/default_config.json")
 #: Variables that DeepSpeed's launcher exports on every node, one NAME=VALUE a line (deepspeed ``launcher/runner.py``).
 DEEPSPEED_FILE = ".deepspeed_env"
+LAUNCHERS = frozenset({"accelerate", "deepspeed"})
 #: Most names that a message lists.
 _MOST_NAMES = 6
 
@@ -43,7 +44,7 @@ class LauncherFiles(NamedTuple):
 @fact(of_launch=True)
 def read_launcher_files(world: World, launch: Launch) -> LauncherFiles:
     """Accelerate's default configuration, or DeepSpeed's list of variables in the working folder and at home."""
-    if launch.command is None or launch.launcher not in ("accelerate", "deepspeed"):
+    if launch.command is None or launch.launcher not in LAUNCHERS:
         raise NotApplicable("the launch is none of Accelerate's or DeepSpeed's")
     if launch.launcher == "accelerate":
         return LauncherFiles(() if launch.command.config_file else tuple(_accelerate(world)))
@@ -51,8 +52,12 @@ def read_launcher_files(world: World, launch: Launch) -> LauncherFiles:
 
 
 @probe(rules.DC116)
-def launchers_read_no_hidden_file(launch: Launch, files: LauncherFiles) -> Iterator[Finding]:
+def launchers_read_no_hidden_file(launch: Launch, files: LauncherFiles | Unavailable) -> Iterator[Finding]:
     """Which file gives a launcher settings that the command does not show."""
+    if launch.launcher not in LAUNCHERS:
+        return
+    if isinstance(files, Unavailable):
+        raise files
     for file in files.files[:1]:
         names = list(file.variables[:_MOST_NAMES])
         more = len(file.variables) - len(names)
