@@ -28,7 +28,7 @@ FAMILIES = {
 }
 HEAD = """# Rules
 
-Codes and names are fixed. `distcheck explain CODE` prints a page; a rule without a link has none yet, as nothing reports
+Codes and names are fixed. `distcheck explain CODE` prints a page; a rule without a link has none yet: nothing reports
 it yet. The first severity is the default, the others are those that a case may ask for; `info` is always allowed.
 """
 
