@@ -308,7 +308,7 @@ class _Run:
             self.facts[reader.type] = value
         elif isinstance(value, BaseException):
             trace = _trace(value)
-            self.facts[reader.type] = Unavailable(f"{name} failed: {type(value).__name__}: {value}")
+            self.facts[reader.type] = Unavailable(f"{name} failed: {_text(value)}")
             self.runs.append(ProbeRun(name, "failed", elapsed, trace))
             self.findings.append(_failure(name, value))
         else:
@@ -333,10 +333,12 @@ class _Run:
         start = time.perf_counter()
         try:
             for finding in probe.function(*values):
+                if not isinstance(finding, Finding):
+                    raise TypeError(f"it yielded {type(finding).__name__}, not a Finding")
                 self.findings.append(self.placed(finding) if probe.per == "process" else finding)
         except Unavailable as unavailable:
             self.not_looked(probe, codes, unavailable)
-        except Exception as error:  # noqa: BLE001 - one broken probe must not take the others with it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken probe must not take the others with it
             self.runs.append(ProbeRun(probe.name, "failed", time.perf_counter() - start, _trace(error)))
             self.findings.append(_failure(probe.name, error))
             self.not_checked.extend((code, f"its probe {probe.name} failed") for code in codes)
@@ -375,11 +377,18 @@ def _lacking(parameters: Iterable[Parameter], values: Iterable[object]) -> Unava
     return None
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - even its text can be broken
+        return type(error).__name__
+
+
 def _failure(name: str, error: BaseException) -> Finding:
     return rules.DC901.found(
-        f"{name} failed with {type(error).__name__}: {error}",
+        f"{name} failed with {_text(error)}",
         where=Where(object=name),
-        evidence={"error": f"{type(error).__name__}: {error}"},
+        evidence={"error": _text(error)},
         fix=Fix(_REPORT_IT.format(what="distcheck or of the plug-in that brings it"), where="host"),
     )
 
@@ -406,4 +415,7 @@ def _timed(function: Any) -> tuple[object, float]:
 
 def _in_thread(function: Any) -> None:
     """Daemon: a reader that hangs must not keep the process from ending."""
-    threading.Thread(target=function, daemon=True).start()
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except RuntimeError:  # the limit of threads is reached: slower, but read
+        function()

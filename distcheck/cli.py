@@ -5,6 +5,7 @@ It also turns what a user's shell may do (a closed pipe, Ctrl-C) into a quiet en
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -82,6 +83,9 @@ def group() -> None:
 
 def main() -> None:
     """The console script."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # whoever started this has closed it
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         # a report may hold characters that the terminal's encoding lacks; they are escaped, never fatal
         if hasattr(stream, "reconfigure"):
@@ -102,14 +106,17 @@ def main() -> None:
         # whoever read the output has left; what it wanted to see it has seen
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 0
+    except OSError as error:
+        # where nothing can be written any more (a full disk), the status still says that nothing was said
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"distcheck: the output can't be written: {error.strerror}\n")
+        status = 2
     leave(status if isinstance(status, int) else 0)
 
 
 def leave(status: int) -> None:
     """End at once: a reader that hangs in a daemon thread must not hold the interpreter's shutdown."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        pass
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
     os._exit(status)

@@ -34,12 +34,15 @@ class Child:
     def result(self) -> object:
         """Block until the child answers; its fact, or raises what the reader raised."""
         chunks = []
-        while chunk := os.read(self._pipe, 1 << 16):
-            chunks.append(chunk)
         try:
+            while chunk := os.read(self._pipe, 1 << 16):
+                chunks.append(chunk)
+        finally:
+            os.close(self._pipe)
+        status = 0
+        # where somebody else reaps our children, what the child said counts all the same
+        with contextlib.suppress(ChildProcessError):
             _, status = os.waitpid(self._process, 0)
-        except ChildProcessError:
-            raise Unavailable("the process that read it was left at its limit") from None
         self._reaped = True
         if not chunks:
             code = os.waitstatus_to_exitcode(status)
@@ -76,6 +79,19 @@ class Inline:
         return
 
 
+class Failed:
+    """No process could be started: the limit of processes or files is reached, which is a finding of its own."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def result(self) -> object:
+        raise Unavailable(f"no process could be started to read it: {self._error}")
+
+    def leave(self) -> None:
+        return
+
+
 def may_fork() -> bool:
     """Whether a forked child is sure to find no lock held: this process has one thread, and torch has made none."""
     return threading.active_count() == 1 and "torch" not in sys.modules
@@ -83,6 +99,13 @@ def may_fork() -> bool:
 
 def start(reader: Reader, values: list[Any]) -> Any:
     """Start a reader with its facts in another process."""
+    try:
+        return _start(reader, values)
+    except (OSError, ValueError, TypeError) as error:
+        return Failed(error)
+
+
+def _start(reader: Reader, values: list[Any]) -> Any:
     if not hasattr(os, "fork"):
         return Inline(reader, values)
     if not may_fork():

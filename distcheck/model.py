@@ -149,7 +149,7 @@ class Finding(NamedTuple):
             "severity": self.severity.word,
             "message": self.message,
             "where": self.where.as_dict(),
-            "evidence": dict(self.evidence),
+            "evidence": to_plain(self.evidence),
             "fix": self.fix.as_dict(),
             "key": self.key,
             "url": page_url(self.code),
@@ -315,11 +315,20 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     merged = []
     for group in groups.values():
         first = group[0]
-        ranks = sorted({item.where.rank for item in group if item.where.rank is not None})
+        ranks = sorted({rank for item in group for rank in _ranks(item.where)})
         if len(ranks) > 1:
             first = first._replace(where=first.where._replace(rank=None, local_rank=None, ranks=rank_ranges(ranks)))
         merged.append(first)
     return sort_findings(merged)
+
+
+def _ranks(where: Where) -> list[int]:
+    """The ranks of a place; the reverse of :func:`rank_ranges`."""
+    named = [] if where.rank is None else [where.rank]
+    for part in (where.ranks or "").split(",") if where.ranks else ():
+        low, _, high = part.partition("-")
+        named.extend(range(int(low), int(high or low) + 1))
+    return named
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -13,22 +13,27 @@ MASK = "***"
 
 #: Words in the name of a variable or an option whose value is a credential.
 _NAME = re.compile(
-    r"(?:^|[_\-.])(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|API[_-]?KEY|ACCESS[_-]?KEY|PRIVATE[_-]?KEY|"
+    r"(?:^|[_\-.])(?:[A-Z]*TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|WANDB[_-]?KEY|CREDENTIALS?|API[_-]?KEY|ACCESS[_-]?KEY|PRIVATE[_-]?KEY|"
     r"AUTH|COOKIE|SESSION[_-]?KEY|JWT|BEARER|SIGNATURE|SECRET[_-]?KEY)(?:$|[_\-.\d])",
     re.IGNORECASE,
 )
 #: ``scheme://user:password@host``: all that stands before the last @ of the authority part.
-_USERINFO = re.compile(r"(?<=://)[^/\s?#]*@")
-#: The published forms of credentials: AWS, GitHub, GitLab, Hugging Face, OpenAI, Slack, Google, PyPI, JSON web tokens.
+_USERINFO = re.compile(r"(?<=://)[^\s@]*@(?=[^\s/])")
+#: The published forms of credentials: AWS, GitHub, GitLab, Hugging Face, OpenAI, NVIDIA, Docker, Slack, Google, PyPI,
+#: JSON web tokens. Each begins a word: "task-…" holds no key of OpenAI's.
 _FORMS = re.compile(
-    r"(?:A[KS]IA[0-9A-Z]{12,}|gh[pousr]_[0-9A-Za-z]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_[0-9A-Za-z]{16,}|"
-    r"sk-[\w-]{16,}|xox[abposr]-[\w-]{8,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|pypi-[\w-]{16,}|"
+    r"(?<![\w.\-])(?:A[KS]IA[0-9A-Z]{12,}|gh[pousr]_[0-9A-Za-z]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|"
+    r"hf_[0-9A-Za-z]{16,}|sk-(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}|nvapi-[\w-]{16,}|dckr_pat_[\w-]{8,}|"
+    r"SG\.[\w-]{8,}\.[\w-]{8,}|xox[abposr]-[\w-]{8,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|pypi-(?=\w*[A-Z])[\w-]{32,}|"
     r"eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*)"
 )
-#: ``key=value`` or ``key: value`` inside a text, where the key names a credential.
+#: ``key=value``, or ``key: value`` with a blank, where the key names a credential; a bare colon parts the entries of a path.
 _PAIR = re.compile(
-    r"(?i)\b([\w.\-]*(?:token|secret|passwo?r?d|credential|api[_-]?key|access[_-]?key|private[_-]?key|bearer)[\w.\-]*\s*[=:]\s*)[^\s,;&|]+"
+    r"(?i)(?<![\w/])([\w.\-]*(?:token|secret|passwo?r?d|passphrase|credential|api[_-]?key|access[_-]?key|account[_-]?key|"
+    r"private[_-]?key)\s*(?:=\s*|:\s+)|bearer\s+)[^\s,;&|]+"
 )
+#: A proxy without a scheme: ``user:password@host``.
+_PROXY = re.compile(r"^(?![a-z]+://)[^/@\s]*:[^@\s]*@")
 #: Letters and digits without a break, as long as an md5 sum in hex or longer, both kinds: a key rather than a word.
 _OPAQUE = re.compile(r"(?<![\w/+.\-])(?=[\w+=\-]*\d)(?=[\w+=\-]*[A-Za-z])[\w+=]{32,}(?![\w/+.\-])")
 
@@ -46,6 +51,8 @@ def mask(text: str, *, name: str = "") -> str:
     if name and text and names_a_credential(name):
         return MASK
     text = _USERINFO.sub(MASK + "@", text)
+    if name.lower().endswith("_proxy"):
+        text = _PROXY.sub(MASK + "@", text)
     text = _FORMS.sub(MASK, text)
     text = _PAIR.sub(lambda match: match[1] + MASK, text)
     return _OPAQUE.sub(MASK, text)
@@ -56,7 +63,7 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     masked: list[str] = []
     hide_next = False
     for argument in arguments:
-        if hide_next and not argument.startswith("-"):
+        if hide_next:
             masked.append(MASK)
             hide_next = False
             continue

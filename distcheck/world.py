@@ -98,6 +98,11 @@ class World:
 
     def space(self, path: str) -> Space:
         """Room of the file system that holds a path; raises OSError."""
+        if not hasattr(os, "statvfs"):
+            import shutil
+
+            usage = shutil.disk_usage(self.path(path))
+            return Space(usage.total, usage.free)
         found = os.statvfs(self.path(path))
         return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 

@@ -17,11 +17,19 @@ VOLATILE = frozenset(
     {
         "elapsed_s", "free_bytes", "memory_used_bytes", "memory_available_bytes", "processes", "pid", "started_at",
         "now", "temperature_c", "counters", "uuid", "mig_uuids", "gid", "gids", "addresses", "free_port", "tasks_now",
-        "leftovers", "ancestors", "terminal", "remaining_s",
+        "leftovers", "ancestors", "terminal", "remaining_s", "now_s", "origin",
     }
 )  # fmt: skip
 #: Facts that are about one process or one look, not about the machine.
 LEFT_OUT = frozenset({"Ancestry", "HostName", "MasterName", "MasterReach"})
+#: Variables that are meant to differ from process to process and from node to node.
+NUMBERING = frozenset(
+    {
+        "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "NODE_RANK", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID",
+        "SLURMD_NODENAME", "SLURM_TASK_PID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK",
+        "PMIX_RANK", "HOSTNAME",
+    }
+)  # fmt: skip
 
 
 class Difference:
@@ -58,7 +66,8 @@ def differences(left: Mapping[str, Any], right: Mapping[str, Any], *, verbose: b
             continue
         sides = [flatten(to_plain(side.get(fact))) for side in (left, right)]
         for place in dict.fromkeys([*sides[0], *sides[1]]):
-            if not verbose and VOLATILE.intersection(place.replace("[", ".").split(".")):
+            words = place.replace("[", ".").replace("]", "").split(".")
+            if not verbose and (VOLATILE.intersection(words) or NUMBERING.intersection(words)):
                 continue
             one, other = sides[0].get(place), sides[1].get(place)
             if one != other:
@@ -76,6 +85,9 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
         flat = {}
         for index, part in enumerate(value):
             name = part.get("name", part.get("device", part.get("path", index))) if isinstance(part, Mapping) else index
+            if isinstance(part, Mapping) and set(part) == {"name", "value", "origin"}:
+                flat[f"{path}[{name}]"] = part["value"]
+                continue
             if isinstance(part, Mapping) and "index" in part:
                 name = part["index"]
             if isinstance(part, list) and len(part) == 2 and isinstance(part[0], str):
@@ -99,6 +111,10 @@ def _table(found: list[Difference], left: str, right: str) -> str:
 
 
 def _show(value: Any) -> str:
-    if value is None or value in ("", []):
+    if value is None:
         return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"  # tabulate takes the text "False" for a true value
+    if value in ("", []):
+        return "empty"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -93,7 +93,9 @@ def command(**given: Any) -> int:
     must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
     fail_on = given["fail_on"] or fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
-    shared.check_output_file(given["save_facts"])
+    shared.check_output_file(given["save_facts"], "--save-facts")
+    if given["save_facts"] in ("", "-") or (given["save_facts"] and given["save_facts"] == given["output_file"]):
+        raise click.UsageError("--save-facts takes the name of a file of its own")
     if given["redact"] and not given["save_facts"]:
         raise click.UsageError("--redact changes what --save-facts writes; give --save-facts FILE as well")
     style = shared.make_style(

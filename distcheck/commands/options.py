@@ -137,17 +137,17 @@ def _width() -> int:
         return 80
 
 
-def check_output_file(path: str | None) -> None:
+def check_output_file(path: str | None, option: str = "-o") -> None:
     """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
     if path is None or path == "-":
         return
     if os.path.isdir(path):
-        raise click.UsageError(f"-o {path}: it is a folder; name a file")
+        raise click.UsageError(f"{option} {path}: it is a folder; name a file")
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        raise click.UsageError(f"-o {path}: the folder {folder} does not exist; make it, or name another file")
+        raise click.UsageError(f"{option} {path}: the folder {folder} does not exist; make it, or name another file")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise click.UsageError(f"-o {path}: it can't be written by this user; name another file")
+        raise click.UsageError(f"{option} {path}: it can't be written by this user; name another file")
 
 
 def emit(report: Report, output_format: str, output_file: str | None, style: Style) -> bool:
@@ -178,13 +178,19 @@ def write_file(path: str, text: str) -> None:
     """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
     from pathlib import Path
 
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        target.write_text(text, encoding="utf-8", errors="backslashreplace")
+    # a link stays a link: what it leads to is written
+    target = Path(os.path.realpath(path))
+    device = os.path.abspath(path).startswith(("/dev/", "/proc/"))
+    if device or (target.exists() and not target.is_file()):
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
         return
+    mode = target.stat().st_mode & 0o7777 if target.exists() else None
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        if mode is not None:
+            draft.chmod(mode)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)

@@ -108,7 +108,9 @@ def has_own_mask(launch: Launch, devices: Devices, scheduler: Scheduler | Unavai
 
     What an agent starts has the agent's mask, unless something in between gave each rank its own.
     """
-    if launch.stage != "rank" or not devices.masks or not devices.visible:
+    # a plain program in a task has the task's mask
+    task = launch.stage == "rank" or (launch.stage == "planned" and launch.launcher == "python")
+    if not task or not devices.masks or not devices.visible:
         return False
     per_task = None if isinstance(scheduler, Unavailable) else scheduler.gpus_per_task
     if per_task is not None and devices.count == per_task:

@@ -19,7 +19,7 @@ from ..registry import probe
 from .devices import Devices, runs_on_gpus, visible_gpus
 from .gpus import Driver, Gpu, GpuProcess, Gpus, PeerPaths
 from .platform import Platform
-from .software import Software
+from .software import DriverLibrary, Software
 
 GIB = 1 << 30
 #: What a process that only has a context open takes of a GPU is below this, so its owner is not worth naming
@@ -49,11 +49,17 @@ THROTTLES = {
 
 @probe(rules.DC304)
 def driver_is_new_enough(
-    launch: Launch, software: Software, gpus: Gpus | Unavailable, driver: Driver | Unavailable
+    launch: Launch,
+    software: Software,
+    gpus: Gpus | Unavailable,
+    driver: Driver | Unavailable,
+    library: DriverLibrary | Unavailable,
 ) -> Iterator[Finding]:
     """The driver can run what torch's CUDA was built for."""
     if software.cuda is None:
         return
+    if isinstance(library, DriverLibrary) and library.compat:
+        return  # forward compatibility is what it is for; whether it may be used here is DC333
     if isinstance(gpus, Unavailable):
         # NVML does not answer, but the loaded module says its version
         if isinstance(driver, Unavailable) or driver.module_version is None or not driver.nodes:

@@ -330,6 +330,13 @@ def processes_can_be_counted_by_gpus(
     platform: Platform | Unavailable,
 ) -> Iterator[Finding]:
     """Where a process is wanted for each GPU, there is at least one that can be used."""
+    if launch.launched and launch.nproc_text == "xpu" and isinstance(gpus, Gpus) and gpus.vendor == "nvidia":
+        yield rules.DC121.found(
+            "--nproc-per-node=xpu counts GPUs of Intel, and those of this host are NVIDIA's",
+            where=Where(object="--nproc-per-node"),
+            evidence={"nproc_per_node": "xpu", "vendor": gpus.vendor},
+            fix=Fix("write --nproc-per-node=gpu, or a number", command="--nproc-per-node=gpu", where="launch-line"),
+        )
     if not launch.launched or launch.nproc_text not in ("gpu", "auto"):
         return
     count = usable_gpus(devices, gpus)

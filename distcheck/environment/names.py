@@ -89,6 +89,8 @@ def read_master_name(world: World, launch: Launch) -> MasterName:
         raise NotApplicable("neither MASTER_ADDR nor an option says where the ranks meet")
     if _NOT_IN_NAMES.intersection(host):
         raise Unavailable(f"{origin} holds {host!r}, which is no host name and no address")
+    if ":" in host and not literal(host):
+        raise Unavailable(f"{origin} holds {host!r}, which is no host name and no address")
     if literal(host):
         return MasterName(Name(host, (host,)), origin)
     name = _within(RESOLVER_LIMIT_S, lambda: _look_up(world, host))
@@ -289,6 +291,23 @@ def rendezvous_host_knows_itself(
                 where="launch-line",
             ),
         )
+
+
+@probe(rules.DC408)
+def local_address_is_own(launch: Launch, interfaces: Interfaces) -> Iterator[Finding]:
+    """--local-addr is an address of this host: torchrun waits without a word where it is another's."""
+    address = literal(launch.local_addr or "")
+    if launch.stage != "planned" or address is None or is_loopback(address):
+        return
+    own = {literal(one) for one in interfaces.own_addresses()}
+    if address in own or not own:
+        return
+    yield rules.DC408.found(
+        f"--local-addr={launch.local_addr} is none of this host's addresses",
+        where=Where(object="--local-addr"),
+        evidence={"local_addr": launch.local_addr, "addresses": sorted(one for one in own if one is not None)},
+        fix=Fix("give each node an address of its own, or leave the option out", where="launch-line"),
+    )
 
 
 @probe(rules.DC419)

@@ -43,6 +43,21 @@ def ranks_agree(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[
     yield from _task_disagrees(launch, scheduler, numbers)
 
 
+@probe(rules.DC103)
+def node_rank_is_in_range(launch: Launch) -> Iterator[Finding]:
+    """The planned node is one of those that the launch counts: torchrun waits without a word where it is not."""
+    nodes = launch.nnodes_max or launch.nnodes
+    if launch.stage != "planned" or launch.node_rank is None or nodes is None or 0 <= launch.node_rank < nodes:
+        return
+    last = "" if nodes == 1 else f" to {nodes - 1}"
+    yield rules.DC103.found(
+        f"the node rank is {launch.node_rank}, but a launch of {nodes} node{'s' * (nodes != 1)} has 0{last}",
+        where=Where(object="--node-rank"),
+        evidence={"node_rank": launch.node_rank, "nnodes": nodes},
+        fix=Fix("number the nodes from 0, one number for each", where="launch-line"),
+    )
+
+
 def _number(launch: Launch, name: str) -> int | None:
     """A variable as a number; what can't be read, or makes no sense alone, is DC102's."""
     value = value_of(launch, name)

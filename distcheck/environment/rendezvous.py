@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from .. import rules
 from ..launch._shell import has_expansion
 from ..launch.endpoint import split_endpoint
-from ..launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
+from ..launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from ..launch.schedulers import Scheduler, first_host
 from ..model import Finding, Fix, Severity, Unavailable, Where
 from ..registry import probe
@@ -28,6 +28,8 @@ HIGHEST_PORT = 65535
 _ENDPOINT_HOST = re.compile(r"[\w.:-]+")
 #: Longest value that a message repeats, in characters.
 _LONGEST_SHOWN = 60
+#: What torch 2.13 registers (``distributed/elastic/rendezvous/registry.py``); plug-ins may bring more.
+_RENDEZVOUS_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 
 
@@ -58,7 +60,8 @@ def rendezvous_variables_are_set(
         return
     needed = [name for name in absent if name != "LOCAL_RANK"]
     # torch's rendezvous does without LOCAL_RANK; it only says which device to take
-    hidden = plain and launch.command is not None and launch.command.module  # what a module does can't be read here
+    # what a module does can't be read here, and a line behind -c is no training
+    hidden = plain and launch.command is not None and (launch.command.module or launch.script is None)
     speaks = launch.launched and needed and not arranged and not hidden
     cause = f"; {launch.script} {arranged}, though" if arranged else _who_sets_them(launch, scheduler, ancestry)
     processes = launch.ranks_here or usable or _granted(scheduler) or 1
@@ -293,13 +296,37 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
     """The values of a planned launch's options, and of torchrun's PET_ variables."""
     problems = () if launch.command is None else launch.command.problems
     for problem in problems:
-        if problem.kind == "bad-value":
+        refused = problem.kind in ("unknown-option", "missing-value", "missing-script")
+        if problem.kind == "bad-value" or (refused and launch.launcher in ELASTIC_LAUNCHERS):
             yield rules.DC102.found(
                 problem.text,
                 where=Where(object=problem.word),
                 evidence={"option": problem.word},
-                fix=Fix(f"give {problem.word} a value that the launcher takes", where="launch-line"),
+                fix=Fix(
+                    f"give {problem.word} a value that the launcher takes"
+                    if problem.kind in ("bad-value", "missing-value")
+                    else "write its own options first, as its --help spells them, then the script and the script's options",
+                    where="launch-line",
+                ),
             )
+    if launch.launcher in ELASTIC_LAUNCHERS and launch.rdzv_backend not in (None, *_RENDEZVOUS_BACKENDS):
+        yield rules.DC102.found(
+            f"--rdzv-backend is {_shown(launch.rdzv_backend or '')!r}; torch has {', '.join(_RENDEZVOUS_BACKENDS)}",
+            where=Where(object="--rdzv-backend"),
+            evidence={"value": launch.rdzv_backend},
+            fix=Fix(
+                "take c10d, or leave the option out; another must be a plug-in",
+                where="launch-line",
+            ),
+        )
+    if launch.rdzv_endpoint is None and "://" in (launch.master_addr or "") and launch.launcher in ELASTIC_LAUNCHERS:
+        yield _malformed(
+            "--master-addr",
+            launch.master_addr or "",
+            "it holds a scheme; expected a bare host name or address",
+            f"set it to {_shown(_host_of_url(launch.master_addr or ''))}",
+            None,
+        )
     if launch.rdzv_backend not in ("static", "c10d") or launch.rdzv_endpoint is None:
         return
     if any(problem.word.lstrip("-").replace("_", "-") == "rdzv-endpoint" for problem in problems):

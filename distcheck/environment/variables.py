@@ -630,7 +630,8 @@ def _how_bad(setting: Setting, variable: Variable, reading: Reading, launch: Lau
         tiny = variable.parse == "c-int" and variable.type == "size" and "BUFFSIZE" in setting.name
         return Severity.ERROR if inverted or tiny else Severity.WARNING
     # a log level that nobody understands costs nothing but the log
-    return Severity.INFO if "debug-only" in variable.flags and variable.words else Severity.WARNING
+    log = "debug-only" in variable.flags and variable.words and ("LOG" in setting.name or "DEBUG" in setting.name)
+    return Severity.INFO if log else Severity.WARNING
 
 
 def _how_bad_for_torchrun(setting: Setting, launch: Launch, *, certain: bool) -> Severity:

@@ -124,6 +124,8 @@ def _rank(base: Launch, environ: Mapping[str, str], scheduler: Scheduler | None)
         nnodes = 1
     if nnodes is None and numbering is not None:
         nnodes = numbering.nodes
+    if nnodes is None and world is not None and here is not None and world > here > 0:
+        nnodes = -(-world // here)  # more ranks than are here: two nodes at the least
     agent = elastic and variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     node_rank = _integer(variables.get("GROUP_RANK") or variables.get("NODE_RANK"))
     return base._replace(

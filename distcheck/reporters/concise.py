@@ -19,7 +19,7 @@ def place(finding: Finding, host: str) -> str:
     """``path:line:col``, else ``host`` with the rank, GPU or variable that is concerned."""
     where = finding.where
     if where.path is not None:
-        return ":".join(str(part) for part in (where.path, where.line, where.column) if part is not None)
+        return escape(":".join(str(part) for part in (where.path, where.line, where.column) if part is not None))
     parts = [where.host or host]
     if where.ranks is not None or where.rank is not None:
         parts.append(f"rank {where.rank if where.ranks is None else where.ranks}")

@@ -21,6 +21,11 @@ SECTIONS = ("What it means", "Why it hurts", "How to mend it", "Bad", "Good", "E
 _SHORTEST_PART = 6
 
 
+#: Where a text is a log rather than a message, its words are no evidence; only what stands there literally is.
+_MOST_LINES = 20
+_LONGEST_LINE = 1000
+
+
 class Page(NamedTuple):
     """A page in its parts."""
 
@@ -71,6 +76,8 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
     whose words do are taken.
     """
     wanted = _normal(text)
+    # words count within one line only: in a whole log every word stands somewhere
+    lines = [_words(line) for line in text.splitlines()[:_MOST_LINES] if len(line) < _LONGEST_LINE]
     found: list[Match] = []
     near: list[Match] = []
     for rule in rules:
@@ -82,8 +89,9 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
             elif parts and len(wanted) >= _SHORTEST_PART and any(wanted in part for part in parts):
                 near.append(Match(rule.code, message, len(wanted)))
             else:
-                shared = _words(message) & _words(text)
-                if len(shared) >= 3 and 2 * len(shared) >= len(_words(message)):
+                words = _words(message)
+                shared: set[str] = max((words & line for line in lines), key=len, default=set())
+                if len(shared) >= 3 and 2 * len(shared) >= len(words):
                     near.append(Match(rule.code, message, sum(map(len, shared)) // 2))
     best: dict[str, Match] = {}
     for match in sorted(found or near, key=lambda item: (-item.score, item.code)):

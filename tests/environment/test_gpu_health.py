@@ -32,6 +32,7 @@ from distcheck.model import Finding, Severity, Unavailable
 from tests.fake_nvml import UNKNOWN, Failure, FakeNvml, hgx_h100, pcie_a100, sick_card, uuid_of
 from tests.recorded import recorded_world
 
+NO_LIBRARY = Unavailable("no libcuda")
 GIB = 1 << 30
 NO_GPU = Unavailable("no NVIDIA driver: its library libnvidia-ml is not found")
 MISMATCH = Unavailable("NVML: RM has detected an NVML/RM version mismatch.")
@@ -100,12 +101,12 @@ def with_driver(version: str, cuda: str) -> Gpus:
     ],
 )
 def test_bad_dc304(cuda: str, gpus: Gpus, needed: str) -> None:
-    (finding,) = driver_is_new_enough(RANKS_8, torch_for(cuda), gpus, Driver())
+    (finding,) = driver_is_new_enough(RANKS_8, torch_for(cuda), gpus, Driver(), NO_LIBRARY)
     assert (finding.code, finding.severity) == ("DC304", Severity.ERROR)
     assert needed in finding.message
-    (finding,) = driver_is_new_enough(SHELL, torch_for(cuda), gpus, Driver())
+    (finding,) = driver_is_new_enough(SHELL, torch_for(cuda), gpus, Driver(), NO_LIBRARY)
     assert finding.severity is Severity.INFO
-    (finding,) = driver_is_new_enough(GLOO, torch_for(cuda), gpus, Driver())
+    (finding,) = driver_is_new_enough(GLOO, torch_for(cuda), gpus, Driver(), NO_LIBRARY)
     assert finding.severity is Severity.INFO
 
 
@@ -115,12 +116,12 @@ def test_bad_dc304(cuda: str, gpus: Gpus, needed: str) -> None:
 )
 def test_dc304_is_not_checked_where_versions_say_nothing(cuda: str, gpus: Gpus) -> None:
     with pytest.raises(Unavailable, match=r"known|compared"):
-        list(driver_is_new_enough(RANKS_8, torch_for(cuda), gpus, Driver()))
+        list(driver_is_new_enough(RANKS_8, torch_for(cuda), gpus, Driver(), NO_LIBRARY))
 
 
 def test_bad_dc304_from_the_loaded_module() -> None:
     loaded = Driver("470.256.02", nodes=("/dev/nvidia0",))
-    (finding,) = driver_is_new_enough(RANKS_8, torch_for("12.8"), MISMATCH, loaded)
+    (finding,) = driver_is_new_enough(RANKS_8, torch_for("12.8"), MISMATCH, loaded, NO_LIBRARY)
     assert (finding.code, finding.evidence["driver"]) == ("DC304", "470.256.02")
 
 
@@ -139,13 +140,13 @@ def test_bad_dc304_from_the_loaded_module() -> None:
     ],
 )
 def test_good_dc304(software: Software, gpus: Gpus) -> None:
-    assert list(driver_is_new_enough(RANKS_8, software, gpus, Driver())) == []
+    assert list(driver_is_new_enough(RANKS_8, software, gpus, Driver(), NO_LIBRARY)) == []
 
 
 @pytest.mark.parametrize("driver", [Driver(), Driver("470.256.02"), NO_DRIVER])
 def test_dc304_is_not_checked_without_a_driver(driver: Driver | Unavailable) -> None:
     with pytest.raises(Unavailable, match="no NVIDIA driver"):
-        list(driver_is_new_enough(RANKS_8, torch_for("12.8"), NO_GPU, driver))
+        list(driver_is_new_enough(RANKS_8, torch_for("12.8"), NO_GPU, driver, NO_LIBRARY))
 
 
 # DC305
@@ -644,7 +645,7 @@ def test_a_healthy_host_is_silent_above_info(tmp_path: Path, nvml: FakeNvml, lau
     software = Software("3.11", torch="2.9.0", cuda="12.8", architectures=USUAL)
     driver = Driver("550.54.15", "550.54.15", nodes=("/dev/nvidia0",))
     found = [
-        *driver_is_new_enough(launch, software, gpus, driver),
+        *driver_is_new_enough(launch, software, gpus, driver, NO_LIBRARY),
         *gpus_are_free(launch, devices, gpus, software),
         *gpus_are_sound(launch, devices, gpus, driver, software),
         *gpus_run_at_speed(launch, devices, gpus, software),
