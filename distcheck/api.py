@@ -24,6 +24,8 @@ from .world import World
 #: Seconds within which all hosts learn of a host's verdict.
 SHARE_WITHIN_S = 30.0
 _PREFIX = "distcheck/preflight"
+#: Verdicts of other hosts that a text names; one is enough to know.
+_MOST_VERDICTS = 8
 
 
 class PreflightError(RuntimeError):
@@ -103,14 +105,11 @@ def preflight(
     text = render(report, "full", Style())
     if bad and (launch.local_rank or 0) == 0:
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - one process a host says it, the others only raise
-    shared = _Board.open(launch)
-    if shared is None:
-        if bad:
-            raise PreflightError(text + _how_to_end(launch), report)
-        return report
-    elsewhere = shared.exchange(f"{report.subject['host']}: {bad[0].code} {bad[0].message}" if bad else "")
+    board = _Board.open(launch)
+    verdict = f"{report.subject['host']}: {bad[0].code} {bad[0].message}" if bad else ""
+    elsewhere = None if board is None else board.exchange(verdict)
     if bad:
-        raise PreflightError(text, report)
+        raise PreflightError(text if elsewhere is not None else text + _how_to_end(launch), report)
     if elsewhere:
         raise PreflightError("distcheck found trouble on another host:\n  " + "\n  ".join(elsewhere), report)
     return report
@@ -128,15 +127,17 @@ def _how_to_end(launch: Launch) -> str:
 class _Board:
     """Where the ranks post their verdicts: a few small keys in the store of torchrun's agent."""
 
-    def __init__(self, store: Any, rank: int, world_size: int, attempt: str) -> None:
+    def __init__(self, store: Any, rank: int, world_size: int, attempt: str, end: float) -> None:
         self._store = store
-        self._rank = rank
         self._world_size = world_size
-        self._prefix = f"{_PREFIX}/{attempt}"
+        self._end = end
+        # each rank counts its own calls, so that a second preflight() meets nothing of the first
+        call = store.add(f"{_PREFIX}/{attempt}/call/{rank}", 1)
+        self._prefix = f"{_PREFIX}/{attempt}/{call}"
 
     @classmethod
     def open(cls, launch: Launch) -> _Board | None:
-        """The agent's store, None without one or without other processes."""
+        """The agent's store, None without one, without other processes, or where it can't be reached."""
         if not launch.agent_store or launch.rank is None or (launch.world_size or 1) < 2:
             return None
         if launch.master_addr is None or launch.master_port is None:
@@ -145,39 +146,47 @@ class _Board:
             from torch.distributed import TCPStore
         except ImportError:
             return None
+        end = time.monotonic() + SHARE_WITHIN_S
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        # torch tries a connection more than once within its limit: a third of ours keeps all of it below ours
+        timeout = timedelta(seconds=SHARE_WITHIN_S / 3)
         try:
             store = TCPStore(
-                launch.master_addr,
-                launch.master_port,
-                is_master=False,
-                wait_for_workers=False,
-                timeout=timedelta(seconds=SHARE_WITHIN_S),
+                launch.master_addr, launch.master_port, is_master=False, wait_for_workers=False, timeout=timeout
             )
+            return cls(store, launch.rank, launch.world_size or 1, attempt, end)
         except RuntimeError:  # torch's DistError: the store can't be reached, which the report's text then says
             return None
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        return cls(store, launch.rank, launch.world_size or 1, attempt)
 
-    def exchange(self, verdict: str) -> list[str]:
+    def exchange(self, verdict: str) -> list[str] | None:
         """Post this rank's verdict ("" is clean) and wait until all ranks have; the verdicts of the others, each once.
 
-        A rank that has bad news does not wait. The others leave as soon as there is any.
+        A rank that has bad news does not wait; the others leave as soon as there is any. None where the store is lost.
         """
+        try:
+            return self._exchange(verdict)
+        except RuntimeError:  # its server went: the launcher is ending the job
+            return None
+
+    def _exchange(self, verdict: str) -> list[str]:
         bad = f"{self._prefix}/bad"
         if verdict:
-            number = self._store.add(bad, 1)
+            number = self._store.add(f"{bad}/slots", 1)
+            # the text stands before it is announced: nobody waits for it
             self._store.set(f"{bad}/{number}", verdict)
+            self._store.add(bad, 1)
             return []
         posted = self._store.add(f"{self._prefix}/clean", 1)
-        end = time.monotonic() + SHARE_WITHIN_S
-        while time.monotonic() < end:
-            troubles = self._store.add(bad, 0)
-            if troubles:
-                texts = [self._store.get(f"{bad}/{number + 1}").decode() for number in range(min(troubles, 8))]
-                return sorted(set(texts))
+        pause = 0.02
+        while time.monotonic() < self._end:
+            if self._store.add(bad, 0):
+                slots = range(1, min(self._store.add(f"{bad}/slots", 0), _MOST_VERDICTS) + 1)
+                keys = [key for key in (f"{bad}/{number}" for number in slots) if self._store.check([key])]
+                return sorted({self._store.get(key).decode() for key in keys})
             if posted >= self._world_size:
                 return []
-            time.sleep(0.05)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)  # a thousand ranks that ask often would keep the store busy
             posted = self._store.add(f"{self._prefix}/clean", 0)
         # whoever has not spoken by now is the matter of the rendezvous, not of this look at the environment
         return []

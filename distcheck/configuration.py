@@ -105,7 +105,7 @@ def _nearest(world: World) -> list[Entry]:
 
 def _read(world: World, path: str) -> str | None:
     try:
-        return world.read_text(path)
+        return world.read_text(path) if world.is_file(path) else None
     except (OSError, ValueError):
         return None
 
@@ -128,10 +128,12 @@ def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
     else:
         import tomli as tomllib
     try:
-        plain = tomllib.loads(text)
+        plain = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: it is no TOML: {error}") from None
-    found = plain.get("tool", {}).get("distcheck", {}) if name == "pyproject.toml" else plain
+    tool = plain.get("tool", {})
+    inside = name == "pyproject.toml" or (isinstance(tool, dict) and "distcheck" in tool)
+    found = (tool.get("distcheck", {}) if isinstance(tool, dict) else {}) if inside else plain
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path}: tool.distcheck is no table; write [tool.distcheck] and settings below it")
     return found
@@ -140,7 +142,7 @@ def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
 def _ini(path: str, text: str) -> Mapping[str, Any]:
     import configparser
 
-    parser = configparser.ConfigParser(interpolation=None)
+    parser = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         parser.read_string(text)
     except configparser.Error as error:
@@ -164,6 +166,8 @@ def _known(path: str, key: str) -> str:
 def _values(path: str, key: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list) and key.replace("_", "-") in WORDS:
+        raise ConfigurationError(f"{path}: {key!r} is a list; expected one word")
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
     raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected a text or a list of texts")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from .checker import Checker
 from .environment.subject import describe
 from .launch.model import Launch
+from .launch.reader import without_credentials
 from .model import Report, Unavailable, Where
 from .registry import readers
 from .rules import Selection
@@ -54,4 +55,6 @@ def examine(
 def finish(report: Report, launch: Launch, world: World | None) -> Report:
     """The report with its stage and its subject."""
     host = "" if world is None else world.host_name()
-    return report._replace(stage=launch.stage, subject=describe(launch, report.facts, host))
+    shown = without_credentials(launch)
+    facts = {**report.facts, Launch.__name__: shown} if Launch.__name__ in report.facts else report.facts
+    return report._replace(stage=launch.stage, subject=describe(launch, facts, host), facts=facts)

@@ -6,6 +6,7 @@ The codec follows the annotations of the facts' own types, so that a fact needs 
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -140,49 +141,107 @@ def from_plain_key(made: Any, key: str) -> Any:
 
 
 def redacted(text: str) -> str:
-    """The text of a facts file with host names, user names and addresses replaced, each always by the same word.
+    """The text of a facts file with names of hosts and users, addresses, and serial numbers replaced.
 
-    Addresses stay in their networks (two that shared a /24 share one afterwards), so that rules about networks
-    still see what they saw.
+    Only values are changed, each always to the same word. Addresses stay in their networks (two that shared a /24
+    share one afterwards), and what NCCL's rules look at (loopback, link-local, Docker's own network) stays as it is.
     """
-    import re
-
     plain = json.loads(text)
-    replaced: dict[str, str] = {}
-    for name in _names(plain.get("facts", {})):
-        base = name.split(".")[0]
-        for part in (name, base):
-            if part and part not in replaced and not re.fullmatch(r"localhost.*|[\d.:]+", part):
-                replaced[part] = f"host-{len(replaced) + 1}"
-    for part in sorted(replaced, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w-]){re.escape(part)}(?![\w-])", replaced[part], text)
-    text = re.sub(r"(/(?:home|Users|u|users)/)[^/\"\s:,]+", r"\1user", text)
-    text = re.sub(r'("user": )"(?!root")[^"]*"', r'\1"user"', text)
-    networks: dict[str, int] = {}
+    return json.dumps(_Redaction(plain.get("facts", {})).apply(plain), indent=1, ensure_ascii=True) + "\n"
 
-    def replace_v4(match: re.Match[str]) -> str:
+
+class _Redaction:
+    """What was replaced by what, so that the same word always becomes the same."""
+
+    #: Keys whose values are no addresses, though they look like some.
+    VERSIONS = frozenset(
+        {"version", "torch", "cuda", "driver_version", "nccl_packages", "packages", "kernel", "python"}
+    )
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.names: dict[str, str] = {}
+        self.networks: dict[str, int] = {}
+        self.numbers: dict[str, str] = {}
+        for name in _names(facts):
+            for part in (name, name.split(".")[0]):
+                if len(part) > 1 and not re.fullmatch(r"localhost.*|[\d.:]+|none", part):
+                    self.names.setdefault(part, f"host-{len(self.names) + 1}")
+        words = sorted(self.names, key=len, reverse=True)
+        self.pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, words))})(?![\w-])") if words else None
+
+    def apply(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            if set(value) >= {"name", "value"} and isinstance(value["name"], str):
+                return {**value, "value": self.apply(value["value"], value["name"])}
+            return {name: self.apply(part, name) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self.apply(part, key) for part in value]
+        return self.text(value, key) if isinstance(value, str) else value
+
+    def text(self, text: str, key: str) -> str:
+        if key == "user" and text not in ("root", ""):
+            return "user"
+        if key in _NAMING_VARIABLES:
+            return re.sub(r"[A-Za-z][\w.-]*", lambda match: self.names.get(match[0], "host"), text)
+        if self.pattern is not None:
+            text = self.pattern.sub(lambda match: self.names[match[0]], text)
+        text = _DOMAINS.sub("host.example", text)
+        text = re.sub(r"[\w.+-]+@(?=[\w-]+\.)", "user@", text)
+        text = re.sub(r"\bip-\d+-\d+-\d+-\d+\b", "host", text)
+        text = re.sub(_FOLDERS, r"\1user", text)
+        text = re.sub(r"\b(GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", self.number, text)
+        text = re.sub(r"\b0x[0-9a-fA-F]{12,16}\b", "0x0", text)
+        if key not in self.VERSIONS:
+            text = re.sub(r"(?<![\d.\w-])(?:\d{1,3}\.){3}\d{1,3}(?![\d.\w-])", self.address, text)
+        return re.sub(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:])", _replace_v6, text)
+
+    def number(self, match: re.Match[str]) -> str:
+        count = len(self.numbers)
+        return self.numbers.setdefault(match[0], f"{match[1]}-{count:08d}-0000-0000-0000-000000000000")
+
+    def address(self, match: re.Match[str]) -> str:
         network, last = match[0].rsplit(".", 1)
-        if network.split(".")[0] in ("0", "127", "255", "169") or network.startswith("172.17"):
+        if network.split(".")[0] in ("0", "127", "255") or network.startswith(("169.254.", "172.17.")):
             return match[0]
-        return f"198.18.{networks.setdefault(network, len(networks) + 1)}.{last}"
-
-    text = re.sub(r"(?<![\d.\w-])(?:\d{1,3}\.){3}\d{1,3}(?![\d.\w-])(?=[^\"]*\")", replace_v4, text)
-    return re.sub(r"\b(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}\b", _replace_v6, text)
+        count = self.networks.setdefault(network, len(self.networks))
+        return f"{198 + count // 65536}.{18 + count // 256 % 2}.{count % 256}.{last}"
 
 
-def _replace_v6(match: typing.Any) -> str:
-    """IPv6 addresses and GIDs keep their first and last group: the kind of address is seen in the first."""
+#: Full names of hosts, by the ends that such names have.
+_DOMAINS = re.compile(
+    r"(?<![\w-])(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|ai|local|internal|lan|corp|cloud|de|uk|eu|cn)\b"
+)
+#: Folders below which the next part of a path is a user's name.
+_FOLDERS = re.compile(
+    r"(/(?:home|Users|u|users\d*|scratch|work|data|gpfs|lustre|project|projects|nfs)/)(?!user\b)[^/\s:,;]+"
+)
+#: Variables whose values are names of hosts, jobs or clusters.
+_NAMING_VARIABLES = frozenset(
+    {
+        "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_STEP_NODELIST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST",
+        "SLURM_CLUSTER_NAME", "SLURM_JOB_NAME", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_TOPOLOGY_ADDR", "HOSTNAME",
+        "node_list", "node_name", "rdzv_id", "USER", "LOGNAME",
+    }
+)  # fmt: skip
+
+
+def _replace_v6(match: re.Match[str]) -> str:
+    """IPv6 addresses, GIDs and MACs keep their first group, by which their kind is told, and their number of groups."""
     groups = match[0].split(":")
-    return ":".join([groups[0], *("0" * len(group) for group in groups[1:-1]), groups[-1]])
+    if match[0] in ("::", "::1") or not any(groups[1:]):
+        return match[0]
+    return ":".join([groups[0], *("0" * len(group) for group in groups[1:-1]), "1" if groups[-1] else ""])
 
 
 def _names(facts: Mapping[str, Any]) -> list[str]:
-    """The names of hosts in saved facts."""
+    """The names of hosts in saved facts: those of the facts themselves, and those that variables and lists give."""
     found = []
     for fact in facts.values():
         for key, value in fact.items() if isinstance(fact, dict) else ():
-            if key in ("full_name", "master_addr", "host") and isinstance(value, str):
+            if key in ("full_name", "master_addr", "host", "node_name") and isinstance(value, str):
                 found.append(value)
             elif key == "name" and isinstance(value, dict) and isinstance(value.get("name"), str):
                 found.append(value["name"])
+            elif key == "node_list" and isinstance(value, str):
+                found.extend(re.findall(r"[A-Za-z][\w.-]*", value))
     return found

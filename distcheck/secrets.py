@@ -27,7 +27,7 @@ _FORMS = re.compile(
     r"SG\.[\w-]{8,}\.[\w-]{8,}|xox[abposr]-[\w-]{8,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|pypi-(?=\w*[A-Z])[\w-]{32,}|"
     r"eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*)"
 )
-#: ``key=value``, or ``key: value`` with a blank, where the key names a credential; a bare colon parts the entries of a path.
+#: ``key=value``, or ``key: value`` with a blank, where the key names a credential; a bare colon parts paths.
 _PAIR = re.compile(
     r"(?i)(?<![\w/])([\w.\-]*(?:token|secret|passwo?r?d|passphrase|credential|api[_-]?key|access[_-]?key|account[_-]?key|"
     r"private[_-]?key)\s*(?:=\s*|:\s+)|bearer\s+)[^\s,;&|]+"

@@ -92,6 +92,10 @@ class World:
         """Whether something is there; False also where the way to it is not ours to look at."""
         return os.path.exists(self.path(path))
 
+    def is_file(self, path: str) -> bool:
+        """Whether an ordinary file is there: a pipe would keep its reader waiting."""
+        return os.path.isfile(self.path(path))
+
     def read_link(self, path: str) -> str:
         """Where a symbolic link points, as it stands in it; raises OSError."""
         return os.readlink(self.path(path))

@@ -127,6 +127,17 @@ def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
-def test_torch_is_never_imported_by_env() -> None:
-    program = "import sys; sys.modules['torch'] = None\nfrom distcheck.examination import examine\nfrom distcheck.launch.model import Launch\nfrom distcheck.world import World\nexamine(Launch(), World())"
+@pytest.mark.parametrize("command", ["", "torchrun --nproc-per-node=2 train.py"])
+def test_torch_is_never_imported_by_env(command: str) -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from distcheck.examination import examine\n"
+        "from distcheck.launch.command import parse_command\n"
+        "from distcheck.launch.reader import make_launch\n"
+        "from distcheck.world import World\n"
+        f"words = {command.split()!r}\n"
+        "launch = make_launch({}, command=parse_command(words) if words else None)\n"
+        "report = examine(launch, World(), every_fact=True)\n"
+        "assert not [item for item in report.findings if item.code.startswith('DC9')], report.findings\n"
+    )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=PACKAGE.parent, timeout=60)

@@ -122,3 +122,27 @@ def test_redaction_replaces_names_and_addresses_alike_everywhere() -> None:
     assert plain["Interfaces"]["addresses"][0] == first + "/255.255.255.0"
     assert plain["Interfaces"]["addresses"][2] == "127.0.0.1"
     assert plain["Software"] == {"torch": "2.5.1", "cuda": "12.4", "driver_version": "550.54.15"}
+
+
+def test_redaction_changes_values_only_and_knows_where_names_stand() -> None:
+    facts = {
+        "Scheduler": {"node_list": "corpgpu[01-04]", "node_name": "corpgpu01"},
+        "Settings": {
+            "items": [
+                {"name": "SLURM_JOB_NODELIST", "value": "corpgpu[01-04]", "origin": "environment"},
+                {"name": "MASTER_ADDR", "value": "login3.corp.example.com", "origin": "environment"},
+                {"name": "TMPDIR", "value": "/scratch/alice/tmp", "origin": "environment"},
+            ]
+        },
+        "Gpus": {"gpus": [{"uuid": "GPU-5e2f2b0c-8c1d-4c0e-9d8f-1a2b3c4d5e6f"}]},
+        "Interfaces": {"addresses": ["2001:db8::17/64", "169.228.66.10", "fe80::250:56ff:fe89:1b2c", "::1"]},
+        "HostName": {"name": {"name": "torch"}, "full_name": "torch"},
+        "Software": {"torch": "2.5.1", "packages": [["nvidia-cublas-cu12", "12.4.5.8"]]},
+    }
+    hidden = redacted(json.dumps({"facts": facts}))
+    for secret in ("corpgpu", "login3", "alice", "5e2f2b0c", "2001:db8::17", "169.228", "1b2c"):
+        assert secret not in hidden, secret
+    plain = json.loads(hidden)["facts"]
+    assert plain["Software"] == facts["Software"]
+    assert plain["Interfaces"]["addresses"][2].startswith("fe80:")
+    assert plain["Interfaces"]["addresses"][3] == "::1"

@@ -59,6 +59,7 @@ def test_one_that_hangs_is_ended_and_not_waited_for(start: Callable[..., Any]) -
     thread.join(10)
     assert time.monotonic() - begin < 5
     assert not thread.is_alive()
+    assert [type(answer) for answer in answers] == [Unavailable]
 
 
 def test_one_whose_parent_forgets_it_ends_by_itself(start: Callable[..., Any]) -> None:

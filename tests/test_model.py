@@ -91,3 +91,11 @@ def test_severities_are_read() -> None:
     assert Severity.parse("Warning") is Severity.WARNING
     with pytest.raises(ValueError, match="fatal"):
         Severity.parse("fatal")
+
+
+def test_reports_add_up_in_any_order() -> None:
+    def of(rank: int) -> Report:
+        return Report("env", findings=(rules.DC203.found("one GPU", fix=FIX, where=Where(rank=rank)),))
+
+    for total in (of(0) + of(1) + of(2), of(2) + (of(0) + of(1)), of(1).merge(of(0), of(2))):
+        assert [finding.where.ranks for finding in total.findings] == ["0-2"]

@@ -39,7 +39,10 @@ def _digest(key: str) -> str:
 
 def send(place: Place, report: Report) -> bool:
     """Hand a report to local rank 0; False where its folder did not appear in time."""
-    folder = _folder(place)
+    try:
+        folder = _folder(place)
+    except OSError:  # there is no temporary folder at all
+        return False
     end = time.monotonic() + PATIENCE_S
     while not _is_private(folder):
         if time.monotonic() > end:
@@ -61,15 +64,15 @@ def collecting(place: Place) -> Iterator[str | None]:
 
     Yields why there is none, where it can't be made: then the others can hand in nothing.
     """
-    folder = _folder(place)
-    _sweep(folder.parent)
     trouble = None
     try:
+        folder = _folder(place)
+        _sweep(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
         trouble = None if _is_private(folder) else f"{folder} is there and belongs to somebody else"
     except OSError as error:
-        trouble = f"no folder can be made in {folder.parent}: {error.strerror}"
+        trouble = f"no folder can be made for their records: {error.strerror}"
     try:
         yield trouble
     finally:
@@ -82,9 +85,9 @@ def receive(place: Place, trouble: str | None = None) -> tuple[Report, ...]:
 
     :param trouble: why nothing can come
     """
-    folder = _folder(place)
     if trouble is not None:
         return tuple(_absent(rank, trouble) for rank in range(place.local_size) if rank != place.local_rank)
+    folder = _folder(place)
     waiting = {rank for rank in range(place.local_size) if rank != place.local_rank}
     reports = []
     end = time.monotonic() + PATIENCE_S

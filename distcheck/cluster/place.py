@@ -30,5 +30,8 @@ def place_of(
         "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
         "SLURM_JOB_ID", "SLURM_STEP_ID", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE",
     )  # fmt: skip
-    parts = [str(os.getppid()), str(size), *(environ.get(name, "") for name in names)]
+    known = [environ.get(name, "") for name in names]
+    # a wrapper around each rank gives it a parent of its own: the parent counts only where no run is named
+    named = any(environ.get(name) not in (None, "", "none") for name in ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID"))
+    parts = ["" if named else str(os.getppid()), str(size), *known]
     return Place(rank, size, "\0".join(parts))

@@ -93,7 +93,10 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
             if isinstance(part, list) and len(part) == 2 and isinstance(part[0], str):
                 flat[f"{path}[{part[0]}]"] = part[1]
             else:
-                flat.update(flatten(part, f"{path}[{name}]"))
+                place = f"{path}[{name}]"
+                if any(key == place or key.startswith((f"{place}.", f"{place}[")) for key in flat):
+                    place = f"{path}[{name} #{index}]"  # a device with two ports, a folder with two roles
+                flat.update(flatten(part, place))
         return flat
     return {path: value}
 

@@ -11,9 +11,9 @@ import click
 from .. import __version__, registry, rules
 from ..cluster.place import Place, place_of
 from ..configuration import Configuration
-from ..examination import examine
+from ..examination import ELSEWHERE, examine
 from ..launch.model import Launch, LaunchCommand
-from ..launch.reader import LaunchOptions, make_launch
+from ..launch.reader import LaunchOptions, make_launch, without_credentials
 from ..model import Report, Unavailable
 from ..rules import Selection
 from ..world import World
@@ -111,16 +111,17 @@ def command(**given: Any) -> int:
         world = seen
         launch, facts = launch_of(world.environ, given, world.host_name()), {Configuration: configuration}
 
-    place = None if world is None else own_place(world, launch)
+    place = None if world is None or launch.stage == "planned" else own_place(world, launch)
     if place is not None and place.local_rank != 0:
         from ..cluster import host_records
 
-        host_records.send(
-            place,
-            examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process"),
-        )
-        return shared.CLEAN
-    report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
+        own = examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process")
+        if host_records.send(place, own):
+            return shared.CLEAN
+        # nobody collects: what this rank saw must not be lost
+        report = own
+    else:
+        report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
     report = with_settings_line(report, given, configuration)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
@@ -223,16 +224,20 @@ def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> t
     if isinstance(kept, Launch) and not described:
         return kept, saved
     from ..environment.names import HostName
-    from ..launch.settings import Settings
+    from ..launch.settings import COMMAND, Settings
 
     settings = saved.get(Settings)
-    environ = {item.name: item.value for item in settings.items} if isinstance(settings, Settings) else {}
+    environ = (
+        {item.name: item.value for item in settings.items if item.origin != COMMAND}
+        if isinstance(settings, Settings)
+        else {}
+    )
     host = saved.get(HostName)
     host_name = host.name.name if isinstance(host, HostName) else ""
     launch = launch_of(environ, given, host_name)
     facts = {made: value for made, value in saved.items() if outlives_its_launch(made)}
-    if isinstance(settings, Settings) and launch.command is not None:
-        facts[Settings] = settings.with_command(launch.command.assignments)
+    if isinstance(settings, Settings):
+        facts[Settings] = settings.with_command({} if launch.command is None else launch.command.assignments)
     return launch, facts
 
 
@@ -251,8 +256,9 @@ def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> No
     from ..facts_file import dump_facts, redacted
 
     known = {made.__name__: made for made in (Launch, *registry.readers())}
-    facts = {known[name]: value for name, value in report.facts.items() if name in known}
-    facts[Launch] = launch
+    # that this host is not in one job says nothing about another
+    facts = {known[name]: value for name, value in report.facts.items() if name in known and value != ELSEWHERE}
+    facts[Launch] = without_credentials(launch)
     text = dump_facts(
         facts, tool_version=__version__, saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )

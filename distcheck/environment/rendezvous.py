@@ -305,7 +305,7 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
                 fix=Fix(
                     f"give {problem.word} a value that the launcher takes"
                     if problem.kind in ("bad-value", "missing-value")
-                    else "write its own options first, as its --help spells them, then the script and the script's options",
+                    else "write its own options as its --help spells them, then the script, then the script's options",
                     where="launch-line",
                 ),
             )

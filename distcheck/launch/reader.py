@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..secrets import mask, mask_arguments
 from ._shell import has_expansion
 from .endpoint import split_endpoint
 from .model import DEFAULT_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
@@ -54,6 +55,22 @@ class LaunchOptions(NamedTuple):
     def given(self) -> bool:
         """At least one of them was given."""
         return any(value is not None for value in self)
+
+
+def without_credentials(launch: Launch) -> Launch:
+    """The launch as it may be shown and saved: its command line without what looks like a credential."""
+    command = launch.command
+    if command is None:
+        return launch
+    shown = command._replace(
+        argv=mask_arguments(command.argv),
+        script_args=mask_arguments(command.script_args),
+        assignments={name: mask(value, name=name) for name, value in command.assignments.items()},
+        shadowed_script_args=mask_arguments(command.shadowed_script_args),
+    )
+    return launch._replace(
+        command=shown, variables={name: mask(value, name=name) for name, value in launch.variables.items()}
+    )
 
 
 def make_launch(

@@ -91,7 +91,7 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
             else:
                 words = _words(message)
                 shared: set[str] = max((words & line for line in lines), key=len, default=set())
-                if len(shared) >= 3 and 2 * len(shared) >= len(words):
+                if len(shared) >= 3 and 4 * len(shared) >= 3 * len(words):
                     near.append(Match(rule.code, message, sum(map(len, shared)) // 2))
     best: dict[str, Match] = {}
     for match in sorted(found or near, key=lambda item: (-item.score, item.code)):

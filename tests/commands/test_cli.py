@@ -284,3 +284,75 @@ def test_explain_and_rules(tmp_path: Path) -> None:
     assert all("env" in row["ways"] and row["severities"][0] == "error" for row in rows)
     assert "DC401" in [row["code"] for row in rows]
     assert all(len(line) <= 80 for line in distcheck("rules", cwd=tmp_path).stdout.splitlines())
+
+
+def test_a_link_stays_a_link_and_a_private_file_private(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    assert distcheck("env", "-o", str(link), cwd=tmp_path).returncode == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("distcheck env")
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">/dev/full"])
+def test_closed_and_full_streams_end_in_no_traceback(closed: str, tmp_path: Path) -> None:
+    for command in ("env", "rules", "--help"):
+        result = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m distcheck {command} {closed}"],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            cwd=tmp_path,
+            timeout=60,
+        )
+        assert "Traceback" not in result.stderr
+        assert result.returncode == (2 if "full" in closed else 0)
+
+
+def test_a_rank_that_nobody_collects_from_speaks_itself(tmp_path: Path) -> None:
+    lonely = {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    result = distcheck("env", "--select", "DC103", cwd=tmp_path, **lonely)
+    assert result.returncode == 1
+    assert "DC103" in result.stdout
+
+
+def test_credentials_of_a_command_are_shown_and_saved_nowhere(tmp_path: Path) -> None:
+    command = ["env", "PASSWORD=hunter2", "torchrun", "train.py", "--password", "hunter2", "--token=hunter2"]
+    arguments = ("env", "-v", "--save-facts", "facts.json", "--output-format", "json", "--", *command)
+    result = distcheck(*arguments, cwd=tmp_path)
+    assert "hunter2" not in result.stdout
+    assert "hunter2" not in (tmp_path / "facts.json").read_text()
+
+
+def test_diff_tells_truth_values_and_ports_apart() -> None:
+    from distcheck.commands.diff import _table, differences
+
+    def fabric(state: str, usable: bool) -> dict[str, Any]:
+        ports = [{"device": "mlx5_0", "port": 1, "state": state}, {"device": "mlx5_0", "port": 2, "state": "ACTIVE"}]
+        return {"Fabric": {"ports": ports, "verbs_usable": usable}}
+
+    found = list(differences(fabric("ACTIVE", True), fabric("DOWN", False)))
+    assert sorted((item.place, item.left, item.right) for item in found) == [
+        ("ports[mlx5_0].state", "ACTIVE", "DOWN"),
+        ("verbs_usable", True, False),
+    ]
+    table = _table(found, "a", "b")
+    assert "yes" in table
+    assert "no" in table
+
+
+def test_explain_invents_nothing_from_a_log(tmp_path: Path) -> None:
+    log = "\n".join(f"step {step}: loss 0.{step}, the gpu has 40 GB, bus 12 GB/s" for step in range(100))
+    result = subprocess.run(
+        [sys.executable, "-m", "distcheck", "explain", "-"],
+        input="has\nfallen x\ngpu\nxid 7\noff\nthe\nbus\n" + log * 50,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+        timeout=20,
+    )
+    assert result.returncode == 2, result.stdout[:300]

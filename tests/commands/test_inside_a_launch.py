@@ -119,3 +119,23 @@ def test_bad_preflight_alone_raises_with_the_report(tmp_path: Path) -> None:
     )
     assert "error DC101" in result.stdout
     assert os.linesep.join(["", ""]) in result.stdout
+
+
+def test_a_second_preflight_meets_nothing_of_the_first(tmp_path: Path) -> None:
+    script = """
+    import os, time
+    import distcheck
+    for call in range(3):
+        if os.environ["RANK"] == "1":
+            time.sleep(0.3)
+            os.environ["TORCH_FR_BUFFER_SIZE"] = "abc" if call == 1 else "10"
+        try:
+            distcheck.preflight(select=["DC112"])
+            print(f"rank {os.environ['RANK']} call {call} clean", flush=True)
+        except distcheck.PreflightError:
+            print(f"rank {os.environ['RANK']} call {call} raised", flush=True)
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(script))
+    result = torchrun(tmp_path, "--nproc-per-node=2", "train.py")
+    said = [f"rank {rank} call {call} {'raised' if call == 1 else 'clean'}" for rank in (0, 1) for call in range(3)]
+    assert sorted(result.stdout.splitlines()) == said, result.stderr
