@@ -14,7 +14,7 @@ from ..configuration import Configuration
 from ..examination import ELSEWHERE, examine
 from ..launch.model import Launch, LaunchCommand
 from ..launch.reader import LaunchOptions, make_launch, without_credentials
-from ..model import Report, Unavailable
+from ..model import NotChecked, Report, Unavailable
 from ..rules import Selection
 from ..world import World
 from . import options as shared
@@ -122,7 +122,7 @@ def command(**given: Any) -> int:
         report = own
     else:
         report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
-    report = with_settings_line(report, given, configuration)
+    report = with_what_is_not_known(with_settings_line(report, given, configuration), launch)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
     written = shared.emit(report, given["output_format"], given["output_file"], style)
@@ -191,7 +191,26 @@ def read_command(environ: Mapping[str, str], given: Mapping[str, Any]) -> Launch
         return None
     from ..launch.command import parse_command
 
-    return parse_command(given["command_line"], environ)
+    words = given["command_line"]
+    if len(words) == 1 and " " in words[0].strip():
+        import shlex
+
+        # the whole command in quotes: a shell would take it apart
+        try:
+            words = shlex.split(words[0])
+        except ValueError as error:
+            raise click.UsageError(f"the command {words[0]!r} can't be taken apart: {error}") from None
+    return parse_command(words, environ)
+
+
+def with_what_is_not_known(report: Report, launch: Launch) -> Report:
+    """A command that is no launcher is said to be none: what it starts was not judged."""
+    command = launch.command
+    if command is None or command.launcher != "other":
+        return report
+    word = command.argv[0] if command.argv else ""
+    unread = NotChecked("what the command starts", f"{word!r} is no launcher whose options are known here")
+    return report._replace(not_checked=(*report.not_checked, unread))
 
 
 def read_facts(path: str) -> Mapping[type, object]:

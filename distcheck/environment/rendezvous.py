@@ -319,6 +319,14 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
                 where="launch-line",
             ),
         )
+    if launch.static_rendezvous and launch.several_nodes and launch.master_port == 0:
+        yield _malformed(
+            "--master-port",
+            "0",
+            "each node would take any free port, and the others could not know it",
+            "give one port, from 1024 to 32767, the same on every node",
+            None,
+        )
     if launch.rdzv_endpoint is None and "://" in (launch.master_addr or "") and launch.launcher in ELASTIC_LAUNCHERS:
         yield _malformed(
             "--master-addr",

@@ -22,6 +22,8 @@ CONTAINER_DEFAULT_BYTES = 64 * MIB
 #: NCCL's shared-memory transport takes about 9.2 MiB a channel pair (NVIDIA/nccl#290: segments of 9,637,888 bytes);
 #: below this much for each rank, a node of eight ranks fails as soon as P2P is not to be had.
 NEEDED_PER_RANK_BYTES = 64 * MIB
+#: Programs that give what they start a /dev/shm of its own.
+CONTAINER_STARTERS = frozenset({"docker", "podman", "nerdctl", "kubectl"})
 #: Below this size a data loader with several workers runs out as well; what torch's issues settle on as a start.
 SMALL_BYTES = 1024 * MIB
 #: Logs of torchrun, compiler caches and sockets need some room; a job that can't have this much fails at its start.
@@ -97,6 +99,8 @@ def shared_memory_holds_the_ranks(
     launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable, platform: Platform | Unavailable
 ) -> Iterator[Finding]:
     """/dev/shm has room for NCCL's and the data loaders' segments of all ranks of this host."""
+    if launch.command is not None and CONTAINER_STARTERS.intersection(launch.command.wrappers):
+        raise Unavailable("the command starts a container, which has a /dev/shm of its own")
     cards = 0 if isinstance(gpus, Unavailable) else len(gpus.gpus)
     ranks = launch.ranks_here or cards
     if ranks < 2:
@@ -135,7 +139,7 @@ def shared_memory_holds_the_ranks(
             f"{ranks} ranks need at least {_mib(max(needed, SMALL_BYTES))}",
             severity=severity if launch.launched else Severity.INFO,
             where=where,
-            evidence=evidence,
+            evidence={**evidence, "needed_bytes": max(needed, SMALL_BYTES)},
             fix=_enlarge(platform, size),
         )
 

@@ -72,6 +72,21 @@ def test_a_command_is_read_whole_with_or_without_the_dashes(tmp_path: Path) -> N
         assert "torchrun 2 nodes × 3 processes" in plain["subject"]["line"]
 
 
+def test_a_command_in_quotes_is_taken_apart(tmp_path: Path) -> None:
+    plain = json.loads(
+        distcheck("env", "--output-format", "json", "--", "torchrun --nproc-per-node=3 x.py", cwd=tmp_path).stdout
+    )
+    assert "torchrun 3 processes" in plain["subject"]["line"]
+    assert distcheck("env", "--", "torchrun 'x.py", cwd=tmp_path).returncode == 2
+
+
+def test_a_command_that_is_no_launcher_is_not_taken_for_a_sound_one(tmp_path: Path) -> None:
+    plain = json.loads(
+        distcheck("env", "--output-format", "json", "--", "composer", "-n", "2", "x.py", cwd=tmp_path).stdout
+    )
+    assert "what the command starts" in [item["what"] for item in plain["not_checked"]]
+
+
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     program = (
         "import sys, os; os._exit = lambda status: None\n"

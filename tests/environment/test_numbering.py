@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.environment.numbering import ranks_agree
+from distcheck.environment.numbering import node_rank_is_in_range, ranks_agree
+from distcheck.launch.model import Launch
 from distcheck.launch.schedulers import scheduler_of
 from distcheck.model import Finding, Severity, Unavailable
 from tests.environment.launches import OPENMPI_TASK, SRUN_TASK, SRUN_TASK_A_NODE, TORCHRUN_WORKER, make
@@ -113,3 +114,23 @@ def test_whatever_torchrun_sets_is_good(nodes: int, here: int, data: st.DataObje
         "GROUP_WORLD_SIZE": str(nodes),
     }
     assert judge(environ) == []
+
+
+@pytest.mark.parametrize("rank", [-1, 2, 7])
+def test_bad_dc103_a_node_that_is_none_of_them(rank: int) -> None:
+    launch = Launch("planned", "torchrun", nnodes=2, nnodes_max=2, node_rank=rank)
+    (finding,) = node_rank_is_in_range(launch)
+    assert (finding.code, finding.evidence["node_rank"]) == ("DC103", rank)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        Launch("planned", "torchrun", nnodes=2, nnodes_max=2, node_rank=1),
+        Launch("planned", "torchrun", nnodes=1, nnodes_max=4, node_rank=3),
+        Launch("planned", "torchrun", nnodes=2),
+        Launch("rank", "torchrun", nnodes=2, node_rank=5),
+    ],
+)
+def test_good_dc103_nodes(launch: Launch) -> None:
+    assert list(node_rank_is_in_range(launch)) == []

@@ -413,3 +413,18 @@ def test_bad_option_is_a_list(command: str) -> None:
 def test_good_address_is_one_host(value: str) -> None:
     assert not is_node_list(value)
     assert only(judge({**MAPPED, "MASTER_ADDR": value}), "DC109") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("torchrun --nnodes 2 --node-rank 0 --master-addr n1 --master-port 0 t.py", "could not know it"),
+        ("torchrun --nnodes 2 --node-rank 0 --master-addr http://n1 t.py", "scheme"),
+        ("torchrun --rdzv-backend foo t.py", "'foo'"),
+        ("torchrun --nprocs-per-node 8 t.py", "--nprocs-per-node"),
+    ],
+)
+def test_bad_dc102_options_that_torchrun_can_not_use(command: str, words: str) -> None:
+    found = [finding for finding in judge({}, command=command) if finding.code == "DC102"]
+    assert found
+    assert words in found[0].message

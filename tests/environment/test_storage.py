@@ -17,7 +17,7 @@ from distcheck.environment.storage import (
     scratch_has_room,
     shared_memory_holds_the_ranks,
 )
-from distcheck.launch.model import Launch
+from distcheck.launch.model import Launch, LaunchCommand
 from distcheck.model import Severity, Unavailable
 from tests.recorded import recorded_world
 
@@ -67,6 +67,13 @@ def test_bad_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Un
 )
 def test_good_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable) -> None:
     assert list(shared_memory_holds_the_ranks(launch, memory, gpus, HOST)) == []
+
+
+@pytest.mark.parametrize("starter", ["docker", "podman"])
+def test_good_dc320_another_container_has_its_own(starter: str) -> None:
+    launch = RANKS_8._replace(command=LaunchCommand("torchrun", wrappers=(starter,)))
+    with pytest.raises(Unavailable, match="of its own"):
+        list(shared_memory_holds_the_ranks(launch, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, HOST))
 
 
 @pytest.mark.parametrize(
