@@ -294,7 +294,7 @@ class Report(NamedTuple):
         everyone = (self, *others)
         return self._replace(
             findings=merge_findings(finding for report in everyone for finding in report.findings),
-            not_checked=tuple(dict.fromkeys(item for report in everyone for item in report.not_checked)),
+            not_checked=merge_not_checked(item for report in everyone for item in report.not_checked),
             probes=tuple(probe for report in everyone for probe in report.probes),
             elapsed_s=max(report.elapsed_s for report in everyone),
             checked=frozenset().union(*(report.checked for report in everyone)),
@@ -320,6 +320,14 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
             first = first._replace(where=first.where._replace(rank=None, local_rank=None, ranks=rank_ranges(ranks)))
         merged.append(first)
     return sort_findings(merged)
+
+
+def merge_not_checked(items: Iterable[NotChecked]) -> tuple[NotChecked, ...]:
+    """One line for each reason, with everything that it concerns, each once."""
+    groups: dict[str, dict[str, None]] = {}
+    for item in items:
+        groups.setdefault(item.why, {}).update(dict.fromkeys(item.what.split(", ")))
+    return tuple(NotChecked(", ".join(sorted(what)), why) for why, what in groups.items())
 
 
 def _ranks(where: Where) -> list[int]:

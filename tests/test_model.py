@@ -99,3 +99,8 @@ def test_reports_add_up_in_any_order() -> None:
 
     for total in (of(0) + of(1) + of(2), of(2) + (of(0) + of(1)), of(1).merge(of(0), of(2))):
         assert [finding.where.ranks for finding in total.findings] == ["0-2"]
+
+
+def test_one_reason_is_listed_once() -> None:
+    reports = [Report("env", not_checked=(NotChecked(what, "no driver"),)) for what in ("DC302, DC301", "DC301, DC309")]
+    assert (reports[0] + reports[1]).not_checked == (NotChecked("DC301, DC302, DC309", "no driver"),)
