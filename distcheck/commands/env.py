@@ -90,6 +90,7 @@ def command(**given: Any) -> int:
     ignore = (*given["ignore"], *configuration.values("ignore"))
     extend = (*given["extend_select"], *configuration.values("extend-select"))
     selection = shared.selection_of(chosen["select"], extend, ignore)
+    refuse_an_empty_selection(selection)
     must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
     fail_on = given["fail_on"] or fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
@@ -138,6 +139,15 @@ def command(**given: Any) -> int:
     if not written:
         return shared.MISUSED
     return shared.CLEAN if given["exit_zero"] else status
+
+
+def refuse_an_empty_selection(selection: Selection) -> None:
+    """A run in which no rule may speak would look like a sound host; a usage error says so."""
+    seen_here = [rule for rule in rules.known(registry.plug_in_rules()).values() if "env" in rule.ways]
+    if not any(selection.takes(rule) for rule in seen_here):
+        raise click.UsageError(
+            "the selection leaves no rule that env can see; 'distcheck rules --way env' lists those that it can"
+        )
 
 
 def look(

@@ -109,6 +109,8 @@ def test_torch_is_not_imported(tmp_path: Path) -> None:
         (["env", "-o", "no/such/folder/report.txt"], "does not exist"),
         (["env", "-o", "."], "folder"),
         (["env", "--redact"], "--save-facts"),
+        (["env", "--select", "DC5", "--strict"], "leaves no rule"),
+        (["env", "--ignore", "ALL"], "leaves no rule"),
         (["env", "--nproc-per-node", "many"], "many"),
         (["env", "--nnodes", "4:2"], "4:2"),
         (["env", "--fail-on", "fatal"], "fatal"),
