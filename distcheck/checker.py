@@ -74,7 +74,8 @@ class Checker:
         self, selection: Selection | None = None, *, rooms: Iterable[str] = ENVIRONMENT, plug_ins: bool = True
     ) -> None:
         self.selection = Selection() if selection is None else selection
-        for room in rooms:
+        self.rooms = tuple(rooms)
+        for room in self.rooms:
             __import__(room)
         self.early: tuple[Finding, ...] = load_plug_ins() if plug_ins else ()
 
@@ -93,7 +94,9 @@ class Checker:
         chosen = tuple(
             Step(probe, registry.parameters(probe.function))
             for probe in registry.probes()
-            if (per is None or probe.per == per) and any(self.selection.takes(rule) for rule in probe.rules)
+            if (per is None or probe.per == per)
+            and self._is_here(probe, given)
+            and any(self.selection.takes(rule) for rule in probe.rules)
         )
         wanted = [parameter.type for step in chosen for parameter in step.parameters]
         if every_fact:
@@ -103,6 +106,16 @@ class Checker:
         for made in wanted:
             self._need(made, given, readers, needed, absent, ())
         return Plan(command, chosen, needed, frozenset(absent or ()), self.selection, self.early)
+
+    def _is_here(self, probe: Probe, given: tuple[type, ...]) -> bool:
+        """Whether a probe belongs to the rooms of this checker; those of plug-ins go where what they ask for is."""
+        module = probe.function.__module__
+        if module.startswith("distcheck."):
+            return any(module == room or module.startswith(f"{room}.") for room in self.rooms)
+        if self.rooms == ENVIRONMENT:
+            return True
+        asked = [parameter.type for parameter in registry.parameters(probe.function)]
+        return any(issubclass(one, made) for one in given for made in asked)
 
     def _need(
         self,

@@ -251,6 +251,8 @@ class Report(NamedTuple):
     checked: frozenset[str] = frozenset()
     #: the caller's time limit was over before all facts were read
     out_of_time: bool = False
+    #: what the smoke test measured, as plain JSON values; {} elsewhere
+    measurements: Mapping[str, Any] = {}
 
     def count(self, severity: Severity) -> int:
         """How many findings have exactly this severity."""
@@ -285,6 +287,8 @@ class Report(NamedTuple):
                 "elapsed_s": round(self.elapsed_s, 4),
             },
         }
+        if self.measurements:
+            plain["measurements"] = to_plain(self.measurements)
         if with_facts:
             plain["facts"] = {name: to_plain(value) for name, value in self.facts.items()}
         return plain
