@@ -95,7 +95,7 @@ class Checker:
             Step(probe, registry.parameters(probe.function))
             for probe in registry.probes()
             if (per is None or probe.per == per)
-            and self._is_here(probe, given)
+            and self._is_here(probe, given, closed)
             and any(self.selection.takes(rule) for rule in probe.rules)
         )
         wanted = [parameter.type for step in chosen for parameter in step.parameters]
@@ -107,12 +107,12 @@ class Checker:
             self._need(made, given, readers, needed, absent, ())
         return Plan(command, chosen, needed, frozenset(absent or ()), self.selection, self.early)
 
-    def _is_here(self, probe: Probe, given: tuple[type, ...]) -> bool:
+    def _is_here(self, probe: Probe, given: tuple[type, ...], closed: bool) -> bool:
         """Whether a probe belongs to the rooms of this checker; those of plug-ins go where what they ask for is."""
         module = probe.function.__module__
         if module.startswith("distcheck."):
             return any(module == room or module.startswith(f"{room}.") for room in self.rooms)
-        if self.rooms == ENVIRONMENT:
+        if not closed or self.rooms in ((), ENVIRONMENT):
             return True
         asked = [parameter.type for parameter in registry.parameters(probe.function)]
         return any(issubclass(one, made) for one in given for made in asked)

@@ -213,8 +213,8 @@ class RankState(NamedTuple):
 class Failure(NamedTuple):
     """The smoke test ended before its end."""
 
-    #: ``timeout``, ``died``, ``raised``, ``stopped``, ``lost`` (no word from a rank or the store) or ``ended`` (a signal
-    #: from outside)
+    #: ``timeout``, ``died``, ``raised``, ``stopped``, ``lost`` (no word from a rank or the store) or ``ended`` (by a
+    #: signal from outside)
     kind: str
     phase: str
     #: the step of those who wait
