@@ -80,13 +80,20 @@ class Checker:
         self.early: tuple[Finding, ...] = load_plug_ins() if plug_ins else ()
 
     def plan(
-        self, *given: type, command: str = "env", closed: bool = False, every_fact: bool = False, per: str | None = None
+        self,
+        *given: type,
+        command: str = "env",
+        closed: bool = False,
+        every_fact: bool = False,
+        also: Iterable[type] = (),
+        per: str | None = None,
     ) -> Plan:
         """Resolve which probes run and what they need.
 
         :param given: the types that :meth:`Plan.run` will be given
         :param closed: read nothing from outside: what can't be derived from what was given is *not checked*
         :param every_fact: read also what no selected probe asks for
+        :param also: facts to read although no selected probe may ask for them
         :param per: only the probes that judge per ``host`` or per ``process``
         :raises PlanError: a fact that nobody reads, or a circle
         """
@@ -98,7 +105,7 @@ class Checker:
             and self._is_here(probe, given, closed)
             and any(self.selection.takes(rule) for rule in probe.rules)
         )
-        wanted = [parameter.type for step in chosen for parameter in step.parameters]
+        wanted = [*also, *(parameter.type for step in chosen for parameter in step.parameters)]
         if every_fact:
             wanted.extend(readers)
         needed: dict[type, Step] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from . import __version__
 #: name → module and function, short help. The help stands here so that ``--help`` imports no subcommand.
 COMMANDS = {
     "env": ("env", "Look at this process and this host, against a launch that runs or is yet to come."),
+    "collective": ("collective", "Prove that all ranks are there and that collectives are right and fast."),
     "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
     "rules": ("rules", "List the rules."),
     "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
@@ -26,7 +28,8 @@ SYMPTOMS = (
     ("environment variable RANK expected, but not set", "distcheck env"),
     ("invalid device ordinal", "distcheck env -- torchrun --nproc-per-node=8 train.py"),
     ("EADDRINUSE, Address already in use", "distcheck env -- torchrun … train.py"),
-    ("hangs in init_process_group or the first collective", "torchrun … --no-python distcheck env"),
+    ("hangs in init_process_group or the first collective", "torchrun … -m distcheck.collective"),
+    ("Watchdog caught collective operation timeout", "torchrun … -m distcheck.collective"),
     ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
     ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
     ("any other text", 'distcheck explain "the text"'),
@@ -83,6 +86,27 @@ def group() -> None:
 
 def main() -> None:
     """The console script."""
+    _end_with(lambda: group.main(prog_name="distcheck", standalone_mode=False))
+
+
+def run_command(name: str, **obj: object) -> None:
+    """A module that is a door to one command (``python -m distcheck.collective``); ``obj`` tells it so."""
+    found = group.get_command(click.Context(group), name)
+    if found is None:
+        raise ValueError(f"no command {name!r}")
+    settings = {**CONTEXT, **found.context_settings, "obj": obj}
+    settings.pop("auto_envvar_prefix", None)
+    _end_with(
+        lambda: found.main(
+            prog_name=f"python -m distcheck.{name}",
+            standalone_mode=False,
+            **{**settings, "auto_envvar_prefix": f"DISTCHECK_{name.upper()}"},
+        )
+    )
+
+
+def _end_with(run: Callable[[], Any]) -> None:
+    """Run a command and end the process with its status."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # whoever started this has closed it
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
@@ -91,7 +115,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = group.main(prog_name="distcheck", standalone_mode=False)
+        status = run()
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

@@ -6,8 +6,9 @@ The command line, the Python API and the training job's own pre-flight all call 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from .checker import Checker
+from .checker import Checker, Plan
 from .environment.subject import describe
 from .launch.model import Launch
 from .launch.reader import without_credentials
@@ -29,6 +30,7 @@ def examine(
     budget_s: float | None = None,
     every_fact: bool = False,
     per: str | None = None,
+    plans: dict[Any, Plan] | None = None,
 ) -> Report:
     """Look at this process and this host, and judge them for a launch.
 
@@ -37,17 +39,22 @@ def examine(
     :param budget_s: seconds for all readers together
     :param every_fact: read also the facts that no selected probe asks for (to save or to show them)
     :param per: only the probes that judge per ``host`` or per ``process``
+    :param plans: where plans are kept between calls that judge many hosts' facts alike
     """
-    checker = Checker(selection)
     place = Where(rank=launch.rank, local_rank=launch.local_rank)
     given: dict[type, object] = {**(facts or {}), Launch: launch}
     if not launch.on_this_host:
         given.update((made, ELSEWHERE) for made, reader in readers().items() if reader.of_this_host)
     if world is None:
-        plan = checker.plan(*given, closed=True, every_fact=every_fact, per=per)
+        known = (frozenset(given), selection, every_fact, per)
+        plan = None if plans is None else plans.get(known)
+        if plan is None:
+            plan = Checker(selection).plan(*given, closed=True, every_fact=every_fact, per=per)
+        if plans is not None:
+            plans[known] = plan
         report = plan.run(facts=given, budget_s=budget_s, place=place)
     else:
-        plan = checker.plan(type(world), *given, every_fact=every_fact, per=per)
+        plan = Checker(selection).plan(type(world), *given, every_fact=every_fact, per=per)
         report = plan.run(world, facts=given, budget_s=budget_s, place=place)
     return finish(report, launch, world)
 

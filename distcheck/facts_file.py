@@ -5,6 +5,7 @@ The codec follows the annotations of the facts' own types, so that a fact needs 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import types
@@ -124,7 +125,7 @@ def from_plain(made: Any, value: Any) -> Any:
     if isinstance(made, type) and hasattr(made, "_fields"):
         if not isinstance(value, dict):
             raise TypeError(f"expected an object for {made.__name__}, found {value!r:.60}")
-        hints = typing.get_type_hints(made)
+        hints = _hints(made)
         return made(**{name: from_plain(hints[name], part) for name, part in value.items() if name in hints})
     if made is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -133,6 +134,12 @@ def from_plain(made: Any, value: Any) -> Any:
     if isinstance(made, type) and not isinstance(value, made):
         raise TypeError(f"expected {made.__name__}, found {value!r:.60}")
     return value
+
+
+@functools.cache
+def _hints(made: type) -> dict[str, Any]:
+    """The types of a named tuple's fields: working them out takes longer than reading a value."""
+    return typing.get_type_hints(made)
 
 
 def from_plain_key(made: Any, key: str) -> Any:

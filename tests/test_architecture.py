@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "launch": {"configuration", "model", "registry", "world", "secrets"},
     "world": {"launch", "model", "secrets"},
     "environment": {"launch", "model", "registry", "rules", "secrets", "world"},
-    "cluster": {"environment", "facts_file", "launch", "model", "registry", "rules", "secrets", "world"},
+    "cluster": {"checker", "environment", "facts_file", "launch", "model", "registry", "rules", "secrets", "world"},
     "collectives": {
         "checker", "cluster", "environment", "examination", "facts_file", "launch", "model", "registry", "rules", "secrets", "world",
     },

@@ -15,10 +15,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..model import Finding, NotChecked, ProbeRun, Report
+from ..model import Finding, NotChecked, ProbeRun, Report, to_plain
 from .place import Place
+
+if TYPE_CHECKING:
+    from .records import RankRecord
 
 #: Seconds that local rank 0 waits for the records of the others, and they for its folder.
 PATIENCE_S = 3.0
@@ -37,8 +40,11 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def send(place: Place, report: Report) -> bool:
-    """Hand a report to local rank 0; False where its folder did not appear in time."""
+def send(place: Place, report: Report, rank: RankRecord | None = None) -> bool:
+    """Hand a report to local rank 0; False where its folder did not appear in time.
+
+    :param rank: what this rank says of itself, where hosts are to be compared
+    """
     try:
         folder = _folder(place)
     except OSError:  # there is no temporary folder at all
@@ -51,7 +57,7 @@ def send(place: Place, report: Report) -> bool:
     record = folder / f"{place.local_rank}.json"
     draft = record.with_suffix(".draft")
     try:
-        draft.write_text(json.dumps(_plain(report)), encoding="utf-8")
+        draft.write_text(json.dumps({**_plain(report), "rank": to_plain(rank)}), encoding="utf-8")
         draft.replace(record)
     except OSError:  # the folder went, or the disk is full: local rank 0 says that this rank is missing
         return False
@@ -80,10 +86,11 @@ def collecting(place: Place) -> Iterator[str | None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def receive(place: Place, trouble: str | None = None) -> tuple[Report, ...]:
+def receive(place: Place, trouble: str | None = None, ranks: list[RankRecord] | None = None) -> tuple[Report, ...]:
     """The reports of the other local ranks; one that did not come in time is a report of *not checked*.
 
     :param trouble: why nothing can come
+    :param ranks: what they say of themselves is added here
     """
     if trouble is not None:
         return tuple(_absent(rank, trouble) for rank in range(place.local_size) if rank != place.local_rank)
@@ -97,7 +104,10 @@ def receive(place: Place, trouble: str | None = None) -> tuple[Report, ...]:
             if record.exists():
                 waiting.discard(rank)
                 try:
-                    reports.append(_report(json.loads(record.read_text(encoding="utf-8"))))
+                    plain = json.loads(record.read_text(encoding="utf-8"))
+                    reports.append(_report(plain))
+                    if ranks is not None and plain.get("rank") is not None:
+                        ranks.append(_rank(plain["rank"]))
                 except (ValueError, KeyError, TypeError) as error:
                     reports.append(_absent(rank, f"its record is damaged: {error}"))
         if not waiting or time.monotonic() > end:
@@ -105,6 +115,14 @@ def receive(place: Place, trouble: str | None = None) -> tuple[Report, ...]:
         time.sleep(_POLL_S)
     reports.extend(_absent(rank, f"its record did not come within {PATIENCE_S:g} s") for rank in sorted(waiting))
     return tuple(reports)
+
+
+def _rank(plain: Any) -> RankRecord:
+    from ..facts_file import from_plain
+    from .records import RankRecord
+
+    found: RankRecord = from_plain(RankRecord, plain)
+    return found
 
 
 def _absent(rank: int, why: str) -> Report:

@@ -130,7 +130,7 @@ class Connection(NamedTuple):
     target: str
     address: str
     port: int
-    #: ``timeout``, ``refused``, ``no-route``, ``failed``
+    #: ``timeout``, ``refused``, ``no-route``, ``failed``, or ``stalled``: connected, and a large block did not pass
     outcome: str
     error: str | None = None
 
@@ -144,6 +144,10 @@ class Reach(NamedTuple):
     failed: tuple[Connection, ...] = ()
     #: every pair was tried; false: each host tried some others
     complete: bool = True
+    #: ports of a host that another one tried, and the lowest and highest of all that were tried; 0: not known
+    doors: int = 0
+    low_port: int = 0
+    high_port: int = 0
 
 
 class Caller(NamedTuple):
@@ -210,15 +214,31 @@ def from_json(made: Any, text: str | bytes) -> Any:
 
 
 def join_ranks(records: Iterable[HostRecord]) -> tuple[HostRecord, ...]:
-    """Records of single ranks of one host become one; a host is told by its name, its boot and its namespaces."""
-    hosts: dict[tuple[str, str, str], HostRecord] = {}
+    """Records of single ranks of one host become one; a host is told by its name, its boot and what it shares.
+
+    Where a rank's settings differ from those of its host's first rank, they stand with the rank ("" for one that it
+    does not have).
+    """
+    hosts: dict[tuple[str, ...], HostRecord] = {}
+    ranks: dict[tuple[str, ...], list[RankRecord]] = {}
     for record in records:
-        key = (record.host, record.boot_id, record.namespaces.get("uts", ""))
-        known = hosts.get(key)
-        hosts[key] = record if known is None else known._replace(ranks=(*known.ranks, *record.ranks))
+        key = (record.host, record.boot_id, *(record.namespaces.get(name, "") for name in ("uts", "ipc", "shm")))
+        known = hosts.setdefault(key, record)
+        if not known.versions and record.versions:  # only the first rank of a host says all of it
+            hosts[key] = record
+        own = _other_settings(hosts[key].settings, record.settings)
+        ranks.setdefault(key, []).extend(
+            rank._replace(settings={**own, **rank.settings}) if own else rank for rank in record.ranks
+        )
     return tuple(
-        host._replace(ranks=tuple(sorted(host.ranks, key=lambda item: item.rank)))
-        for host in sorted(
-            hosts.values(), key=lambda item: (min((rank.rank for rank in item.ranks), default=0), item.host)
+        sorted(
+            (host._replace(ranks=tuple(sorted(ranks[key], key=lambda item: item.rank))) for key, host in hosts.items()),
+            key=lambda host: (host.ranks[0].rank if host.ranks else 0, host.host),
         )
     )
+
+
+def _other_settings(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    if common == own:
+        return {}
+    return {name: own.get(name, "") for name in {*common, *own} if own.get(name, "") != common.get(name, "")}

@@ -2,3 +2,16 @@
 
 Nothing here imports torch when it is imported: workers do, after they were started.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """``distcheck.collectives.check`` is imported when it is first used."""
+    if name != "check":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .inside import check
+
+    return check

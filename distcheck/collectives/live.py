@@ -25,6 +25,9 @@ class Operations:
 
         self.dist: Any = torch.distributed
         self.group = group
+        # torch 2.13 has renamed them, and warns at each call of the old names
+        self._all_gather = getattr(self.dist, "all_gather_single", None) or self.dist.all_gather_into_tensor
+        self._reduce_scatter = getattr(self.dist, "reduce_scatter_single", None) or self.dist.reduce_scatter_tensor
 
     def all_reduce(self, tensor: Any) -> None:
         """Sum in place, on all ranks."""
@@ -40,11 +43,11 @@ class Operations:
 
     def all_gather(self, output: Any, tensor: Any) -> None:
         """The tensors of all ranks, one after another, in ``output`` (n times as long)."""
-        self.dist.all_gather_into_tensor(output, tensor, group=self.group)
+        self._all_gather(output, tensor, group=self.group)
 
     def reduce_scatter(self, output: Any, tensor: Any) -> None:
         """Each rank's part of the sum of ``tensor`` (n times as long) in ``output``."""
-        self.dist.reduce_scatter_tensor(output, tensor, group=self.group)
+        self._reduce_scatter(output, tensor, group=self.group)
 
     def all_to_all(self, output: Any, tensor: Any) -> None:
         """Part i of ``tensor`` to rank i; both have n equal parts."""
@@ -66,11 +69,11 @@ class Operations:
         """Blocking receive from one rank."""
         self.dist.recv(tensor, group=self.group, group_src=source)
 
-    def exchange(self, outgoing: Any, incoming: Any, peer: int) -> None:
-        """Send to a peer and receive from it at the same time."""
+    def exchange(self, outgoing: Any, incoming: Any, peer: int, source: int | None = None) -> None:
+        """Send to a peer and receive from it, or from another rank, at the same time."""
         operations = [
             self.dist.P2POp(self.dist.isend, outgoing, group=self.group, group_peer=peer),
-            self.dist.P2POp(self.dist.irecv, incoming, group=self.group, group_peer=peer),
+            self.dist.P2POp(self.dist.irecv, incoming, group=self.group, group_peer=peer if source is None else source),
         ]
         for work in self.dist.batch_isend_irecv(operations):
             work.wait()

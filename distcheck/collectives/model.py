@@ -88,6 +88,9 @@ class RankProof(NamedTuple):
     #: collectives that raised: name of the step and the text
     failures: tuple[tuple[str, str], ...] = ()
     elapsed_s: float = 0.0
+    #: collectives and dtypes that were tried
+    collectives: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
 
 
 class Proof(NamedTuple):
@@ -106,6 +109,8 @@ class Proof(NamedTuple):
     #: collectives and dtypes that were proved
     collectives: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    #: collective → the ranks on which it is wrong, all of them (``0-3,7``)
+    wrong: tuple[tuple[str, str], ...] = ()
 
 
 class Times(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,19 +21,38 @@ from ..rules import Selection
 from ..world import World
 from . import options as shared
 
+if TYPE_CHECKING:
+    from ..checker import Plan
+    from ..cluster.merge import HostReport
+    from ..cluster.records import RankRecord
+    from .merging import Asked
+
 LAUNCH_OPTIONS = "The launch that is judged"
+MERGE_OPTIONS = "Many hosts, one report"
+#: Where the click context keeps whether ``--`` stood in front of the words that are no options.
+_DASHES = "distcheck.env.dashes"
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows the options that describe a launch in a section of their own."""
+    """A command whose help shows its options in sections, and that knows a command behind ``--`` from files."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        # behind --merge stand files, and options may follow them; a command's own options stand behind --
+        context.allow_interspersed_args = "--merge" in words[: words.index("--") if "--" in words else None]
+        rest = super().parse_args(context, args)
+        behind = len(context.params.get("command_line") or ())
+        context.meta[_DASHES] = 0 < behind < len(words) and words[-behind - 1] == "--"
+        return rest
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {LAUNCH_OPTIONS: [], "Options": []}
-        launch_names = {*LaunchOptions._fields, "launched"}
+        groups: dict[str, list[tuple[str, str]]] = {LAUNCH_OPTIONS: [], MERGE_OPTIONS: [], "Options": []}
+        titles = dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS)
+        titles.update(dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS))
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
             if record is not None and not isinstance(parameter, click.Argument):
-                groups[LAUNCH_OPTIONS if parameter.name in launch_names else "Options"].append(record)
+                groups[titles.get(parameter.name or "", "Options")].append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=30)
@@ -45,6 +66,8 @@ Examples:
   distcheck env --nnodes 2 --master-addr node1 --master-port 29500 --node-rank 1
   torchrun --nproc-per-node=8 --no-python distcheck env
   distcheck env --save-facts good.json              for 'distcheck diff' and --facts
+  srun -N40 --ntasks-per-node=1 distcheck env --merge
+  pdsh -w gpu[01-40] distcheck env --save-record - | distcheck env --merge -
 
 Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 """
@@ -76,7 +99,18 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 @shared.output_options
 @click.option("--save-facts", metavar="FILE", help="Keep what was read in a file.")
 @click.option("--redact", is_flag=True, help="With --save-facts: replace names of hosts and users, and addresses.")
-@click.option("--facts", metavar="FILE", help="Judge a saved file instead of this host.")
+@click.option("--facts", metavar="FILE|DIR", help="Judge a saved file instead of this host, or a folder of them.")
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="One report of all hosts that srun or mpirun started this on, or of the record FILEs behind it.",
+)
+@click.option(
+    "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for their records.  [default: this one]"
+)
+@click.option("--wait", metavar="TIME", help="How long other hosts are waited for: 30s, 2m.  [default: 30s]")
+@click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many.")
+@click.option("--save-record", metavar="FILE|DIR", help="Keep what --merge needs of this host; '-' prints it.")
 @click.argument("command_line", metavar="[-- COMMAND …]", nargs=-1, type=click.UNPROCESSED)
 def command(**given: Any) -> int:
     """Look at this process and this host, and say what will make a distributed job fail, hang or crawl.
@@ -90,7 +124,9 @@ def command(**given: Any) -> int:
     ignore = (*given["ignore"], *configuration.values("ignore"))
     extend = (*given["extend_select"], *configuration.values("extend-select"))
     selection = shared.selection_of(chosen["select"], extend, ignore)
-    refuse_an_empty_selection(selection)
+    merging = given["merge"] or (given["facts"] is not None and os.path.isdir(given["facts"]))
+    refuse_an_empty_selection(selection, ("env", "ranks") if merging else ("env",))
+    refuse_what_only_merging_takes(given, merging)
     must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
     fail_on = given["fail_on"] or fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
@@ -102,7 +138,15 @@ def command(**given: Any) -> int:
     style = shared.make_style(
         given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
     )
-    wants_all = bool(given["verbose"] or given["save_facts"])
+    wants_all = bool(given["verbose"] or given["save_facts"] or given["save_record"])
+    if merging:
+        from .merging import Asked, rank_of
+
+        with_settings = partial(with_settings_line, given=given, configuration=configuration)
+        asked = Asked(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
+        status = merged(asked)
+        if status is not None:
+            return status
 
     if given["facts"] is not None:
         saved = read_facts(given["facts"])
@@ -113,11 +157,11 @@ def command(**given: Any) -> int:
         launch, facts = launch_of(world.environ, given, world.host_name()), {Configuration: configuration}
 
     place = None if world is None or launch.stage == "planned" else own_place(world, launch)
-    if place is not None and place.local_rank != 0:
+    if place is not None and place.local_rank != 0 and world is not None:
         from ..cluster import host_records
 
         own = examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process")
-        if host_records.send(place, own):
+        if host_records.send(place, own, rank_of(own, launch, world) if merging else None):
             return shared.CLEAN
         # nobody collects: what this rank saw must not be lost
         report = own
@@ -126,6 +170,12 @@ def command(**given: Any) -> int:
     report = with_what_is_not_known(with_settings_line(report, given, configuration), launch)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
+    if given["save_record"]:
+        from .merging import host_report, save_record
+
+        save_record(given["save_record"], host_report(report, launch, world))
+        if given["save_record"] == "-":
+            return shared.CLEAN
     written = shared.emit(report, given["output_format"], given["output_file"], style)
     status, line = shared.exit_status(
         report,
@@ -141,9 +191,81 @@ def command(**given: Any) -> int:
     return shared.CLEAN if given["exit_zero"] else status
 
 
-def refuse_an_empty_selection(selection: Selection) -> None:
+def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> None:
+    """Options that mean nothing without ``--merge``, and files that would be written by every host at once."""
+    for name in ("merge_dir", "wait", "expect"):
+        if given[name] is not None and not merging:
+            raise click.UsageError(f"--{name.replace('_', '-')} belongs to --merge")
+    for name in ("save_facts", "save_record"):
+        if given[name] is not None and merging:
+            raise click.UsageError(f"--{name.replace('_', '-')} is about one host; run it without --merge")
+    path = given["save_record"]
+    if path == "" or (path and path == given["output_file"]):
+        raise click.UsageError("--save-record takes the name of a file of its own")
+    if path is not None and not os.path.isdir(path):
+        shared.check_output_file(path, "--save-record")
+
+
+def merged(asked: Asked) -> int | None:
+    """The report of many hosts; None where another process of this host speaks for this one."""
+    from . import merging
+
+    given = asked.given
+    words = given["command_line"]
+    if given["facts"] is not None:
+        if given["merge_dir"] is not None:
+            raise click.UsageError("--merge-dir is where hosts exchange records; --facts brings them along")
+        return merging.run_files([given["facts"]], partial(judged_facts, given=given, asked=asked, plans={}), asked)
+    if words and not click.get_current_context().meta.get(_DASHES):
+        if given["merge_dir"] is not None:
+            raise click.UsageError("--merge-dir is where hosts exchange records; FILEs hold them already")
+        given = {**given, "command_line": ()}
+        return merging.run_files(words, partial(judged_facts, given=given, asked=asked, plans={}), asked)
+    launch = launch_of(asked.world.environ, given, asked.world.host_name())
+    step = merging.step_here(launch, asked)
+    if not step.first_on_host:
+        return shared.CLEAN if launch.stage == "planned" else None
+
+    def look_here() -> HostReport:
+        place = None if launch.stage == "planned" else own_place(asked.world, launch)
+        facts: dict[type, object] = {Configuration: asked.configuration}
+        ranks: list[RankRecord] = []
+        report = look(launch, asked.world, facts, asked.selection, given["timeout"], True, place, ranks)
+        return merging.host_report(with_what_is_not_known(report, launch), launch, asked.world, step, ranks)
+
+    return merging.run_in_step(step, look_here, asked)
+
+
+def judged_facts(text: str, *, given: Mapping[str, Any], asked: Asked, plans: dict[Any, Plan]) -> HostReport:
+    """What the facts of one host's file give; raises ValueError for a file that is none.
+
+    :param plans: kept from one file to the next
+    """
+    from ..facts_file import load_facts
+    from . import merging
+
+    launch, facts = replayed_launch(load_facts(text, known_facts()).facts, given)
+    report = examine(
+        launch,
+        facts=facts,
+        selection=asked.selection,
+        budget_s=given["timeout"],
+        every_fact=True,
+        plans=plans,
+    )
+    return merging.host_report(with_what_is_not_known(report, launch), launch, None)
+
+
+def known_facts() -> dict[str, type]:
+    """All facts of one host by their names."""
+    __import__("distcheck.environment")
+    # with --merge, own_record's are among them
+    return {made.__name__: made for made in (Launch, *registry.readers())}
+
+
+def refuse_an_empty_selection(selection: Selection, ways: tuple[str, ...] = ("env",)) -> None:
     """A run in which no rule may speak would look like a sound host; a usage error says so."""
-    seen_here = [rule for rule in rules.known(registry.plug_in_rules()).values() if "env" in rule.ways]
+    seen_here = [rule for rule in rules.known(registry.plug_in_rules()).values() if set(ways) & set(rule.ways)]
     if not any(selection.takes(rule) for rule in seen_here):
         raise click.UsageError(
             "the selection leaves no rule that env can see; 'distcheck rules --way env' lists those that it can"
@@ -158,15 +280,19 @@ def look(
     budget_s: float | None,
     every_fact: bool,
     place: Place | None,
+    ranks: list[RankRecord] | None = None,
 ) -> Report:
-    """The report on this host; local rank 0 of several adds what the others saw."""
+    """The report on this host; local rank 0 of several adds what the others saw.
+
+    :param ranks: what the others say of themselves is added here
+    """
     if place is None:
         return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
     from ..cluster import host_records
 
     with host_records.collecting(place) as trouble:
         report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
-        return report.merge(*host_records.receive(place, trouble))
+        return report.merge(*host_records.receive(place, trouble, ranks))
 
 
 def own_place(world: World, launch: Launch) -> Place | None:
@@ -227,8 +353,7 @@ def read_facts(path: str) -> Mapping[type, object]:
     """The facts of a saved file; a usage error that says what is wrong with it."""
     from ..facts_file import FactsFileError, load_facts
 
-    __import__("distcheck.environment")
-    known = {made.__name__: made for made in (Launch, *registry.readers())}
+    known = known_facts()
     try:
         if path == "-":
             return load_facts(sys.stdin.read(), known).facts

@@ -126,7 +126,17 @@ def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Styl
     if color == "auto" and not to_file:
         forced = os.environ.get("FORCE_COLOR", "") not in ("", "0")
         colored = (forced or sys.stdout.isatty()) and not os.environ.get("NO_COLOR")
-    return Style(color=colored, width=80 if to_file else _width(), verbose=verbose, quiet=quiet)
+    unicode = to_file or _shows_unicode()
+    return Style(color=colored, width=80 if to_file else _width(), verbose=verbose, quiet=quiet, unicode=unicode)
+
+
+def _shows_unicode() -> bool:
+    """Whether standard output can be written more than ASCII to; files are always UTF-8."""
+    try:
+        "⣿█µ".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def _width() -> int:

@@ -24,6 +24,8 @@ _HANGUP = 1
 #: Programs that start ranks or tasks, by the name of their process, their program, their script or their module.
 _LAUNCHERS = {
     "torchrun": "torchrun", "torch.distributed.run": "torchrun", "pt_elastic": "torchrun",
+    # above a rank it can only be "distcheck collective --nnodes", which runs torchrun's agent
+    "distcheck": "torchrun",
     "torch.distributed.launch": "torch.distributed.launch",
     "accelerate": "accelerate", "accelerate-launch": "accelerate", "accelerate.commands.launch": "accelerate",
     "deepspeed": "deepspeed", "deepspeed.launcher.runner": "deepspeed", "deepspeed.launcher.launch": "deepspeed",

@@ -6,6 +6,7 @@ what a library makes of a value is the matter of ``values.py``, where a value co
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, NamedTuple
 
@@ -227,13 +228,7 @@ class VariableTable:
         """
         :param data: the table's lines instead of those that are shipped
         """
-        if data is None:
-            with open(os.path.join(os.path.dirname(__file__), "variables.jsonl"), "rb") as file:
-                data = file.read()
-        start = len(b'{"name":"')
-        self._lines: dict[str, bytes] = {
-            line[start : line.index(b'"', start)].decode(): line for line in data.splitlines()
-        }
+        self._lines = _shipped_lines() if data is None else _lines_by_name(data)
 
     def lookup(self, name: str) -> Variable | None:
         """What is known about a name, None where nothing is."""
@@ -295,6 +290,18 @@ class VariableTable:
         """Whether a library reads the name while a job runs."""
         variable = self.lookup(name)
         return variable is not None and variable.exists and variable.owner not in _NOT_AT_RUN_TIME
+
+
+@functools.cache
+def _shipped_lines() -> dict[str, bytes]:
+    """The lines that come with distcheck, by name; many hosts are judged with one reading of them."""
+    with open(os.path.join(os.path.dirname(__file__), "variables.jsonl"), "rb") as file:
+        return _lines_by_name(file.read())
+
+
+def _lines_by_name(data: bytes) -> dict[str, bytes]:
+    start = len(b'{"name":"')
+    return {line[start : line.index(b'"', start)].decode(): line for line in data.splitlines()}
 
 
 def edit_distance(left: str, right: str, limit: int) -> int:

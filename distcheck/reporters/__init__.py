@@ -14,6 +14,7 @@ FORMATS = {
     "json": "json_report",
     "json-lines": "json_lines",
     "github": "github",
+    "html": "html",
 }
 
 
@@ -25,6 +26,8 @@ class Style(NamedTuple):
     width: int = 80
     verbose: bool = False
     quiet: bool = False
+    #: whether whoever reads it can show more than ASCII
+    unicode: bool = True
 
 
 def render(report: Report, output_format: str, style: Style = Style()) -> str:
@@ -43,6 +46,11 @@ def counts(report: Report) -> str:
         f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}, "
         f"{report.count(Severity.INFO)} info"
     )
+
+
+def sentence(report: Report) -> str:
+    """The one line of the smoke test to remember; empty where the report has none."""
+    return str(report.measurements.get("sentence") or "")
 
 
 def escape(text: str) -> str:

@@ -1,18 +1,19 @@
-"""One line a finding: ``path:line:col: CODE message``, or the host where there is no file."""
+"""One line a finding: ``path:line:col: CODE message``, or the host where there is no file; what was measured last."""
 
 from __future__ import annotations
 
 from ..model import Finding, Report
-from . import Style, escape
+from . import Style, escape, sentence
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """One line a finding; nothing at all where there is none."""
+    """One line a finding; nothing at all where there is none and nothing was measured."""
     host = str(report.subject.get("host") or "localhost")
-    return "".join(
+    found = "".join(
         f"{place(finding, host)}: {finding.code} {finding.severity.word}: {escape(finding.message)}\n"
         for finding in report.findings
     )
+    return found + (f"{escape(text)}\n" if (text := sentence(report)) else "")
 
 
 def place(finding: Finding, host: str) -> str:

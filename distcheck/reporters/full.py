@@ -1,4 +1,4 @@
-"""The text that people read: what was looked at, findings worst first with their fixes, what was not checked."""
+"""The text that people read: what was looked at, findings worst first, what was measured, what was not checked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..model import Finding, NotChecked, Report, Severity, to_plain
-from . import Style, counts, escape
+from . import Style, counts, escape, sentence
 
 _COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
-_PLACES = {
+PLACES = {
     "launch-line": "in the launch line",
     "job-script": "in the job script",
     "each-task": "in each task",
@@ -18,7 +18,7 @@ _PLACES = {
     "host": "on this host",
     "code": "in the code",
 }
-_BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
+BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
 #: Longest value that the text shows of one fact, in characters; JSON has all of it.
 _LONGEST_CELL = 60
 
@@ -26,7 +26,11 @@ _LONGEST_CELL = 60
 def render(report: Report, style: Style = Style()) -> str:
     """The report as text for a terminal or a bug report."""
     if style.quiet:
-        return _last_line(report, style) + "\n"
+        return "\n".join([*_sentence(report, style), _last_line(report, style)]) + "\n"
+    if "merged_hosts" in report.subject and not style.verbose:
+        from . import merged
+
+        return merged.render(report, style)
     return "\n".join(_lines(report, style)) + "\n"
 
 
@@ -41,6 +45,10 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield ""
         for finding in quiet:
             yield from _info(finding, style)
+    if report.measurements:
+        from . import measurements
+
+        yield from measurements.lines(report, style)
     if report.not_checked:
         yield ""
         yield _paint("not checked", "1", style)
@@ -53,6 +61,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield ""
         yield from _probes(report)
     yield ""
+    yield from (escape(str(line)) for line in report.subject.get("closing", ()))
+    yield from _sentence(report, style)
     yield _last_line(report, style)
 
 
@@ -67,14 +77,13 @@ def first_line(report: Report) -> str:
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
     head = f"{_paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
-    place = escape(_place(finding))
+    place = escape(place_text(finding))
     yield f"{head}  ({place})" if place else head
     yield from _wrap(finding.message, style.width, "  ", "  ")
     if finding.evidence:
         yield from _wrap(f"seen: {_evidence(finding.evidence)}", style.width, "  ", "        ")
     fix = finding.fix
-    where = _PLACES[fix.where] + _BY[fix.by]
-    yield from _wrap(f"fix ({where}): {fix.text}", style.width, "  ", "       ")
+    yield from _wrap(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
     if fix.command:
         for line in fix.command.splitlines():
             yield "      " + _paint(escape(line), "1", style)
@@ -84,7 +93,8 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
 
 def _info(finding: Finding, style: Style) -> Iterator[str]:
     """A line for each; with -v the fix as well."""
-    first, *rest = _wrap(f"info {finding.code} {finding.message}", style.width, "", "     ")
+    host = f" ({finding.where.host})" if style.verbose and finding.where.host else ""
+    first, *rest = _wrap(f"info {finding.code} {finding.message}{host}", style.width, "", "     ")
     yield _paint("info", _COLORS[Severity.INFO], style) + first.removeprefix("info")
     yield from rest
     if style.verbose:
@@ -93,7 +103,8 @@ def _info(finding: Finding, style: Style) -> Iterator[str]:
             yield from ("         " + escape(line) for line in finding.fix.command.splitlines())
 
 
-def _place(finding: Finding) -> str:
+def place_text(finding: Finding) -> str:
+    """File and line, host, ranks, GPU and whatever else is concerned; empty where a finding has no place."""
     where = finding.where
     parts = []
     if where.path is not None:
@@ -115,16 +126,17 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
     for name, value in evidence.items():
         if value is None or value in ("", [], {}):
             continue
-        shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {_brief(value)}")
+        shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
     return "; ".join(shown)
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """A plain value in one line."""
     if isinstance(value, Mapping):
         # what is not known, or not so, is in the JSON
-        return ", ".join(f"{key}={_brief(part)}" for key, part in value.items() if part not in (None, False))
+        return ", ".join(f"{key}={brief(part)}" for key, part in value.items() if part not in (None, False))
     if isinstance(value, (list, tuple)):
-        return ", ".join(_brief(part) for part in value)
+        return ", ".join(brief(part) for part in value)
     return escape(str(value))
 
 
@@ -151,9 +163,9 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
 def _cell(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "\n".join(
-            _cut(_brief({key: part for key, part in row.items() if part not in (None, [], {}, "")})) for row in value
+            _cut(brief({key: part for key, part in row.items() if part not in (None, [], {}, "")})) for row in value
         )
-    return _cut(_brief(value))
+    return _cut(brief(value))
 
 
 def _cut(text: str) -> str:
@@ -166,6 +178,11 @@ def _probes(report: Report) -> Iterator[str]:
     rows = [(probe.name, probe.status, f"{probe.elapsed_s * 1000:.2f} ms") for probe in report.probes]
     yield "probes and readers"
     yield textwrap.indent(tabulate(rows, tablefmt="plain"), "  ")
+
+
+def _sentence(report: Report, style: Style) -> list[str]:
+    """The one line to remember, where the run has one."""
+    return [_paint(line, "1", style) for line in _wrap(sentence(report), style.width, "", "")]
 
 
 def _last_line(report: Report, style: Style) -> str:

@@ -1,16 +1,19 @@
-"""Annotations of GitHub Actions: ``::error title=…::message``, errors first, properly escaped."""
+"""Annotations of GitHub Actions: ``::error title=…::message``, errors first, escaped; what was measured last."""
 
 from __future__ import annotations
 
 from ..model import Finding, Report, Severity
-from . import Style, escape
+from . import Style, escape, sentence
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """One workflow command a finding."""
-    return "".join(_annotation(finding) + "\n" for finding in report.findings)
+    """One workflow command a finding, and a notice with the sentence of the smoke test."""
+    found = "".join(_annotation(finding) + "\n" for finding in report.findings)
+    if text := sentence(report):
+        found += f"::notice title={_property(f'distcheck {report.command}')}::{_data(text)}\n"
+    return found
 
 
 def _annotation(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""One JSON object a line: each finding, each thing that was not checked, and the summary last."""
+"""One JSON object a line: each finding, each thing that was not checked, the summary, and what was measured."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from . import Style
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """Lines with a ``type`` of ``finding``, ``not-checked`` or ``summary``."""
+    """Lines with a ``type`` of ``finding``, ``not-checked``, ``summary`` or ``measurements``."""
     plain = report.as_dict()
     rows = [{"type": "finding", **finding} for finding in plain["findings"]]
     rows.extend({"type": "not-checked", **item} for item in plain["not_checked"])
     head = {key: plain[key] for key in ("schema_version", "tool", "command", "stage", "subject", "summary")}
     rows.append({"type": "summary", **head})
+    if "measurements" in plain:
+        rows.append({"type": "measurements", **plain["measurements"]})
     return "".join(json.dumps(row, ensure_ascii=True) + "\n" for row in rows)

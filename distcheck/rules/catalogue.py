@@ -100,7 +100,7 @@ DC332 = _rule("DC332", "nccl-library-missing", "E", "env log", "The NCCL library
 DC333 = _rule("DC333", "cuda-compat-conflict", "E", "env log", "CUDA's compatibility library is used where it can't work")
 DC334 = _rule("DC334", "nccl-plugin-mismatch", "W", "env ranks log", "NCCL's network plug-in does not fit")
 DC335 = _rule("DC335", "gpu-architecture-unsupported", "E", "env log", "torch was built without this GPU's architecture")
-DC336 = _rule("DC336", "peer-access-broken", "I", "env live log", "GPUs of this host may not reach each other's memory")
+DC336 = _rule("DC336", "peer-access-broken", "IE", "env live log", "GPUs of this host may not reach each other's memory")
 DC337 = _rule("DC337", "wsl2-limits", "I", "env log", "WSL2 limits what NCCL can do")
 
 # DC4xx: network

@@ -1,0 +1,446 @@
+"""What NCCL says of itself: the transport, the network and the algorithms that it really used, read from its INFO log.
+
+NCCL has no call that tells this. The log goes to a file in a private folder (:func:`variables`); its lines differ a
+little from 2.18 to 2.32, so each is looked at alone, and what is not known is left alone. Nothing here needs NCCL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from .. import rules
+from ..cluster.hostlist import shorten_hosts
+from ..cluster.records import Cluster, HostRdmaPort, HostRecord
+from ..model import Finding, Fix, NotApplicable, Unavailable, Where
+from ..registry import probe
+
+#: Longest log that is read, in bytes: what is asked for below is some hundred lines a communicator.
+_LONGEST_LOG = 16 << 20
+#: So many warnings and variables are kept.
+_MOST_KEPT = 16
+
+#: ``host:pid:tid [device] NCCL INFO text``; from 2.25 on a timestamp may stand before it, and a WARN line names its
+#: place in the source (``src/debug.cc``: ncclDebugLog).
+_LINE = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
+_VERSION = re.compile(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
+_NETWORK = re.compile(r"Using network (?P<name>.+)")
+_PLUGIN = re.compile(r"(?:Loaded net plugin|P2P plugin:?) (?:v\d+ )?(?P<name>[^(]+?)(?: \(v\d+\))?$")
+_DEVICES = re.compile(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
+_DEVICE = re.compile(r"\[\d+\](?P<name>[^\s:;]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
+_BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?(?P<name>[^\s:]+):")
+_CHANNEL = re.compile(
+    r"Channel \d+(?:/\d+)? ?: \d+\[\w+\] -> \d+\[\w+\](?: \[(?:send|receive)\])? via (?P<via>NET/[^/]+/\S+|\S+)"
+)
+_GDR = re.compile(r"NET/[\w ]+ ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA")
+_COMMUNICATOR = re.compile(r"\bnRanks (?P<ranks>\d+) nNodes (?P<nodes>\d+)")
+_ALGORITHM = re.compile(r"(?:(?P<what>\w+): )?(?P<bytes>\d+) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)")
+_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
+_SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>.+?)\.?$")
+#: Numbers of algorithms before NCCL 2.24 wrote their names (``nccl_common.h``: NCCL_ALGO_…, the same since 2.18).
+_ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+
+#: Why there is no RDMA, by what the log says.
+_TROUBLES = (
+    ("no-verbs", ("Failed to open libibverbs.so",)),
+    ("no-device", ("NET/IB : No device found",)),
+    ("plugin-failed", ("NET/OFI Initializing plugin failed", "aws-ofi-nccl initialization failed")),
+)
+
+#: Words in the names of NVIDIA's GPUs on boards where every GPU has NVLink: all of one entry.
+_NVLINK_BOARDS = (
+    ("sxm2",), ("sxm3",), ("sxm4",), ("sxm5",), ("h100", "hbm3"), ("h800",), ("h20",), ("h200",), ("b200",), ("b300",),
+    ("gb200",), ("gb300",),
+)  # fmt: skip
+#: Words of their brothers that need a bridge, or that are a part of a GPU.
+_NO_BOARD = frozenset({"nvl", "pcie", "mig"})
+#: So many ports and interfaces are named.
+_MOST_NAMED = 4
+
+
+class Transport(NamedTuple):
+    """What NCCL used in one process, as its log says. Empty where the log does not say it."""
+
+    version: str = ""
+    #: ``IB``, ``Socket``, or the name that a plug-in gives itself: ``AWS Libfabric``, ``Libfabric``, ``IBext_v8`` …
+    network: str = ""
+    plugin: str = ""
+    #: devices or interfaces of that network, as NCCL names them: ``mlx5_0``, ``eth0``
+    interfaces: tuple[str, ...] = ()
+    #: the interface over which the ranks found each other
+    bootstrap: str = ""
+    #: NICs read GPU memory directly; None: not said
+    gdr: bool | None = None
+    #: how many channels were made over each kind of transport: ``P2P/CUMEM``, ``SHM/direct``, ``NET/IB/GDRDMA`` …
+    channels: Mapping[str, int] = {}
+    #: the algorithm of the largest message of each collective: ``AllReduce`` → ``NVLS``
+    algorithms: Mapping[str, str] = {}
+    #: multicast in the NVSwitch is there; None: not said
+    multicast: bool | None = None
+    ranks: int | None = None
+    nodes: int | None = None
+    #: variables of NCCL that the log says were set
+    settings: Mapping[str, str] = {}
+    #: why RDMA is not used, as far as the log says: ``no-device``, ``no-verbs``, ``plugin-failed``
+    troubles: tuple[str, ...] = ()
+    #: texts of NCCL's own warnings, the first ones
+    warnings: tuple[str, ...] = ()
+
+    def count(self, kind: str) -> int:
+        """Channels over ``P2P``, ``SHM`` or ``NET``."""
+        return sum(number for name, number in self.channels.items() if name.partition("/")[0] == kind)
+
+    @property
+    def nvls(self) -> bool | None:
+        """The NVSwitch reduces (NVLS): by the algorithm used where the log tells it, else by what is there."""
+        if self.algorithms:
+            return any(name.startswith("NVLS") for name in self.algorithms.values())
+        return self.multicast
+
+
+def variables(environ: Mapping[str, str], folder: str) -> dict[str, str]:
+    """What to set so that NCCL writes its log into a folder; {} where the user directs that log already.
+
+    A file of its own per process (``%h`` and ``%p`` are NCCL's words for host and process), so that no line of it
+    lands between the lines of a report.
+    """
+    if any(environ.get(name) for name in ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS")):
+        return {}
+    return {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING,GRAPH",
+        "NCCL_DEBUG_FILE": os.path.join(folder, "nccl.%h.%p.log"),
+    }
+
+
+def read_log(path: str) -> Transport:
+    """What a log file says; raises Unavailable where it can't be read or holds no line of NCCL."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_LONGEST_LOG).decode("utf-8", "replace")
+    except OSError as error:
+        raise Unavailable(f"NCCL's log can't be read: {error.strerror}") from error
+    if "NCCL " not in text:
+        raise Unavailable("NCCL wrote nothing into its log")
+    return parse_log(text.splitlines())
+
+
+def parse_log(lines: Iterable[str]) -> Transport:
+    """What the lines of a log say; lines of other programs are passed over."""
+    reading = _Reading()
+    for line in lines:
+        match = _LINE.search(line)
+        if match is not None:
+            reading.take(match["level"], match["text"].strip())
+        elif line.startswith("NCCL version "):
+            # rank 0 prints it without a head before 2.22
+            reading.take("INFO", line)
+    return reading.transport()
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, str] = {}
+        self.interfaces: dict[str, list[str]] = {}
+        self.gdr: bool | None = None
+        self.channels: dict[str, int] = {}
+        self.algorithms: dict[str, tuple[int, str]] = {}
+        self.multicast: bool | None = None
+        self.ranks: int | None = None
+        self.nodes: int | None = None
+        self.settings: dict[str, str] = {}
+        self.troubles: dict[str, None] = {}
+        self.warnings: dict[str, None] = {}
+
+    def take(self, level: str, text: str) -> None:
+        """One line without its head."""
+        if level == "WARN" and len(self.warnings) < _MOST_KEPT:
+            self.warnings[text] = None
+        for trouble, texts in _TROUBLES:
+            if any(part in text for part in texts):
+                self.troubles[trouble] = None
+        for pattern, take in (
+            (_CHANNEL, self.channel),
+            (_ALGORITHM, self.algorithm),
+            (_VERSION, self.version),
+            (_NETWORK, self.network),
+            (_DEVICES, self.devices),
+            (_PLUGIN, self.plugin),
+            (_BOOTSTRAP, self.bootstrap),
+            (_GDR, self.direct),
+            (_COMMUNICATOR, self.communicator),
+            (_MULTICAST, self.switch),
+            (_SETTING, self.setting),
+        ):
+            match = pattern.search(text)
+            if match is not None:
+                take(match)
+                return
+
+    def channel(self, match: re.Match[str]) -> None:
+        # NET/IB/0/GDRDMA, NET/IB/3(2)/GDRDMA(PCI)/Shared, P2P/CUMEM/read, P2P/indirect/…, SHM/direct/direct
+        kind, *rest = match["via"].split("/")
+        if kind == "NET":
+            direct = any(part.startswith("GDRDMA") for part in rest)
+            name = "/".join(["NET", rest[0] if rest else "", *(["GDRDMA"] if direct else [])])
+        else:
+            name = "/".join([kind, *rest[:1]])
+        self.channels[name] = self.channels.get(name, 0) + 1
+
+    def algorithm(self, match: re.Match[str]) -> None:
+        name = match["name"].upper()
+        if name.isdigit():
+            name = _ALGORITHMS[int(name)] if int(name) < len(_ALGORITHMS) else name
+        size = int(match["bytes"])
+        what = match["what"] or "AllReduce"
+        if size >= self.algorithms.get(what, (-1, ""))[0]:
+            self.algorithms[what] = (size, name)
+
+    def version(self, match: re.Match[str]) -> None:
+        self.words.setdefault("version", match["version"])
+
+    def network(self, match: re.Match[str]) -> None:
+        self.words.setdefault("network", match["name"].strip())
+
+    def plugin(self, match: re.Match[str]) -> None:
+        self.words.setdefault("plugin", match["name"].strip())
+
+    def devices(self, match: re.Match[str]) -> None:
+        known = self.interfaces.setdefault(match["net"].strip(), [])
+        for device in _DEVICE.finditer(match["list"].partition(";")[0]):
+            if device["name"] not in known:
+                known.append(device["name"])
+
+    def bootstrap(self, match: re.Match[str]) -> None:
+        self.words.setdefault("bootstrap", match["name"])
+
+    def direct(self, match: re.Match[str]) -> None:
+        if self.gdr is None:
+            self.gdr = match["state"] == "Enabled"
+
+    def communicator(self, match: re.Match[str]) -> None:
+        # the largest communicator is the one that the run is about
+        if int(match["ranks"]) >= (self.ranks or 0):
+            self.ranks, self.nodes = int(match["ranks"]), int(match["nodes"])
+
+    def switch(self, match: re.Match[str]) -> None:
+        self.multicast = match["no"] is None
+
+    def setting(self, match: re.Match[str]) -> None:
+        if len(self.settings) < _MOST_KEPT:
+            self.settings.setdefault(match["name"], match["value"].strip())
+
+    def transport(self) -> Transport:
+        network = self.words.get("network", "")
+        interfaces = self.interfaces.get(network, [])
+        if not interfaces and network not in ("", "Socket"):
+            # plug-ins around InfiniBand (IBext …) name their devices as NET/IB does
+            interfaces = self.interfaces.get("IB", [])
+        # what a NIC could do counts only where no channel says what it does
+        used = [name.endswith("/GDRDMA") for name in self.channels if name.startswith("NET/")]
+        return Transport(
+            version=self.words.get("version", ""),
+            network=network,
+            plugin=self.words.get("plugin", ""),
+            interfaces=tuple(interfaces),
+            bootstrap=self.words.get("bootstrap", ""),
+            gdr=any(used) if used else self.gdr,
+            channels=self.channels,
+            algorithms={what: name for what, (_, name) in self.algorithms.items()},
+            multicast=self.multicast,
+            ranks=self.ranks,
+            nodes=self.nodes,
+            settings=self.settings,
+            troubles=tuple(self.troubles),
+            warnings=tuple(self.warnings),
+        )
+
+
+# judging
+
+
+def has_nvlink(name: str) -> bool:
+    """Whether a GPU of this name sits on a board where all GPUs have NVLink; False where the name does not tell."""
+    words = set(re.findall(r"[a-z0-9]+", name.lower()))
+    return not words & _NO_BOARD and any(words.issuperset(board) for board in _NVLINK_BOARDS)
+
+
+@probe(rules.DC516)
+def network_is_the_fastest_there(transport: Transport, cluster: Cluster) -> Iterator[Finding]:
+    """Between hosts with active RDMA ports, NCCL does not send over TCP."""
+    nodes = len(cluster.hosts) if transport.nodes is None else transport.nodes
+    if nodes < 2 or len(cluster.hosts) < 2:
+        raise NotApplicable("one host: NCCL needs no network")
+    if not transport.network:
+        raise Unavailable("NCCL's log does not name the network that it uses")
+    if transport.network != "Socket":
+        return
+    ports = {host.host: found for host in cluster.hosts if (found := _data_ports(host))}
+    if not ports:
+        return
+    first, example = next(iter(ports.items()))
+    text, cause, fix = _why_tcp(transport, cluster, example)
+    over = f" ({', '.join(transport.interfaces[:_MOST_NAMED])})" if transport.interfaces else ""
+    active = ", ".join(f"{port.device}:{port.port}" for port in example[:_MOST_NAMED])
+    one = len(ports) == 1
+    such = f"ports ({active})" if one else f"ports (on {first}: {active})"
+    without = [item.host for item in cluster.hosts if item.host not in ports and "rdma_ports" not in item.unavailable]
+    others = f"; {shorten_hosts(without)} {'has' if len(without) == 1 else 'have'} none" if without else ""
+    yield rules.DC516.found(
+        f"NCCL sends over TCP{over} between {nodes} hosts, although {shorten_hosts(ports)} {'has' if one else 'have'} "
+        f"ACTIVE RDMA {such}{others}: {text}",
+        where=Where(host=first if one else None, object="network", phase="measure"),
+        evidence={
+            "network": transport.network,
+            "interfaces": list(transport.interfaces),
+            "nccl_version": transport.version,
+            "cause": cause,
+            "hosts": len(cluster.hosts),
+            "hosts_with_active_ports": len(ports),
+            "active_ports": [f"{port.device}:{port.port}" for port in example],
+        },
+        fix=fix,
+    )
+
+
+@probe(rules.DC516)
+def local_ranks_use_nvlink(transport: Transport, cluster: Cluster) -> Iterator[Finding]:
+    """Ranks of one host whose GPUs have NVLink do not go through the host's memory."""
+    shared = transport.count("SHM")
+    if not shared or transport.count("P2P"):
+        return
+    for host in cluster.hosts:
+        devices = {rank.device.uuid: rank.device.name for rank in host.ranks if rank.device is not None}
+        if len(host.ranks) < 2 or len(devices) < 2 or not all(has_nvlink(name) for name in devices.values()):
+            continue
+        name = next(iter(devices.values()))
+        text, fix = _why_shared_memory(transport, host)
+        yield rules.DC516.found(
+            f"the {len(devices)} {name} GPUs of {host.host} have NVLink, but NCCL made all {shared} channels between "
+            f"them through shared memory: {text}",
+            where=Where(host=host.host, object="NVLink", phase="measure"),
+            evidence={
+                "channels": dict(transport.channels),
+                "gpu": name,
+                "gpus": len(devices),
+                "nccl_version": transport.version,
+            },
+            fix=fix,
+        )
+        # the log is that of one process: the other hosts are only alike
+        return
+
+
+def _data_ports(host: HostRecord) -> list[HostRdmaPort]:
+    """The ACTIVE ports of a host that NCCL may use and that are there for the GPUs' traffic.
+
+    InfiniBand is, and EFA. RoCE is where there is at least a port for every two GPUs: one or two may be for storage.
+    """
+    active = [port for port in host.rdma_ports if port.state.endswith("ACTIVE") and port.selected]
+    fast = [port for port in active if port.efa or port.link_layer == "InfiniBand"]
+    if fast:
+        return fast
+    ethernet = [port for port in active if port.link_layer == "Ethernet"]
+    cards = max(len(host.gpus), len({rank.device.uuid for rank in host.ranks if rank.device is not None}))
+    return ethernet if 2 * len(ethernet) >= cards else []
+
+
+def _setting(transport: Transport, hosts: Iterable[HostRecord], name: str) -> tuple[str, str] | None:
+    """The value of a variable and where it was set: by NCCL's own word, or by a host's record."""
+    for host in hosts:
+        if host.settings.get(name):
+            return host.settings[name], host.origins.get(name, "")
+    value = transport.settings.get(name)
+    return (value, "") if value else None
+
+
+def _leave_out(name: str, origin: str, then: str) -> Fix:
+    """A variable goes where it was set; the site's own file is the site's to change, after a measurement."""
+    if origin and origin not in ("environment", "launcher", "command"):
+        return Fix(
+            f"ask those who keep this cluster to take {name} out of {origin}, and show them this measurement; {then}",
+            by="site",
+            where="host",
+        )
+    return Fix(f"leave {name} out; {then}", command=f"unset {name}", where="job-script")
+
+
+def _why_tcp(transport: Transport, cluster: Cluster, ports: list[HostRdmaPort]) -> tuple[str, str, Fix]:
+    """The likely cause: a sentence, a word for machines, and what to do."""
+    disabled = _setting(transport, cluster.hosts, "NCCL_IB_DISABLE")
+    if disabled is not None and disabled[0].strip().isdigit() and int(disabled[0]):
+        text = f"NCCL_IB_DISABLE={disabled[0]} switches InfiniBand and RoCE off"
+        return text, "NCCL_IB_DISABLE", _leave_out("NCCL_IB_DISABLE", disabled[1], "NCCL then finds the ports itself")
+    network = _setting(transport, cluster.hosts, "NCCL_NET")
+    if network is not None and network[0].lower() == "socket":
+        text = f"NCCL_NET={network[0]} asks for it"
+        return text, "NCCL_NET", _leave_out("NCCL_NET", network[1], "NCCL then takes the fastest network itself")
+    if "plugin-failed" in transport.troubles or all(port.efa for port in ports):
+        failed = "plugin-failed" in transport.troubles
+        return (
+            "the plug-in for EFA, aws-ofi-nccl, failed" if failed else "EFA needs the plug-in aws-ofi-nccl",
+            "plug-in",
+            Fix(
+                "use an image with libfabric and an aws-ofi-nccl that fits this NCCL, and give the container the EFA "
+                "devices; the log then says 'Using network AWS Libfabric' or 'Libfabric'",
+                where="job-script",
+            ),
+        )
+    if "no-verbs" in transport.troubles:
+        return (
+            "NCCL finds no libibverbs.so",
+            "libibverbs",
+            Fix(
+                "put libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs and rdma-core (Red Hat) into the "
+                "image or onto the host",
+                where="host",
+                by="user" if any(host.container for host in cluster.hosts) else "admin",
+            ),
+        )
+    contained = any(host.container for host in cluster.hosts)
+    if "no-device" in transport.troubles and contained:
+        return (
+            "NCCL finds no device in the container",
+            "container",
+            Fix(
+                "let the container have the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 "
+                "with Docker, the cluster's RDMA resource with Kubernetes",
+                where="launch-line",
+            ),
+        )
+    cause = "NCCL finds no device that it can open" if "no-device" in transport.troubles else "its log does not say why"
+    return (
+        cause,
+        "no-device" if "no-device" in transport.troubles else "unknown",
+        Fix(
+            "see whether every task may open /dev/infiniband/uverbs* and finds libibverbs; with NCCL_NET=IB in a test "
+            "job NCCL stops with the reason instead of falling back",
+            command="ls -l /dev/infiniband",
+            where="host",
+        ),
+    )
+
+
+def _why_shared_memory(transport: Transport, host: HostRecord) -> tuple[str, Fix]:
+    """The likely cause, and what to do."""
+    disabled = _setting(transport, (host,), "NCCL_P2P_DISABLE")
+    if disabled is not None and disabled[0].strip().isdigit() and int(disabled[0]):
+        then = "NCCL then takes NVLink"
+        return f"NCCL_P2P_DISABLE={disabled[0]} forbids it", _leave_out("NCCL_P2P_DISABLE", disabled[1], then)
+    level = _setting(transport, (host,), "NCCL_P2P_LEVEL")
+    if level is not None and level[0].upper() in ("LOC", "0"):
+        then = "NCCL then takes NVLink"
+        return f"NCCL_P2P_LEVEL={level[0]} forbids it", _leave_out("NCCL_P2P_LEVEL", level[1], then)
+    return (
+        "its log does not say why",
+        Fix(
+            "see whether the driver lets the GPUs reach each other, and whether each task sees all GPUs of its host: "
+            "in containers with one GPU each NCCL can't use NVLink",
+            command="nvidia-smi topo -p2p r",
+            where="host",
+        ),
+    )

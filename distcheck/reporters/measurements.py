@@ -1,0 +1,685 @@
+"""What the smoke test measured, read from its plain values: for the tables, the curves and the page.
+
+Nothing is judged here: verdicts are findings. A run that ended early has only some of the values, so each may be
+missing or None, and what is missing is left out or shown as a dash, never as zero.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..model import Report, rank_ranges
+from . import Style, charts, escape
+
+#: Up to this many ranks each has a line of its own in the terminal.
+EACH_RANK = 16
+#: Outliers, worst pairs and wrong results that are shown; the JSON has all of them.
+SHOWN = 5
+#: Modified z-score above which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
+OUTLIER_SCORE = 3.5
+#: Which comparison is shown first where a size has several.
+_KINDS = ("baseline", "shipped", "bound")
+#: What stands for these characters where the terminal's encoding has no others.
+_PLAIN = str.maketrans({"–": "-", "µ": "u", "·": "-", "↔": "<->", "×": "x", "…": "..."})
+#: Lines of a stack that the text shows without ``-v``: the innermost ones.
+_STACK_LINES = 4
+#: Columns from which on two pictures have room beside each other.
+_BESIDE = 76
+
+
+class Expected(NamedTuple):
+    """What a bus bandwidth should be, from where, and how much of it was reached."""
+
+    busbw_gbytes_per_s: float
+    share: float | None
+    kind: str
+    source: str
+
+    @property
+    def name(self) -> str:
+        """``baseline``, ``your baseline`` or ``--min-busbw``."""
+        return {"baseline": "your baseline", "bound": "--min-busbw"}.get(self.kind, "baseline")
+
+
+class Result(NamedTuple):
+    """One collective at one size; seconds are over the iterations, each that of its slowest rank."""
+
+    collective: str
+    dtype: str
+    size_bytes: int
+    median_s: float | None
+    min_s: float | None
+    max_s: float | None
+    algbw_gbytes_per_s: float | None
+    busbw_gbytes_per_s: float | None
+    iterations: int
+    expected: tuple[Expected, ...]
+
+
+class Outliers(NamedTuple):
+    """The middle of many values, and those far above it: place and value, worst first."""
+
+    median: float
+    p95: float
+    above: tuple[tuple[int, float], ...]
+    #: how many are above, shown or not
+    total: int
+
+
+class MeasuredPair(NamedTuple):
+    """Two ranks: the first measurement, and what was measured when they met again."""
+
+    a: int
+    b: int
+    busbw_gbytes_per_s: float | None
+    latency_s: float | None
+    again_gbytes_per_s: tuple[float, ...]
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def part(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part that is an object; empty where it is missing or None."""
+    value = plain.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(plain: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """A part that is a list; empty where it is missing or None."""
+    value = plain.get(name)
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def number(value: object) -> float | None:
+    """A finite number, None for everything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def results(measurements: Mapping[str, Any]) -> list[Result]:
+    """What the sweep measured, in its order."""
+    goals: dict[tuple[str, int], list[Expected]] = {}
+    for row in items(measurements, "baselines"):
+        value = number(row.get("expected_gbytes_per_s"))
+        if value is not None:
+            goal = Expected(value, number(row.get("share")), str(row.get("kind") or ""), str(row.get("source") or ""))
+            goals.setdefault((str(row.get("collective")), int(row.get("size_bytes") or 0)), []).append(goal)
+    found = []
+    for row in items(part(measurements, "measured"), "bandwidth"):
+        time = part(row, "time")
+        name, size = str(row.get("collective") or ""), int(row.get("size_bytes") or 0)
+        known = sorted(goals.get((name, size), ()), key=lambda goal: _order(goal.kind))
+        found.append(
+            Result(
+                name,
+                str(row.get("dtype") or ""),
+                size,
+                number(time.get("median_s")),
+                number(time.get("min_s")),
+                number(time.get("max_s")),
+                number(row.get("algbw_gbytes_per_s")),
+                number(row.get("busbw_gbytes_per_s")),
+                int(row.get("iterations") or 0),
+                tuple(known),
+            )
+        )
+    return found
+
+
+def _order(kind: str) -> int:
+    return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
+
+
+def grouped(rows: Iterable[Result]) -> dict[tuple[str, str], list[Result]]:
+    """Results by collective and dtype, in the order in which they were measured; within it by size."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for row in rows:
+        groups.setdefault((row.collective, row.dtype), []).append(row)
+    return {name: sorted(group, key=lambda row: row.size_bytes) for name, group in groups.items()}
+
+
+def group_names(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """``all_reduce``, or ``all_reduce bfloat16`` where there is more than one dtype."""
+    keys = list(groups)
+    several = len({dtype for _, dtype in keys}) > 1
+    return {key: f"{key[0]} {key[1]}" if several else key[0] for key in keys}
+
+
+def world_size(measurements: Mapping[str, Any]) -> int:
+    """Ranks that measured, else those that were there; 0 where not even that is known."""
+    for holder in (part(measurements, "measured"), measurements):
+        value = holder.get("ranks")
+        if isinstance(value, int):
+            return value
+    return 0
+
+
+def host_of(measurements: Mapping[str, Any], rank: int) -> str:
+    """The host of a rank where it can be told: there is one host, or one for each rank."""
+    hosts = items(measurements, "hosts")
+    if len(hosts) == 1:
+        return str(hosts[0])
+    return str(hosts[rank]) if len(hosts) == measurements.get("ranks") and 0 <= rank < len(hosts) else ""
+
+
+def ranks_values(measurements: Mapping[str, Any], name: str) -> list[float]:
+    """``lateness_s`` or ``own_time_s`` of each rank; empty where a rank's value is missing."""
+    values = [number(value) for value in items(part(measurements, "lateness"), name)]
+    return [] if None in values else [value for value in values if value is not None]
+
+
+def outliers(values: Sequence[float], shown: int = SHOWN) -> Outliers:
+    """The values far above the others, by the modified z-score; raises ValueError without values."""
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    median = _middle(ordered)
+    deviations = sorted(abs(value - median) for value in ordered)
+    # 1.4826 and 1.2533 make either deviation an estimate of sigma (Iglewicz and Hoaglin)
+    sigma = 1.4826 * _middle(deviations) or 1.2533 * sum(deviations) / len(deviations)
+    above = [(value, place) for place, value in enumerate(values) if sigma and (value - median) / sigma > OUTLIER_SCORE]
+    above.sort(key=lambda entry: (-entry[0], entry[1]))
+    p95 = ordered[min(math.ceil(0.95 * len(ordered)), len(ordered)) - 1]
+    return Outliers(median, p95, tuple((place, value) for value, place in above[:shown]), len(above))
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def measured_pairs(measurements: Mapping[str, Any]) -> list[MeasuredPair]:
+    """Each pair once, slowest first; those without a bandwidth by their latency."""
+    firsts: dict[tuple[int, int], Mapping[str, Any]] = {}
+    again: dict[tuple[int, int], list[float]] = {}
+    for row in items(part(measurements, "pairs"), "pairs"):
+        a, b = row.get("a"), row.get("b")
+        if not isinstance(a, int) or not isinstance(b, int):
+            continue
+        key = (min(a, b), max(a, b))
+        value = number(row.get("busbw_gbytes_per_s"))
+        if key in firsts:
+            again.setdefault(key, []).extend([] if value is None else [value])
+        else:
+            firsts[key] = row
+    found = [
+        MeasuredPair(
+            *key, number(row.get("busbw_gbytes_per_s")), number(row.get("latency_s")), tuple(again.get(key, ()))
+        )
+        for key, row in firsts.items()
+    ]
+    return sorted(
+        found,
+        key=lambda pair: (
+            math.inf if pair.busbw_gbytes_per_s is None else pair.busbw_gbytes_per_s,
+            -(pair.latency_s or 0.0),
+            pair.a,
+            pair.b,
+        ),
+    )
+
+
+def left_out(report: Report) -> list[tuple[str, str]]:
+    """What the proof and the sweep left out and why, save what the list of what was not checked says already."""
+    said = {item.why for item in report.not_checked}
+    found: dict[tuple[str, str], None] = {}
+    for name in ("proof", "measured"):
+        for row in items(part(report.measurements, name), "skipped"):
+            what, why = str(row[0]), str(row[1])
+            if why not in said:
+                found[what, why] = None
+    return list(found)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def size_text(size_bytes: float) -> str:
+    """``4 MiB``, ``1.5 KiB``, ``12 B``."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:g} GiB" if value == int(value) else f"{value:.1f} GiB"
+
+
+def time_text(seconds: float | None) -> str:
+    """Three digits in µs, ms or s; a dash for None."""
+    if seconds is None or seconds < 0:
+        return "-"
+    factor, unit = _time_unit(seconds)
+    return f"{_digits(seconds * factor)} {unit}"
+
+
+def range_text(low: float | None, high: float | None) -> str:
+    """``36.1–41.0 µs``: both in the unit of the higher one."""
+    if low is None or high is None or low < 0 or high < 0:
+        return "-"
+    factor, unit = _time_unit(high)
+    return f"{_digits(low * factor)}–{_digits(high * factor)} {unit}"
+
+
+def rate_text(gbytes_per_s: float | None) -> str:
+    """GB/s with three digits; a dash for None, and never a zero for what is only small."""
+    if gbytes_per_s is None:
+        return "-"
+    if 0 < gbytes_per_s < 0.0001:
+        return "<0.0001"
+    return f"{gbytes_per_s:.4f}" if 0 < gbytes_per_s < 0.09995 else _digits(gbytes_per_s)
+
+
+def share_text(share: float | None) -> str:
+    """``98 %``; a dash for None."""
+    return "-" if share is None else f"{share * 100:.0f} %"
+
+
+def ranks_text(ranks: Iterable[int], longest: int = 60) -> str:
+    """``ranks 0-2,5``, cut where it would be long."""
+    numbers = sorted(set(ranks))
+    text = rank_ranges(numbers)
+    short = _shortened(text, longest)
+    return f"rank{'s' * (len(numbers) != 1)} {short}" + (f" ({len(numbers)} in all)" if short != text else "")
+
+
+def _shortened(ranges: str, longest: int = 60) -> str:
+    """``0-2,5,…``: ranges that would be long, cut at a comma."""
+    return ranges if len(ranges) <= longest else f"{ranges[:longest].rpartition(',')[0]},…"
+
+
+def _time_unit(seconds: float) -> tuple[float, str]:
+    # what would be rounded to 1000 is written in the next unit
+    if seconds < 0.9995e-3:
+        return 1e6, "µs"
+    return (1e3, "ms") if seconds < 0.9995 else (1.0, "s")
+
+
+def _digits(value: float) -> str:
+    if value >= 999.5:
+        return f"{value:,.0f}"
+    for limit, decimals in ((99.95, 0), (9.995, 1), (0.9995, 2)):
+        if value >= limit:
+            return f"{value:.{decimals}f}"
+    return f"{value:.3f}" if value else "0"
+
+
+def tick_time(seconds: float) -> str:
+    """A label on an axis: ``20 µs``."""
+    factor, unit = _time_unit(seconds)
+    return f"{float(f'{seconds * factor:.6g}'):g} {unit}"
+
+
+def time_ticks(highest_s: float) -> Callable[[float], str]:
+    """Labels of a linear axis up to this time, all in one unit."""
+    factor, unit = _time_unit(highest_s)
+    return lambda seconds: f"{float(f'{seconds * factor:.6g}'):g} {unit}" if seconds else "0"
+
+
+def tick_rate(gbytes_per_s: float) -> str:
+    """A label on an axis: ``0.01``, ``200``, ``1,000``."""
+    value = float(f"{gbytes_per_s:.6g}")
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.12f}".rstrip("0").rstrip(".") if value < 1e-4 else f"{value:g}"
+
+
+def subject_text(measurements: Mapping[str, Any]) -> str:
+    """``8 ranks, 1 host, nccl, cuda (NVIDIA H200)``: as far as it is known."""
+    measured = part(measurements, "measured")
+    ranks, hosts = world_size(measurements), len(set(items(measurements, "hosts"))) or measured.get("hosts") or 0
+    device = str(measurements.get("device") or measured.get("device") or "")
+    name = str(measured.get("device_name") or "")
+    parts = [
+        f"{ranks:,} rank{'s' * (ranks != 1)}" if ranks else "",
+        f"{hosts:,} host{'s' * (hosts != 1)}" if hosts else "",
+        str(measurements.get("backend") or measured.get("backend") or ""),
+        f"{device} ({name})" if device and name else device or name,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def phases_text(measurements: Mapping[str, Any]) -> str:
+    """``look 0.51 s · prove 2.1 s``; empty without phases."""
+    return " · ".join(f"{name} {time_text(number(seconds))}" for name, seconds in part(measurements, "phases").items())
+
+
+def proof_text(measurements: Mapping[str, Any]) -> str:
+    """What was proved, in one line; empty where nothing was."""
+    proof = part(measurements, "proof")
+    if not proof:
+        return ""
+    checks, wrong = int(proof.get("checks") or 0), items(proof, "wrong_ranks")
+    word = f"{checks:,} result{'s' * (checks != 1)}"
+    ranks, size = proof.get("ranks"), proof.get("world_size")
+    if ranks is not None and size is not None:
+        word = f"{ranks:,} of {size:,} rank{'s' * (size != 1)}, {word}"
+    names, dtypes = items(proof, "collectives"), items(proof, "dtypes")
+    if names and dtypes:
+        word += f" of {len(names)} collective{'s' * (len(names) != 1)} × {len(dtypes)} dtype{'s' * (len(dtypes) != 1)}"
+    failures = len(items(proof, "failures"))
+    ends = []
+    named = [f"{row[0]} on ranks {_shortened(str(row[1]))}" for row in items(proof, "wrong")]
+    if named:
+        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        ends.append(f"wrong: {', '.join(named[:SHOWN])}{more}")
+    elif wrong:
+        ends.append(f"wrong on {ranks_text(wrong)}")
+    if failures:
+        ends.append(f"{failures} raised")
+    if not ends:
+        ends.append("none wrong" if checks else "nothing was compared")
+    return f"{word}: {', '.join(ends)}"
+
+
+def failure_text(measurements: Mapping[str, Any]) -> str:
+    """Where the run ended, and who waited for whom; empty where it came to its end."""
+    failure = part(measurements, "failure")
+    if not failure:
+        return ""
+    step = str(failure.get("step") or "")
+    phase = str(failure.get("phase") or "")
+    kind = {
+        "timeout": "timed out",
+        "died": "a rank died",
+        "raised": "a rank raised",
+        "stopped": "a rank was stopped",
+        "lost": "no word from a rank",
+        "ended": "ended by a signal",
+    }.get(str(failure.get("kind")), str(failure.get("kind") or "ended early"))
+    text = kind + (f" in phase {phase}" if phase else "") + (f", at {step}" if step and step != phase else "")
+    elapsed, limit = number(failure.get("elapsed_s")), number(failure.get("limit_s"))
+    if elapsed:
+        text += f", after {time_text(elapsed)}" + (f" (limit {time_text(limit)})" if limit else "")
+    culprits, waiting = items(failure, "culprits"), items(failure, "waiting")
+    if culprits:
+        text += f": {ranks_text(culprits)}"
+    if waiting:
+        text += f"; {ranks_text(waiting)} waited"
+    return text
+
+
+def state_text(state: Mapping[str, Any]) -> str:
+    """Where a rank was: ``rank 3 on node1, pid 123: stopped in all_reduce float32 4 MiB for 34.2 s``."""
+    place = "a rank" if state.get("rank") is None else f"rank {state['rank']}"
+    if state.get("host"):
+        place += f" on {state['host']}"
+    if state.get("pid"):
+        place += f", pid {state['pid']}"
+    text = f"{place}: {state.get('state') or 'state unknown'}"
+    if state.get("detail"):
+        text += f" ({state['detail']})"
+    step = state.get("step") or state.get("phase")
+    if step:
+        text += f", {step}"
+    seconds = number(state.get("seconds_in_step"))
+    return text + (f", for {time_text(seconds)}" if seconds else "")
+
+
+def baseline_lines(measurements: Mapping[str, Any]) -> list[str]:
+    """Where the expectations come from, each source once; that there is none where there is none."""
+    found: dict[str, None] = {}
+    for row in results(measurements):
+        for goal in row.expected:
+            found[f"{goal.name}: {goal.source}" if goal.source else goal.name] = None
+    if not found and any(row.busbw_gbytes_per_s is not None for row in results(measurements)):
+        return ["no baseline: the bandwidth is measured, not judged"]
+    return list(found)
+
+
+def pair_text(pair: MeasuredPair, measurements: Mapping[str, Any]) -> str:
+    """``ranks 3 ↔ 7 (node1, node2): 12.1 GB/s, 8 % of the median, 40.2 µs``."""
+    hosts = list(dict.fromkeys(filter(None, (host_of(measurements, pair.a), host_of(measurements, pair.b)))))
+    return f"ranks {pair.a} ↔ {pair.b}" + (f" ({', '.join(hosts)})" if len(hosts) > 1 else "")
+
+
+def pairs_text(measurements: Mapping[str, Any], found: Sequence[MeasuredPair]) -> str:
+    """How many pairs were measured, how, and the middle of what they reached."""
+    plain = part(measurements, "pairs")
+    if plain.get("not_applicable"):
+        return f"not applicable: {plain['not_applicable']}"
+    text = f"{len(found):,} pair{'s' * (len(found) != 1)}"
+    rounds, size = int(plain.get("rounds") or 0), int(plain.get("size_bytes") or 0)
+    if rounds:
+        text += f" in {rounds:,} round{'s' * (rounds != 1)}"
+    if size:
+        text += f", {size_text(size)}"
+    if not plain.get("complete"):
+        text += ", each rank with some partners only"
+    median = pairs_median(found)
+    return text if median is None else f"{text}: median {rate_text(median)} GB/s"
+
+
+def pairs_median(found: Sequence[MeasuredPair]) -> float | None:
+    """The middle of the bandwidths; None where fewer than three were measured, since two have none."""
+    rates = sorted(pair.busbw_gbytes_per_s for pair in found if pair.busbw_gbytes_per_s is not None)
+    return _middle(rates) if len(rates) > 2 else None
+
+
+# --- text for the terminal -------------------------------------------------------------------------------------------
+
+
+def lines(report: Report, style: Style) -> Iterator[str]:
+    """The measurements as text, without the sentence; blocks are parted by empty lines."""
+    for block in _blocks(report, style):
+        text = [line if style.unicode else line.translate(_PLAIN) for line in block]
+        if text:
+            yield ""
+            yield from text
+
+
+def _blocks(report: Report, style: Style) -> Iterator[list[str]]:
+    measurements = report.measurements
+    yield [
+        *_failure(measurements, style),
+        *_labelled("phases", phases_text(measurements), style),
+        *_labelled("proof", proof_text(measurements), style),
+    ]
+    yield from _tables(measurements, style)
+    if style.verbose:
+        yield from _curves(measurements, style)
+    yield [*_lateness(measurements, style), *_pairs(measurements, style)]
+    yield [line for what, why in left_out(report) for line in _labelled("left out", f"{what}: {why}", style)]
+
+
+def _labelled(name: str, text: str, style: Style) -> list[str]:
+    if not text:
+        return []
+    return textwrap.wrap(
+        escape(f"{name}: {text}"),
+        max(style.width, 40),
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _failure(measurements: Mapping[str, Any], style: Style) -> list[str]:
+    failure = part(measurements, "failure")
+    found = _labelled("ended early", failure_text(measurements), style)
+    error = str(failure.get("error") or "").strip()
+    if error:
+        found.extend(f"  {escape(line)}" for line in error.splitlines()[-1:])
+    for state in items(failure, "states")[:SHOWN]:
+        found.extend(_wrapped(state_text(state), style))
+        stack = str(state.get("stack") or "").splitlines()
+        found.extend(f"      {escape(line.strip())}" for line in stack[0 if style.verbose else -_STACK_LINES :])
+        if style.verbose:
+            found.extend(f"      {escape(str(entry))}" for entry in items(state, "recorder"))
+    return found
+
+
+def _tables(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]]:
+    from tabulate import tabulate
+
+    rows = results(measurements)
+    measured = part(measurements, "measured")
+    if not rows:
+        return
+    single = world_size(measurements) == 1
+    blocks: list[list[str]] = []
+    for dtype in dict.fromkeys(row.dtype for row in rows):
+        groups = [group for key, group in grouped(rows).items() if key[1] == dtype]
+        cells = [
+            (row.collective if place == 0 else "", *_row(row, single=single))
+            for group in groups
+            for place, row in enumerate(group)
+        ]
+        headers = ["collective", "size", "median", "min–max", "algbw"]
+        if not single:
+            bounds = {row.expected[0].kind for row in rows if row.expected} == {"bound"}
+            headers += ["busbw", "bound" if bounds else "baseline"]
+        table = tabulate(
+            cells, headers, tablefmt="plain", disable_numparse=True, colalign=("left", *["right"] * (len(headers) - 1))
+        )
+        clock = f", {str(measured['clock']).replace('-', ' ')}" if measured.get("clock") else ""
+        iterations = max(row.iterations for row in rows)
+        times = f", {iterations} iterations" if iterations > 1 else ""
+        block = _labelled("measured", f"{subject_text(measurements)}; {dtype}{times}{clock}", style)
+        block.extend(f"  {line}".rstrip() for line in escape_lines(table))
+        blocks.append(block)
+    notes = ["times are those of the slowest rank; " + ("algbw" if single else "algbw and busbw") + " in GB/s"]
+    if single:
+        notes.append("bus bandwidth: not applicable with one rank")
+    blocks[-1].extend(line for note in (*notes, *baseline_lines(measurements)) for line in _wrapped(note, style))
+    yield from blocks
+
+
+def escape_lines(text: str) -> list[str]:
+    """A block of text as lines, with the control characters that values brought along made visible."""
+    return [escape(line) for line in text.split("\n")]
+
+
+def _wrapped(text: str, style: Style) -> list[str]:
+    return textwrap.wrap(
+        escape(text), max(style.width, 40), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+    )
+
+
+def _row(row: Result, *, single: bool) -> tuple[str, ...]:
+    cells = (
+        size_text(row.size_bytes),
+        time_text(row.median_s),
+        range_text(row.min_s, row.max_s),
+        rate_text(row.algbw_gbytes_per_s),
+    )
+    if single:
+        return cells
+    return (*cells, rate_text(row.busbw_gbytes_per_s), share_text(row.expected[0].share if row.expected else None))
+
+
+def _curves(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]]:
+    """Bus bandwidth and time over size, beside each other where there is room."""
+    groups = grouped(results(measurements))
+    names = group_names(groups)
+    width = min(max(style.width, 40), 120)
+    both = width >= _BESIDE
+    each = (width - 2) // 2 if both else width
+    if any(len(group) > 1 for group in groups.values()):
+        judged = any(row.expected for row in results(measurements))
+        tail = "; - - what is expected" if judged else ""
+        yield _labelled("curves", f"over the message size, both axes logarithmic{tail}", style)
+    pictures: list[list[str]] = []
+    for key, group in groups.items():
+        name = escape(names[key])
+        rates = [(row.size_bytes, row.busbw_gbytes_per_s) for row in group if charts.drawable(row.busbw_gbytes_per_s)]
+        goals = [(row.size_bytes, row.expected[0].busbw_gbytes_per_s) for row in group if row.expected]
+        if len(rates) > 1:
+            title = f"{name} busbw, GB/s"
+            goal = f" (- - {rate_text(goals[-1][1])})" if goals else ""
+            title += goal if len(title) + len(goal) <= each else ""
+            pictures.append(_picture(title, rates, goals, tick_rate, each, style))
+        times = [(row.size_bytes, row.median_s) for row in group if charts.drawable(row.median_s)]
+        if len(times) > 1:
+            pictures.append(_picture(f"{name} time", times, [], tick_time, each, style))
+    if both:
+        for place in range(0, len(pictures), 2):
+            yield charts.side_by_side(pictures[place], [*pictures, []][place + 1], each + 2)
+    else:
+        yield from pictures
+
+
+def _picture(
+    name: str,
+    points: Sequence[tuple[int, float | None]],
+    goals: Sequence[tuple[int, float]],
+    label: Callable[[float], str],
+    width: int,
+    style: Style,
+) -> list[str]:
+    usable = [(float(size), value) for size, value in points if value is not None and charts.drawable(size)]
+    y = charts.log_axis([value for _, value in (*usable, *goals)], 4, label)
+    x = charts.size_axis([size for size, _ in usable], max(width // 11, 2), size_text)
+    return charts.curve_text(
+        usable,
+        x,
+        y,
+        name=name,
+        expected=[(float(size), value) for size, value in goals],
+        width=width,
+        unicode=style.unicode,
+    )
+
+
+def _lateness(measurements: Mapping[str, Any], style: Style) -> list[str]:
+    plain = part(measurements, "lateness")
+    if not plain:
+        return []
+    if plain.get("not_applicable"):
+        return _labelled("ranks", f"not applicable: {plain['not_applicable']}", style)
+    found: list[str] = []
+    for name, title in (("lateness_s", "late at the collective"), ("own_time_s", "own time of an equal computation")):
+        values = ranks_values(measurements, name)
+        if len(values) > 1:
+            found.extend(_rank_values(title, values, measurements, style))
+    return found
+
+
+def _rank_values(title: str, values: Sequence[float], measurements: Mapping[str, Any], style: Style) -> list[str]:
+    seen = outliers(values)
+    worst = max(range(len(values)), key=values.__getitem__)
+    summary = f"median {time_text(seen.median)}, at most {time_text(values[worst])} (rank {worst})"
+    found = _labelled(title, summary, style)
+    if not style.verbose:
+        return found
+    if len(values) <= EACH_RANK:
+        shown = list(enumerate(values))
+    else:
+        shown = list(seen.above)
+        if not shown:
+            return [*found, "  no rank stands out"]
+        more = seen.total - len(shown)
+        found.append(f"  {seen.total} of {len(values):,} ranks stand out" + (f", {more} not shown" if more else ""))
+    highest = max(value for _, value in shown)
+    digits = len(str(max(rank for rank, _ in shown)))
+    for rank, value in shown:
+        bar = charts.bar_text(value / highest if highest else 0.0, 30, unicode=style.unicode)
+        host = host_of(measurements, rank) if len(items(measurements, "hosts")) > 1 else ""
+        found.append(escape(f"  rank {rank:>{digits}}  {time_text(value):>8}  {bar:<30}  {host}".rstrip()))
+    return found
+
+
+def _pairs(measurements: Mapping[str, Any], style: Style) -> list[str]:
+    if not part(measurements, "pairs"):
+        return []
+    pairs = measured_pairs(measurements)
+    found = _labelled("pairs", pairs_text(measurements, pairs), style)
+    median = pairs_median(pairs)
+    for pair in pairs[: SHOWN if style.verbose else 1]:
+        text = f"  {pair_text(pair, measurements)}: "
+        if pair.busbw_gbytes_per_s is not None:
+            text += f"{rate_text(pair.busbw_gbytes_per_s)} GB/s"
+            if median:
+                text += f", {share_text(pair.busbw_gbytes_per_s / median)} of the median"
+            if pair.latency_s is not None:
+                text += ", "
+        if pair.latency_s is not None:
+            text += time_text(pair.latency_s)
+        if pair.again_gbytes_per_s:
+            text += f"; again: {', '.join(rate_text(value) for value in pair.again_gbytes_per_s[:SHOWN])} GB/s"
+        found.append(escape(text if style.verbose else f"  slowest: {text.strip()}"))
+    return found

@@ -1,0 +1,181 @@
+"""The text of many hosts' one report: as much of each finding as fits on a screen, however many hosts there are.
+
+What is left out is said, and ``-v`` prints it all.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from ..model import Finding, NotChecked, Report, Severity
+from . import Style, counts, escape
+
+#: Lines of the whole text: what a terminal of 24 lines shows below the command that was typed.
+MOST_LINES = 20
+#: Longest list of hosts beside a finding, in characters; the whole list is in the JSON and with -v.
+_LONGEST_HOSTS = 44
+_COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
+
+
+def render(report: Report, style: Style = Style()) -> str:
+    """The report as text of at most MOST_LINES lines, unless what must be said needs more."""
+    width = max(style.width, 40)
+    everyone = str(report.subject.get("host"))
+    parts = [f"distcheck {report.command}", *([f"stage {report.stage}"] if report.stage else [])]
+    head = _wrap(" · ".join([*parts, *map(str, report.subject.get("line", ()))]), width, "", "  ")
+    closing = [escape(str(line)) for line in report.subject.get("closing", ())]
+    loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
+    quiet = [finding for finding in report.findings if finding.severity is Severity.INFO]
+    # a blank line before the last lines, and the last line itself
+    room = MOST_LINES - len(head) - len(closing) - 2
+    body = _findings(loud, room - bool(quiet) - bool(loud), style, width, everyone)
+    body += _info(quiet, room - bool(loud) - len(body), width, everyone)
+    if loud:
+        body.insert(0, "")
+    # silent hosts stand in the last lines
+    unchecked = [item for item in report.not_checked if item.what != report.subject.get("silent")]
+    body += _not_checked(unchecked, room - len(body), width)
+    return "\n".join([*head, *body, "", *closing, _last_line(report, style)]) + "\n"
+
+
+def _findings(findings: Sequence[Finding], room: int, style: Style, width: int, everyone: str) -> list[str]:
+    """The findings within a number of lines: each as long as there is room, worst first, the last in one line."""
+    sizes = [[_shown(finding, level, style, width, everyone) for level in range(4)] for finding in findings]
+    kept = len(findings)
+    if kept > room:
+        kept = max(room - 1, 0)
+    levels = [0] * kept
+    left = room - kept - (kept < len(findings))
+    for level in (1, 2, 3):
+        for number in range(kept):
+            more = len(sizes[number][level]) - len(sizes[number][levels[number]])
+            if more <= left:
+                left -= more
+                levels[number] = level
+    lines = [line for number in range(kept) for line in sizes[number][levels[number]]]
+    if kept < len(findings):
+        lines.append(_rest(findings[kept:]))
+    return lines
+
+
+def _shown(finding: Finding, level: int, style: Style, width: int, everyone: str) -> list[str]:
+    """A finding in one line (0), with one for its fix (1), up to two each for message and fix (2), or whole (3)."""
+    word = _paint(finding.severity.word, _COLORS[finding.severity] + ";1", style)
+    place = _place(finding, everyone)
+    if level < 2:
+        plain = f"{finding.severity.word} {finding.code} {place}: {finding.message}"
+        line = _cut(plain, width, "").replace(finding.severity.word, word, 1)
+        return [line] if level == 0 else [line, _cut(f"  fix: {finding.fix.text}", width, "")]
+    most = 2 if level == 2 else None
+    message = _most(finding.message, most, width, "  ", "  ")
+    fix = _most(f"fix: {finding.fix.text}", most, width, "  ", "       ")
+    command = [] if level < 3 or not finding.fix.command else finding.fix.command.splitlines()
+    return [
+        f"{word} {finding.code} {finding.name}  ({place})",
+        *message,
+        *fix,
+        *("      " + _paint(escape(line), "1", style) for line in command),
+    ]
+
+
+def _place(finding: Finding, everyone: str) -> str:
+    where = finding.where
+    parts = []
+    if where.path is not None:
+        parts.append(where.path)
+    if where.host is not None:
+        parts.append(_hosts(finding, everyone))
+    if where.ranks is not None or where.rank is not None:
+        parts.append(f"ranks {where.ranks}" if where.ranks is not None else f"rank {where.rank}")
+    if where.gpu is not None:
+        parts.append(f"GPU {where.gpu}")
+    parts.extend(part for part in (where.variable, where.object) if part is not None)
+    return escape(", ".join(parts)) or "the job"
+
+
+def _hosts(finding: Finding, everyone: str) -> str:
+    text = finding.where.host or ""
+    if text == everyone:
+        return "all hosts"
+    if len(text) <= _LONGEST_HOSTS:
+        return text
+    count = finding.evidence.get("hosts")
+    kept = text[:_LONGEST_HOSTS].rpartition(",")[0] or text[:_LONGEST_HOSTS]
+    return f"{kept},… {count:,} hosts" if isinstance(count, int) else f"{kept},…"
+
+
+def _info(findings: Sequence[Finding], room: int, width: int, everyone: str) -> list[str]:
+    """What is only worth knowing: in one line; what tells hosts apart in a line of its own, where there is room."""
+    if not findings:
+        return []
+    apart = [finding for finding in findings if finding.where.host != everyone]
+    if len(apart) + (len(apart) < len(findings)) > room:
+        apart = []
+    lines = [_cut(f"info {item.code} {_place(item, everyone)}: {item.message}", width, "") for item in apart]
+    codes = dict.fromkeys(finding.code for finding in findings if finding not in apart)
+    return [*lines, *([_cut(f"info: {', '.join(codes)} (-v shows them)", width, "")] if codes else [])]
+
+
+def _rest(findings: Sequence[Finding]) -> str:
+    tally = Counter((finding.severity, finding.code) for finding in findings)
+    named = [f"{severity.word} {code}" for severity, code in list(tally)[:3]]
+    more = "" if len(tally) <= 3 else " …"
+    return f"and {len(findings)} more: {', '.join(named)}{more}; -v shows all"
+
+
+def _not_checked(items: Sequence[NotChecked], room: int, width: int) -> list[str]:
+    """What was not looked at, as far as there is room; their number is in the last line in any case."""
+    if not items or room < 2:
+        return []
+    kept = list(items) if len(items) <= room - 1 else list(items[: room - 2])
+    lines = ["not checked", *(_cut(f"  {_codes(item.what)}: {item.why}", width, "    ") for item in kept)]
+    if len(kept) < len(items):
+        lines.append(f"  and for {len(items) - len(kept)} more reasons; -v shows all")
+    return lines
+
+
+def _codes(what: str) -> str:
+    codes = what.split(", ")
+    return what if len(codes) <= 3 else f"{', '.join(codes[:2])} and {len(codes) - 2} more"
+
+
+def _last_line(report: Report, style: Style) -> str:
+    unseen = sum(len(item.what.split(", ")) for item in report.not_checked)
+    worst = report.worst
+    color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
+    return _paint(f"{counts(report)}, {unseen} not checked · {report.elapsed_s:.2f} s", color, style)
+
+
+def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        escape(text),
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _most(text: str, lines: int | None, width: int, first: str, rest: str) -> list[str]:
+    """Wrapped text of at most so many lines; what is cut off is marked."""
+    wrapped = _wrap(text, width, first, rest)
+    if lines is None or len(wrapped) <= lines:
+        return wrapped
+    kept = wrapped[:lines]
+    room = width - 2
+    words = kept[-1]
+    while len(words) > room and " " in words.strip():
+        words = words.rpartition(" ")[0]
+    kept[-1] = words.rstrip(" ,;:(") + " …"
+    return kept
+
+
+def _cut(text: str, width: int, rest: str) -> str:
+    return _most(text, 1, width, "", rest)[0]
+
+
+def _paint(text: str, code: str, style: Style) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if style.color else text
