@@ -6,8 +6,11 @@ collects what all found, and speaks. What ranks say travels up in two levels: ra
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -555,10 +558,28 @@ class Driver:
             "lost", self.phase, Step(self.phase).text, (), tuple(sorted(states)), tuple(states.values())[:2],
             str(lost), self.limit, round(elapsed, 3),
         )  # fmt: skip
-        if not self.chair and not self.seats[0].leads:
+        if not self._takes_the_floor():
             return None
         self.found = self.found._replace(alone=f"the others can't be reached: {lost}")
         return self._with_rest(failure)
+
+    def _takes_the_floor(self) -> bool:
+        """Whether this process speaks for its host, now that the store can't say who does: the first who asks.
+
+        It asks with a Unix socket whose name is no file (unix(7), abstract sockets): it goes with the process.
+        """
+        if not sys.platform.startswith("linux"):
+            return self.chair or self.seats[0].leads
+        if not self.seats[0].leads:
+            time.sleep(0.2)  # the first rank of the host goes first, if it is still there
+        name = f"{self.store[0]}:{self.store[1]}:{self.seats[0].restarts}".encode()
+        self._floor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._floor.bind(b"\0distcheck-" + hashlib.sha256(name).digest()[:12])
+        except OSError:
+            self._floor.close()
+            return False
+        return True
 
     def _with_rest(self, failure: Failure) -> Found:
         planned = ("roll-call", "compare", *live_phases(self.options, self.world_size))

@@ -6,10 +6,15 @@ the hosts meet on a port of their own first, and the agents start only when all 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..checker import Checker
@@ -24,6 +29,8 @@ from .smoke import Ask
 _C10D_PORT = 29400
 
 
+#: Seconds that torchrun's agents have to part: healthy ones need a fraction of one.
+_AGENTS_PART_WITHIN_S = 5.0
 _NOT_REACHED = frozenset({"DC403", "DC404", "DC501"})
 
 
@@ -174,6 +181,7 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     import logging
 
+    from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
@@ -199,13 +207,48 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
             start_method="fork" if hasattr(os, "fork") else "spawn",
             logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
+        told, tell = os.pipe() if config.start_method == "fork" else (None, None)
+        returned = threading.Event()
+        if told is not None:
+            ended = partial(_end_without_the_others, told, plan.nproc, returned, folder)
+            threading.Thread(target=ended, daemon=True).start()
         try:
-            statuses: dict[int, int] = elastic_launch(config, entry)(*arguments)
+            statuses: dict[int, int] = elastic_launch(config, _entry)(tell, entry, *arguments)
         except ChildFailedError:
             return 1
-        except RendezvousError as error:
-            raise StartError(str(error) or type(error).__name__) from None
+        except (RendezvousError, DistError) as error:
+            raise StartError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
+        finally:
+            returned.set()
         return max(statuses.values(), default=1)
+
+
+def _entry(tell: int | None, entry: Callable[..., int], *arguments: Any) -> int:
+    """A rank: its status goes to the agent, and beside it to this host's own process."""
+    status = entry(*arguments)
+    if tell is not None:
+        os.write(tell, bytes([min(status, 255)]))
+    return status
+
+
+def _end_without_the_others(told: int, count: int, returned: threading.Event, folder: str) -> None:
+    """End this process once its ranks have, where the agent still waits for those of a host that can't be reached.
+
+    torch 2.13's agents wait for each other for 300 s at their end, and no option changes that.
+    """
+    statuses = b""
+    while len(statuses) < count:
+        part = os.read(told, count)
+        if not part:
+            return
+        statuses += part
+    if returned.wait(_AGENTS_PART_WITHIN_S):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(max(statuses))
 
 
 class StartError(Exception):

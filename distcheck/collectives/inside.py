@@ -40,7 +40,6 @@ _TELL_WITHIN_S = 3.0
 
 def check(
     *,
-    group: Any = None,
     quick: bool = True,
     timeout_s: float = 60.0,
     min_busbw_gbytes_per_s: float | None = None,
@@ -50,9 +49,8 @@ def check(
 ) -> Report:
     """Prove, and unless ``quick`` measure, the collectives of a job that already has a process group.
 
-    All ranks of the group must call it; all get the same report. Ranks, versions, GPUs and settings are compared first.
+    All ranks must call it; all get the same report. Ranks, versions, GPUs and settings are compared first.
 
-    :param group: a process group of torch; None is the default group
     :param timeout_s: seconds for each phase; a rank that hangs is named, and the group made for this check is aborted
     :param options: everything else that the command can be told; ``quick``, ``timeout_s`` and the bound win
     :raises RuntimeError: there is no process group
@@ -69,24 +67,27 @@ def check(
     asked = (Options() if options is None else options)._replace(
         quick=quick, timeout_s=timeout_s, min_busbw_gbytes_per_s=min_busbw_gbytes_per_s
     )
-    return _Inside(dist, group, asked).report(selection)
+    return _Inside(dist, asked).report(selection)
+
+
+class _Missed(Exception):  # noqa: N818 - an outcome of a phase
+    """A deadline was missed."""
 
 
 class _Inside:
     """One rank's part."""
 
-    def __init__(self, dist: Any, group: Any, options: Options) -> None:
+    def __init__(self, dist: Any, options: Options) -> None:
         self.dist = dist
-        self.rank: int = dist.get_rank(group)
-        self.size: int = dist.get_world_size(group)
-        backend = str(dist.get_backend(group))
+        self.rank: int = dist.get_rank()
+        self.size: int = dist.get_world_size()
+        backend = str(dist.get_backend())
         # a group may have a backend for each kind of device: "cpu:gloo,cuda:nccl"
         nccl = "nccl" in backend
         self.options = options._replace(backend="nccl" if nccl else "gloo", device="cuda" if nccl else "cpu")
-        self.ranks = dist.get_process_group_ranks(group) if group is not None else list(range(self.size))
         store = dist.distributed_c10d._get_default_store()
         # each rank counts its own calls, so that a second check meets nothing of the first
-        base = f"distcheck/inside/{self.ranks[0]}-{self.size}"
+        base = "distcheck/inside"
         call = StoreMeeting(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
         self.meeting = StoreMeeting(store, f"{base}/{call}", clients=self.size, set_limit=False)
         self.group: Any = None
@@ -105,6 +106,8 @@ class _Inside:
             found = self._run(looked, found)
         except MeetingLost as lost:
             found = self._failure(found, "lost", str(lost))
+        except _Missed as missed:
+            found = self.failed or self._failure(found, "timeout", str(missed))
         except Exception as error:  # noqa: BLE001 - whatever the backend raises is the finding
             found = self.failed or self._failure(found, "raised", f"{type(error).__name__}: {error}")
         ask = Ask(options=self.options, selection=selection)
@@ -132,7 +135,7 @@ class _Inside:
         for rank in range(self.size):
             text = self._until(f"record/{rank}", self.options.timeout_s)
             if text is None:
-                raise TimeoutError(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
+                raise _Missed(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
             records.append(from_json(HostRecord, text))
         hosts = join_ranks(records)
         numbers = [0] * self.size
@@ -162,13 +165,8 @@ class _Inside:
             limit_s(phase, self.options, self.size, device=device.type)
             for phase in live_phases(self.options, self.size)
         )
-        # the watcher speaks first; the backend's own limit only stands behind it
-        self.group = self.dist.new_group(
-            self.ranks,
-            timeout=timedelta(seconds=limit + 10),
-            backend=self.options.backend,
-            use_local_synchronization=True,
-        )
+        # the watcher speaks first; the backend's own limit stands behind it, since gloo's groups can't be aborted
+        self.group = self.dist.new_group(timeout=timedelta(seconds=limit + 2), backend=self.options.backend)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Live(
             self.rank, self.size, self.options.backend, device, self.options, Operations(self.group), hosts, cores,
@@ -209,6 +207,9 @@ class _Inside:
                 found = found._replace(lateness=find_late(live), pairs=find_pairs(live))
         finally:
             done.set()
+        watcher.join()
+        if self.failed is not None:  # it came to its end after all, too late
+            raise _Missed(f"{phase} did not end within {limit:g} s")
         return found._replace(phases={**found.phases, phase: round(time.monotonic() - self.begun, 4)})
 
     def _until(self, key: str, seconds: float) -> str | None:

@@ -130,7 +130,7 @@ def test_bad_a_host_with_another_mtu(two: Lab) -> None:
 
 
 def test_bad_a_blocked_range_of_ports(four: Lab) -> None:
-    four.drop(2, "36000-58000")
+    four.prohibit(2, "36000-58000")
     outcome = collective(four, "--quick", "--timeout", "20")
     assert outcome.statuses == [1] * 4
     [finding] = [item for item in outcome.report()["findings"] if item["code"] == "DC412"]
@@ -187,22 +187,26 @@ def test_bad_a_slow_host_among_four(four: Lab) -> None:
 
 
 def test_bad_a_cable_is_pulled_in_the_middle(two: Lab) -> None:
-    """Both sides say so by themselves, within the limit of a phase."""
+    """Both sides say so by themselves: one lost the store, the other hears no sign of life any more."""
+    two.slow_down(0, "40mbit")
+    two.slow_down(1, "40mbit")
     running = []
     for number in (0, 1):
         command = (
             "collective", "--nnodes", "2", "--node-rank", str(number), "--master-addr", "node0", "--nproc", "1",
-            "--backend", "gloo", "--output-format", "json", "--timeout", "12", "-b", "1M", "-e", "1M", "-n", "100000",
+            "--backend", "gloo", "--output-format", "json", "--timeout", "40", "-b", "64M", "-e", "64M", "-n", "50",
         )  # fmt: skip
         running.append(two.start(number, sys.executable, "-m", "distcheck", *command, **COMMON))
-    time.sleep(20.0)
+    time.sleep(25.0)
     assert [process.poll() for process in running] == [None, None], [finish(process) for process in running]
     two.cut(1)
     begun = time.monotonic()
     ended = [finish(process, 200.0) for process in running]
     assert None not in [status for status, _, _ in ended]
     assert all(status == 1 for status, _, _ in ended)
-    assert time.monotonic() - begun < 180.0
-    for _, out, err in ended[:1]:
+    # far less than the measurement itself may take
+    assert time.monotonic() - begun < 60.0
+    for _, out, err in ended:
         plain = json.loads(out)
         assert {item["code"] for item in plain["findings"]} & {"DC501", "DC511", "DC512"}, err
+    assert json.loads(ended[0][1])["measurements"]["failure"]["culprits"] == [1]
