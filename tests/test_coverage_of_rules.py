@@ -1,4 +1,4 @@
-"""Every rule that env can report has a probe, a bad case and a good case."""
+"""Every rule that env, the comparison of ranks or a live group can report has a probe, a bad case and a good case."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from pathlib import Path
 import pytest
 
 from distcheck import registry, rules
+from distcheck.cluster import judges
+from distcheck.collectives import smoke
 from distcheck.model import Rule
 
 TESTS = Path(__file__).parent
 
 #: DC901 to DC903 are made by the checker, DC904 and DC905 belong to commands that read files.
-BY_PROBES = [rule for rule in rules.ALL if "env" in rule.ways and not rule.code.startswith("DC9")]
+BY_PROBES = [
+    rule for rule in rules.ALL if {"env", "ranks", "live"} & set(rule.ways) and not rule.code.startswith("DC9")
+]
+#: Which rooms see a rule in a way.
+ROOMS = {
+    "env": ("distcheck.environment",),
+    "ranks": (*judges.ROOMS, "distcheck.cluster.arrival"),
+    "live": smoke.ROOMS,
+}
 
 
 @functools.cache
@@ -31,14 +41,24 @@ def functions(prefix: str) -> list[tuple[str, str]]:
     return found
 
 
-def probes_of(rule: Rule) -> list[str]:
-    __import__("distcheck.environment")
-    return [probe.name.rsplit(".", 1)[1] for probe in registry.probes() if rule in probe.rules]
+def probes_of(rule: Rule, ways: tuple[str, ...] = tuple(ROOMS)) -> list[str]:
+    rooms = tuple(room for way in ways for room in ROOMS[way])
+    for room in rooms:
+        __import__(room)
+    return [
+        probe.name.rsplit(".", 1)[1]
+        for probe in registry.probes()
+        if rule in probe.rules and probe.function.__module__.startswith(rooms)
+    ]
 
 
-@pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)
-def test_a_rule_has_a_probe(rule: Rule) -> None:
-    assert probes_of(rule), f"no probe can find {rule.code} {rule.name}"
+@pytest.mark.parametrize(
+    ("rule", "way"),
+    [(rule, way) for rule in BY_PROBES for way in rule.ways if way in ROOMS],
+    ids=lambda value: value if isinstance(value, str) else value.code,
+)
+def test_a_rule_has_a_probe_for_each_way(rule: Rule, way: str) -> None:
+    assert probes_of(rule, (way,)), f"no probe can find {rule.code} {rule.name} by {way}"
 
 
 @pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)

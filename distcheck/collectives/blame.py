@@ -72,6 +72,8 @@ def compose_failure(
         verdict, blamed, error = "died", _ranks(ended), ended[0].detail
     elif kind == "ended":
         verdict, blamed, error = "ended", (), text
+    elif kind == "error":
+        verdict, blamed, error = "raised", (), text
     elif behind:
         verdict, blamed = "timeout", _ranks(behind)
     elif lost and not living:

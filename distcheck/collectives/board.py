@@ -50,6 +50,6 @@ class Board:
         begun, steps, length = _HEAD.unpack_from(view, 0)
         parts = bytes(view[_HEAD.size : _HEAD.size + length]).decode("utf-8", "replace").split("\0")
         if steps == 0 or len(parts) != 4:
-            return Standing(Step("start"), steps, 0.0)
+            return Standing(Step(""), steps, 0.0)
         size = int(parts[3]) if parts[3].isdigit() else 0
         return Standing(Step(parts[0], parts[1], parts[2], size), steps, max(0.0, time.monotonic() - begun))

@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..cluster.reach import Doors, join_reach, open_doors, peers_of, try_hosts
@@ -34,7 +34,7 @@ from ..model import to_plain
 from .blame import compose_failure
 from .guardian import Event, Guardian
 from .meeting import ANSWERS_PER_S, Meeting, MeetingLost
-from .model import Failure, Lateness, Measurements, Options, Pairs, Proof, RankProof, RankState, Step
+from .model import Failure, Lateness, Measurements, Options, Pairs, Proof, RankProof, RankState
 from .phases import limit_s, live_phases
 from .rank_records import RankFile, write
 from .seat import Seat
@@ -48,8 +48,16 @@ TELL_WITHIN_S = 2.0
 VERDICT_WITHIN_S = 2.5
 #: Seconds that a healthy run waits for the chair to judge and to print.
 _JUDGED_WITHIN_S = 60.0
+#: Seconds that the chair of a failed run stays for the others to hear: together with what went before, below 5 s.
+_HEARD_WITHIN_S = 1.0
+#: Proofs of ranks that raised that are looked at: one wrong result is enough.
+_MOST_PROOFS = 64
 _LONGEST_PAUSE_S = 0.1
 _LOOK_EVERY_S = 0.5
+#: Keys that one question to the store names.
+_ASKED_AT_ONCE = 256
+#: Present ranks whose hosts are looked at to tell where a missing one belongs.
+_MOST_CALLERS = 2048
 #: Seconds without a sign of life after which a host counts as lost, and between two looks of the chair at all hosts:
 #: a guardian only watches, so that even one that gets little of its processor gives a sign in that time.
 LOST_AFTER_S = 15.0
@@ -84,6 +92,8 @@ class Found(NamedTuple):
     roll: Roll | None = None
     cluster: Cluster | None = None
     reach: Reach | None = None
+    #: records that could not be read: host or rank, and why
+    unread: tuple[tuple[str, str], ...] = ()
     #: what each host's look found: host name → plain findings and not-checked
     looks: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     backend: str = ""
@@ -121,6 +131,7 @@ class Driver:
         stops: Callable[[Found], bool],
         show: Callable[[str, str, float], None] | None = None,
         output_dir: str | None = None,
+        signalled: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.own = own
         self.seats = own.seats
@@ -130,7 +141,12 @@ class Driver:
         self.store = store
         self.cores = cores
         self.stops = stops
-        self.show = show
+        self.show = show if any(seat.rank == 0 for seat in own.seats) else None
+        #: which run this is, so that records of an earlier one are not taken for its own
+        self.run_id = ""
+        self.failed = False
+        self.floor: object = None
+        self.late = False
         self.output_dir = output_dir
         #: why a record could not be written
         self.unwritten: str | None = None
@@ -142,7 +158,7 @@ class Driver:
         # the store answers one after another: with many guardians each asks more seldom
         self.pause_s = max(_LONGEST_PAUSE_S, self.world_size / ANSWERS_PER_S)
         self.look_every_s = max(_LOOK_EVERY_S, self.world_size / ANSWERS_PER_S)
-        self.signalled: str | None = None
+        self.signalled = signalled
         self.done: dict[str, dict[int, Event]] = {}
         self.phase = "roll-call"
         self.begun = time.monotonic()
@@ -165,6 +181,8 @@ class Driver:
             return self._fail(trouble)
         except MeetingLost as lost:
             return self._alone(lost)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others must not wait for this process
+            return self._fail(Trouble("error", f"{type(error).__name__}: {error}"))
         finally:
             self.guardian.end()
             self._keep(ended=True)
@@ -211,7 +229,10 @@ class Driver:
             state = self.states.get(seat.rank, plain)
             told = dict(report or {}) if seat is self.seats[0] else {}
             try:
-                write(self.output_dir, RankFile(seat.rank, self.world_size, self.host, state, self.phase, ended, told))
+                write(
+                    self.output_dir,
+                    RankFile(seat.rank, self.world_size, self.host, state, self.phase, ended, self.run_id, told),
+                )
             except OSError as error:
                 self.unwritten = f"{self.output_dir}: {error.strerror}"
 
@@ -237,8 +258,9 @@ class Driver:
 
     def _tick(self, seconds: float) -> None:
         """Look after the workers for a moment."""
-        if self.signalled is not None:
-            raise Trouble("ended", self.signalled)
+        signal_name = self.signalled()
+        if signal_name is not None:
+            raise Trouble("ended", signal_name)
         for event in self.guardian.events(seconds):
             if event.kind == "done":
                 self.done.setdefault(event.phase, {})[event.rank] = event
@@ -313,8 +335,9 @@ class Driver:
 
     @property
     def _node(self) -> str:
+        """The same for all ranks of a host: cloned machines share names, containers of one host share its boot."""
         seat = self.seats[0]
-        return f"{self.host}.{'' if seat.node_rank is None else seat.node_rank}"
+        return f"{self.own.record.boot_id or self.host}.{'' if seat.node_rank is None else seat.node_rank}"
 
     # the roll
 
@@ -328,14 +351,22 @@ class Driver:
                 fresh += 1
             else:
                 self.chair = self.chair and seat.rank != 0
+                self.late = True
                 self.meeting.post(f"doubled/{self.meeting.add('doubled', 1)}", to_json(caller))
         self.meeting.add(f"count/{self.world_size}", fresh)
         if not self.chair:
             # the chair may use all of its time before it says who is missing
             text = self._until(lambda: self.meeting.read("roll"), self.options.timeout_s + VERDICT_WITHIN_S)
             word = json.loads(text)
-            self.heard = (time.time() - word["now"], _LONGEST_PAUSE_S)
+            self.heard = (time.time() - word["now"], self.pause_s)
+            self.run_id = word["run"]
             roll: Roll = from_json(Roll, word["roll"])
+            if (
+                self.late and not roll.surplus
+            ):  # the roll was complete when this process came with a number that is taken
+                mine = [Caller(seat.rank, self.host, os.getpid(), seat.world_size) for seat in self.seats]
+                return roll._replace(surplus=tuple(mine))
+            self.late = False
             return roll
         begun = time.monotonic()
         while True:
@@ -347,15 +378,26 @@ class Driver:
             self._tick(0.02)
         missing: tuple[int, ...] = ()
         if present < self.world_size:
-            missing = tuple(rank for rank in range(self.world_size) if not self.meeting.has([f"who/{rank}/1"]))
-        surplus = [from_json(Caller, self.meeting.read(f"doubled/{number + 1}") or "") for number in range(doubled)]
+            missing = tuple(self._without("who/{}/1"))
+        surplus: list[Caller] = [
+            from_json(Caller, self._until(lambda number=number: self.meeting.read(f"doubled/{number + 1}"), 2.0))  # type: ignore[misc]
+            for number in range(doubled)
+        ]
         roll = Roll(
             self.world_size, present, missing, (*surplus, *self._others(missing)), self._expected(missing),
             round(waited, 3), self.options.timeout_s,
         )  # fmt: skip
-        self.meeting.post("roll", json.dumps({"now": time.time(), "roll": to_json(roll)}))
+        self.run_id = os.urandom(6).hex()
+        self.meeting.post("roll", json.dumps({"now": time.time(), "run": self.run_id, "roll": to_json(roll)}))
         self.heard = (0.0, 0.0)
         return roll
+
+    def _without(self, key: str) -> Iterator[int]:
+        """The ranks whose key is not set; many are asked about at once, since few are missing."""
+        for first in range(0, self.world_size, _ASKED_AT_ONCE):
+            some = range(first, min(first + _ASKED_AT_ONCE, self.world_size))
+            if not self.meeting.has([key.format(rank) for rank in some]):
+                yield from (rank for rank in some if not self.meeting.has([key.format(rank)]))
 
     def _others(self, missing: tuple[int, ...]) -> list[Caller]:
         """Who counts on another number of ranks: read only where somebody is missing."""
@@ -373,26 +415,33 @@ class Driver:
         return found
 
     def _expected(self, missing: tuple[int, ...]) -> dict[int, str]:
-        """The hosts on which the missing ranks should be, as far as equal nodes tell."""
+        """The hosts on which the missing ranks should be, where the ranks that are here stand block by block."""
         per_node = self.seats[0].local_world_size
         if not missing or not per_node or self.world_size % per_node:
             return {}
+        gone = set(missing)
+        here = [rank for rank in range(self.world_size) if rank not in gone][:_MOST_CALLERS]
+        blocks: dict[int, set[str]] = {}
+        for rank in here:
+            text = self.meeting.read(f"who/{rank}/1")
+            if text is not None:
+                caller: Caller = from_json(Caller, text)
+                blocks.setdefault(rank // per_node, set()).add(caller.host)
+        hosts = [host for block in blocks.values() for host in block]
+        if len(hosts) != len(blocks) or len(set(hosts)) != len(hosts):
+            return {}  # not block by block: nothing tells where a number belongs
         nodes = self.world_size // per_node
-        words = {rank: f"node {rank // per_node} of {nodes}" for rank in missing[:4096]}
-        for rank in missing[:64]:
-            base = rank // per_node * per_node
-            for other in range(base, base + per_node):
-                text = self.meeting.read(f"who/{other}/1") if other not in missing else None
-                if text is not None:
-                    caller: Caller = from_json(Caller, text)
-                    words[rank] = caller.host
-                    break
-        return words
+        return {
+            rank: next(iter(blocks.get(rank // per_node, ())), f"the {_ordinal(rank // per_node + 1)} of {nodes} nodes")
+            for rank in missing[:_MOST_CALLERS]
+        }
 
     def _stop_after_roll(self, roll: Roll) -> Found | None:
         self.found = self.found._replace(roll=roll, looks=((self.host, self.own.looked),))
         if self.chair:
             return self.found
+        if self.late:
+            return self.found._replace(alone="its number was taken when it came")
         # a rank whose own number of ranks differs knows what the chair can't
         if roll.world_size != self.world_size:
             mine = [Caller(seat.rank, self.host, os.getpid(), seat.world_size) for seat in self.seats]
@@ -407,21 +456,31 @@ class Driver:
     def _compare(self, roll: Roll) -> Mapping[str, Any]:
         offset, error = self.heard
         own = self.own.record._replace(clock=None if self.complete else Clock(round(offset, 3), round(error, 3)))
-        part = json.dumps({"record": to_json(own), "looked": dict(self.own.looked)})
+        part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.looked)})
         # one part a rank, so that they can be counted; a host of several ranks in one process says it once
         parts = self._gather("records", [part, *[""] * (len(self.seats) - 1)])
-        decoded = [json.loads(text) for text in parts or () if text]
         records: list[HostRecord] = []
-        for item in decoded:
+        looks: list[tuple[str, Mapping[str, Any]]] = []
+        unread: list[tuple[str, str]] = []
+        for text in parts or ():
+            item = json.loads(text or "null")
+            if item is None:
+                continue
             try:
                 records.append(from_json(HostRecord, item["record"]))
-            except RecordError:
-                continue  # its host is then missing from the comparison, which the judges are told
+                looks.append((records[-1].host, item["looked"]))
+            except RecordError as error:
+                unread.append((item["host"], str(error)))
         hosts = join_ranks(records)
         # where the first rank of a host is not known, each rank speaks for itself
-        leaders = [rank for host in hosts for rank in host.ranks if rank.local_rank in (0, None)]
+        leaders = [
+            rank
+            for host in hosts
+            for rank in host.ranks
+            if rank.local_rank in (0, None) or rank.local_world_size is None
+        ]
         self.signs = {rank.rank: (0, time.monotonic()) for rank in leaders if rank.rank != 0}
-        reach = self._try_doors(len(hosts))
+        reach = self._try_doors(len(leaders))
         if not self.chair:
             return dict(json.loads(self._until(lambda: self.meeting.read("decision"))))
         backend, device = choose(self.options, hosts)
@@ -429,7 +488,8 @@ class Driver:
             roll=roll,
             cluster=Cluster(hosts, backend, self.world_size, self.own.rendezvous),
             reach=reach,
-            looks=tuple((from_json(HostRecord, item["record"]).host, item["looked"]) for item in decoded),
+            looks=tuple(looks),
+            unread=tuple(unread),
             backend=backend,
             device=device,
         )
@@ -503,25 +563,32 @@ class Driver:
 
     def _fail(self, trouble: Trouble) -> Found | None:
         """Tell the others, say where the own ranks are, and let the chair find the culprit."""
+        self.failed = True
         elapsed = time.monotonic() - self.begun
-        states = {state.rank: state for state in self.guardian.states(self.host)}
-        self.states = dict(states)
         try:
             if trouble.own:
                 self.meeting.add("alarm", 1)
+            if self.chair:
+                self.meeting.post("chair-speaks", "1")
+            states = {state.rank: state for state in self.guardian.states(self.host)}
+            self.states = dict(states)
             for rank, state in states.items():
-                self.meeting.post(f"state/{rank}", json.dumps(to_plain(state)))
+                proof = self.guardian.workers[rank].proof
+                self.meeting.post(f"state/{rank}", json.dumps({"state": to_plain(state), "proof": proof}))
             self.meeting.add("told", len(states))
             self.guardian.end()
-            if self.complete or self.chair or not self._verdict_is_near():
-                states.update(self._all_states(states))
+            if self.complete or self.chair:
+                states.update(self._all_states(states, TELL_WITHIN_S))
+            elif not self._verdict_is_near():
+                states.update(self._all_states(states, 0.0))
             else:
                 return None
         except MeetingLost as lost:
-            self.found = self.found._replace(alone=f"the others can't be reached: {lost}")
+            return self._alone(lost)
         failure = compose_failure(
             states, self.world_size, self.phase, trouble.kind, trouble.text, limit_s=self.limit, elapsed_s=elapsed,
-            alone=self.found.alone is not None,
+            # before the roll is called nobody knows who came: silence says nothing
+            alone=self.phase == "roll-call",
         )  # fmt: skip
         return self._with_rest(failure)
 
@@ -534,52 +601,46 @@ class Driver:
             time.sleep(0.05)
         return self.meeting.add("speaker", 1) > 1
 
-    def _all_states(self, own: Mapping[int, RankState]) -> dict[int, RankState]:
-        if self.complete:
-            return {}
-        if self.chair:
-            self.meeting.post("chair-speaks", "1")
-        end = time.monotonic() + TELL_WITHIN_S
-        while self.meeting.add("told", 0) < self.world_size and time.monotonic() < end:
+    def _all_states(self, own: Mapping[int, RankState], seconds: float) -> dict[int, RankState]:
+        """Where the other guardians say that their ranks are; and what was proved before a rank raised."""
+        end = time.monotonic() + seconds
+        while not self.complete and self.meeting.add("told", 0) < self.world_size and time.monotonic() < end:
             time.sleep(0.02)
+        silent = set() if self.complete else set(self._without("state/{}"))
         found = {}
+        proofs: list[RankProof] = []
         for rank in range(self.world_size):
-            text = None if rank in own else self.meeting.read(f"state/{rank}")
-            if text is not None:
-                found[rank] = from_plain(RankState, json.loads(text))
+            if rank in silent or (self.complete and rank not in own):
+                continue
+            told = json.loads(self.meeting.read(f"state/{rank}") or "null")
+            if told is None:
+                continue
+            if told["proof"] is not None and len(proofs) < _MOST_PROOFS:
+                proofs.append(from_plain(RankProof, told["proof"]))
+            if rank not in own:
+                found[rank] = from_plain(RankState, told["state"])
+        if proofs and self.found.proof is None:
+            from .correctness import merge_proofs
+
+            self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
         return found
 
     def _alone(self, lost: MeetingLost) -> Found | None:
         """The store is gone: this process says what it knows; one a host."""
+        self.failed = True
         elapsed = time.monotonic() - self.begun
-        states = {state.rank: state for state in self.guardian.states(self.host)}
+        states = self.states or {state.rank: state for state in self.guardian.states(self.host)}
         self.states = dict(states)
-        failure = Failure(
-            "lost", self.phase, Step(self.phase).text, (), tuple(sorted(states)), tuple(states.values())[:2],
-            str(lost), self.limit, round(elapsed, 3),
-        )  # fmt: skip
-        if not self._takes_the_floor():
+        self.floor = takes_the_floor(address_of(self.seats[0]), leads=self.chair or self.seats[0].leads)
+        if self.floor is None:
             return None
+        failure = compose_failure(
+            states, self.world_size, self.phase, "lost", str(lost), limit_s=self.limit, elapsed_s=elapsed, alone=True
+        )
+        if failure.kind == "timeout":  # nothing is wrong here but the way to the others
+            failure = failure._replace(kind="lost", culprits=(), error=str(lost))
         self.found = self.found._replace(alone=f"the others can't be reached: {lost}")
         return self._with_rest(failure)
-
-    def _takes_the_floor(self) -> bool:
-        """Whether this process speaks for its host, now that the store can't say who does: the first who asks.
-
-        It asks with a Unix socket whose name is no file (unix(7), abstract sockets): it goes with the process.
-        """
-        if not sys.platform.startswith("linux"):
-            return self.chair or self.seats[0].leads
-        if not self.seats[0].leads:
-            time.sleep(0.2)  # the first rank of the host goes first, if it is still there
-        name = f"{self.store[0]}:{self.store[1]}:{self.seats[0].restarts}".encode()
-        self._floor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._floor.bind(b"\0distcheck-" + hashlib.sha256(name).digest()[:12])
-        except OSError:
-            self._floor.close()
-            return False
-        return True
 
     def _with_rest(self, failure: Failure) -> Found:
         planned = ("roll-call", "compare", *live_phases(self.options, self.world_size))
@@ -604,22 +665,61 @@ class Driver:
             return
         try:
             self.meeting.post("verdict", str(status))
-            end = time.monotonic() + VERDICT_WITHIN_S
+            end = time.monotonic() + (_HEARD_WITHIN_S if self.failed else VERDICT_WITHIN_S)
             processes = self.world_size - len(self.seats)
             while self.meeting.add("heard", 0) < processes and time.monotonic() < end:
                 time.sleep(0.02)
         except MeetingLost:
             return
 
-    def hear(self) -> int:
-        """The exit status that the chair says; 1 where it says none in time."""
-        seconds = VERDICT_WITHIN_S if self.found.failure or self.signalled else _JUDGED_WITHIN_S
+    def hear(self) -> tuple[int, str | None]:
+        """The exit status that the chair says, and what to say where it says none in time: then it is 1."""
+        begun = time.monotonic()
+        name = f"rank {self.seats[0].rank} on {self.host}"
         try:
-            text = self.meeting.wait("verdict", seconds)
-            self.meeting.add("heard", len(self.seats))
-        except MeetingLost:
-            return 1
-        return 1 if text is None else int(text)
+            while True:
+                text = self.meeting.wait("verdict", 0.25)
+                if text is not None:
+                    self.meeting.add("heard", len(self.seats))
+                    return int(text), None
+                # the launcher ends the others once one has failed: then the chair has little time as well
+                soon = self.failed or self.signalled() is not None
+                if time.monotonic() - begun > (VERDICT_WITHIN_S if soon else _JUDGED_WITHIN_S):
+                    return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict"
+        except MeetingLost as lost:
+            return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict: {lost}"
+
+
+def _ordinal(number: int) -> str:
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+    return words[number - 1] if number <= len(words) else f"number {number}"
+
+
+def address_of(seat: Seat) -> str:
+    """The same for all processes of one run on a host."""
+    return f"{seat.master_addr}:{seat.master_port}:{seat.restarts}"
+
+
+def takes_the_floor(run: str, *, leads: bool) -> object | None:
+    """Whether this process speaks for its host, where the store can't say who does: the first who asks.
+
+    It asks with a Unix socket whose name is no file (unix(7), abstract sockets): it goes with the process. Keep what
+    is returned; None: another one speaks.
+
+    :param run: what names the run
+    :param leads: the first rank of its host, which goes first if it is there
+    """
+    if not sys.platform.startswith("linux"):
+        return True if leads else None
+    if not leads:
+        time.sleep(0.3)
+    floor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        floor.bind(b"\0distcheck-" + hashlib.sha256(run.encode()).digest()[:12])
+    except OSError:
+        floor.close()
+        return None
+    return floor
 
 
 def choose(options: Options, hosts: Iterable[HostRecord]) -> tuple[str, str]:

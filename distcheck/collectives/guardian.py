@@ -23,9 +23,9 @@ from .board import SIZE, Board
 from .model import RankState
 from .worker import Orders, Seams, run
 
-#: Seconds that a worker has to write its stack, and to end when it is asked to.
+#: Seconds that a worker has to write its stack, and all of them to be gone once they were killed.
 _STACK_WITHIN_S = 0.5
-_END_WITHIN_S = 0.7
+_GONE_WITHIN_S = 1.5
 #: Seconds for which a process may be stopped before it counts as a fault: longer than a debugger's attach.
 STOPPED_AFTER_S = 3.0
 #: Longest stack that is told, in characters.
@@ -58,8 +58,12 @@ class Worker:
         self.pipe = pipe
         self.board = board
         self.stack_file = stack_file
+        #: it was told to make its group
+        self.told = False
         self.finished = False
         self.raised = ""
+        #: what it had proved before it raised, as plain JSON values
+        self.proof: Any = None
         self.trace = ""
         self.recorder: tuple[str, ...] = ()
         self.gone = False
@@ -101,6 +105,7 @@ class Guardian:
     def go(self, orders: Iterable[Orders]) -> None:
         """Let the workers make their group."""
         for order in orders:
+            self.workers[order.rank].told = True
             self._tell(self.workers[order.rank], "go", to_plain(order))
 
     def begin(self, phase: str) -> None:
@@ -162,7 +167,7 @@ class Guardian:
         if kind == "recorder":
             worker.recorder = tuple(rest[0])
             return []
-        worker.raised, worker.trace, worker.recorder = rest[2], rest[3], tuple(rest[4])
+        worker.raised, worker.trace, worker.recorder, worker.proof = rest[2], rest[3], tuple(rest[4]), rest[5]
         return [Event(worker.rank, "raised", rest[0], text=rest[2])]
 
     def stopped(self) -> tuple[int, ...]:
@@ -180,7 +185,8 @@ class Guardian:
 
     def states(self, host: str) -> tuple[RankState, ...]:
         """Where each worker is, with the stacks of those that still run."""
-        asked = [worker for worker in self.workers.values() if worker.running and not worker.finished]
+        # one that waits for its first word has nothing to tell, and may not listen to signals yet
+        asked = [worker for worker in self.workers.values() if worker.running and worker.told and not worker.finished]
         for worker in asked:
             if worker.stack_file is not None:
                 with contextlib.suppress(ProcessLookupError, OSError):
@@ -217,19 +223,14 @@ class Guardian:
         )  # fmt: skip
 
     def end(self) -> None:
-        """End what is still running, first politely, and wait until it is gone."""
+        """End what still runs, and wait until it is gone: a worker has nothing to clean up, and may be stopped."""
         for worker in self.workers.values():
-            if worker.running:
-                worker.process.terminate()
-        end = time.monotonic() + _END_WITHIN_S
-        for worker in self.workers.values():
-            if _kernel_state(worker.process.pid) not in ("T", "t"):
-                worker.process.join(max(0.0, end - time.monotonic()))
             if worker.running:
                 worker.process.kill()
+        end = time.monotonic() + _GONE_WITHIN_S
         for worker in self.workers.values():
             # what is in the kernel (D) can't be killed, and is left: nobody waits for it
-            worker.process.join(2.0)
+            worker.process.join(max(0.0, end - time.monotonic()))
             with contextlib.suppress(OSError):
                 worker.pipe.close()
             if worker.stack_file is not None:

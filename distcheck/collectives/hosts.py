@@ -7,22 +7,22 @@ the hosts meet on a port of their own first, and the agents start only when all 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from .. import rules
 from ..checker import Checker
 from ..cluster.records import Cluster, Roll
 from ..cluster.roll_call import RollAnswer, RollError, call_roll
 from ..launch.endpoint import split_endpoint
 from ..launch.model import DEFAULT_PORT
-from ..model import NotApplicable, NotChecked, Report, Severity, merge_findings, merge_not_checked
+from ..model import Fix, NotApplicable, NotChecked, Report, Severity, Where, merge_findings, merge_not_checked
 from .smoke import Ask
 
 #: torchrun's own port for c10d (torch 2.13, ``elastic/rendezvous/c10d_rendezvous_backend.py``).
@@ -31,6 +31,7 @@ _C10D_PORT = 29400
 
 #: Seconds that torchrun's agents have to part: healthy ones need a fraction of one.
 _AGENTS_PART_WITHIN_S = 5.0
+_FAILED_PART_WITHIN_S = 1.5
 _NOT_REACHED = frozenset({"DC403", "DC404", "DC501"})
 
 
@@ -182,56 +183,61 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
     import logging
 
     from torch.distributed import DistError
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     # what torchrun says about its own ends is said better by the report
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    logging.disable(logging.CRITICAL)
     static = plan.rendezvous == "static"
     configs: dict[str, Any] = {"rank": plan.node_rank, "timeout": int(timeout_s)} if static else {}
     if not static:
         configs = {"join_timeout": int(timeout_s), "last_call_timeout": 1, "read_timeout": int(timeout_s)}
-    with tempfile.TemporaryDirectory(prefix="distcheck-") as folder:
-        config = LaunchConfig(
-            min_nodes=plan.nnodes,
-            max_nodes=plan.nnodes,
-            nproc_per_node=plan.nproc,
-            run_id="distcheck",
-            rdzv_backend=plan.rendezvous,
-            rdzv_endpoint=f"[{plan.address}]:{plan.port}" if ":" in plan.address else f"{plan.address}:{plan.port}",
-            rdzv_configs=configs,
-            max_restarts=0,
-            monitor_interval=0.05,
-            start_method="fork" if hasattr(os, "fork") else "spawn",
-            logs_specs=DefaultLogsSpecs(log_dir=folder),
-        )
-        told, tell = os.pipe() if config.start_method == "fork" else (None, None)
-        returned = threading.Event()
-        if told is not None:
-            ended = partial(_end_without_the_others, told, plan.nproc, returned, folder)
-            threading.Thread(target=ended, daemon=True).start()
-        try:
-            statuses: dict[int, int] = elastic_launch(config, _entry)(tell, entry, *arguments)
-        except ChildFailedError:
-            return 1
-        except (RendezvousError, DistError) as error:
-            raise StartError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
-        finally:
-            returned.set()
-        return max(statuses.values(), default=1)
+    config = LaunchConfig(
+        min_nodes=plan.nnodes,
+        max_nodes=plan.nnodes,
+        nproc_per_node=plan.nproc,
+        run_id="distcheck",
+        rdzv_backend=plan.rendezvous,
+        rdzv_endpoint=f"[{plan.address}]:{plan.port}" if ":" in plan.address else f"{plan.address}:{plan.port}",
+        rdzv_configs=configs,
+        max_restarts=0,
+        monitor_interval=0.05,
+        start_method="fork" if hasattr(os, "fork") else "spawn",
+        # the ranks write to this terminal: no folder for their logs is made
+        logs_specs=DefaultLogsSpecs(log_dir=os.devnull),
+    )
+    told, tell = os.pipe() if config.start_method == "fork" else (None, None)
+    returned = threading.Event()
+    if told is not None:
+        ended = partial(_end_without_the_others, told, plan.nproc, returned)
+        threading.Thread(target=ended, daemon=True).start()
+    try:
+        statuses: dict[int, int] = elastic_launch(config, _entry)(tell, entry, *arguments)
+    except ChildFailedError as error:
+        ends = ", ".join(f"rank {rank}: exit status {failure.exitcode}" for rank, failure in error.failures.items())
+        raise StartError(f"ranks of this host ended without a verdict ({ends})") from None
+    except SignalException as ended:
+        return 128 + int(ended.sigval)
+    except (RendezvousError, DistError) as error:
+        raise StartError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
+    finally:
+        returned.set()
+    return max(statuses.values(), default=1)
 
 
 def _entry(tell: int | None, entry: Callable[..., int], *arguments: Any) -> int:
     """A rank: its status goes to the agent, and beside it to this host's own process."""
+    # the agent's store was inherited, but not its thread, for which a destructor would wait
+    gc.freeze()
     status = entry(*arguments)
     if tell is not None:
         os.write(tell, bytes([min(status, 255)]))
     return status
 
 
-def _end_without_the_others(told: int, count: int, returned: threading.Event, folder: str) -> None:
+def _end_without_the_others(told: int, count: int, returned: threading.Event) -> None:
     """End this process once its ranks have, where the agent still waits for those of a host that can't be reached.
 
     torch 2.13's agents wait for each other for 300 s at their end, and no option changes that.
@@ -242,9 +248,8 @@ def _end_without_the_others(told: int, count: int, returned: threading.Event, fo
         if not part:
             return
         statuses += part
-    if returned.wait(_AGENTS_PART_WITHIN_S):
+    if returned.wait(_AGENTS_PART_WITHIN_S if max(statuses) == 0 else _FAILED_PART_WITHIN_S):
         return
-    shutil.rmtree(folder, ignore_errors=True)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -252,4 +257,22 @@ def _end_without_the_others(told: int, count: int, returned: threading.Event, fo
 
 
 class StartError(Exception):
-    """torchrun's agents could not meet, although the hosts had."""
+    """torchrun's agents could not meet, although the hosts had, or their ranks were ended before they could speak."""
+
+
+def report_of_start(plan: HostPlan, looked: Report, error: StartError) -> Report:
+    """The report of a host whose ranks did not come to a verdict."""
+    finding = rules.DC501.found(
+        f"all {plan.nnodes} hosts answered the roll call, but then: {error}",
+        where=Where(host=str(looked.subject.get("host") or "") or None, phase="start"),
+        evidence={"nnodes": plan.nnodes, "nproc": plan.nproc, "rendezvous": plan.rendezvous, "port": plan.port},
+        fix=Fix(
+            f"see that port {plan.port} of {plan.address} is free and open to all hosts, and what the others print",
+            where="host",
+        ),
+    )
+    return looked._replace(
+        command="collective",
+        findings=merge_findings((finding, *looked.findings)),
+        not_checked=merge_not_checked((*looked.not_checked, NotChecked("the ranks", "they came to no verdict"))),
+    )

@@ -110,6 +110,8 @@ class _Inside:
             found = self.failed or self._failure(found, "timeout", str(missed))
         except Exception as error:  # noqa: BLE001 - whatever the backend raises is the finding
             found = self.failed or self._failure(found, "raised", f"{type(error).__name__}: {error}")
+        finally:
+            self._leave()
         ask = Ask(options=self.options, selection=selection)
         if self.rank != 0 and found.failure is None:
             text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
@@ -132,8 +134,9 @@ class _Inside:
     def _run(self, looked: Looked, found: Found) -> Found:
         self.meeting.post(f"record/{self.rank}", to_json(looked.record))
         records = []
+        end = time.monotonic() + self.options.timeout_s
         for rank in range(self.size):
-            text = self._until(f"record/{rank}", self.options.timeout_s)
+            text = self._until(f"record/{rank}", max(0.0, end - time.monotonic()))
             if text is None:
                 raise _Missed(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
             records.append(from_json(HostRecord, text))
@@ -152,8 +155,23 @@ class _Inside:
         live = self._make_group(tuple(numbers))
         for phase in live_phases(self.options, self.size):
             found = self._phase(phase, live, found)
-        self.dist.destroy_process_group(self.group)
         return found
+
+    def _leave(self) -> None:
+        """The group of the check goes, also where it failed: it holds memory of the GPU."""
+        if self.group is None:
+            return
+        if self.failed is not None or self.options.backend == "nccl":
+            self._abort()
+        with contextlib.suppress(RuntimeError, ValueError, AssertionError):
+            self.dist.destroy_process_group(self.group)
+        self.group = None
+
+    def _abort(self) -> None:
+        """What waits in the group comes back with an error, and the job's own groups live on; not for gloo."""
+        if self.failed is not None and self.options.backend == "nccl":
+            with contextlib.suppress(RuntimeError, AttributeError):
+                self.group.abort()
 
     def _make_group(self, hosts: tuple[int, ...]) -> Live:
         import torch
@@ -165,8 +183,11 @@ class _Inside:
             limit_s(phase, self.options, self.size, device=device.type)
             for phase in live_phases(self.options, self.size)
         )
-        # the watcher speaks first; the backend's own limit stands behind it, since gloo's groups can't be aborted
-        self.group = self.dist.new_group(timeout=timedelta(seconds=limit + 2), backend=self.options.backend)
+        # gloo's groups can't be aborted, and come back by their own limit; NCCL's would end the whole job
+        self.group = self.dist.new_group(
+            timeout=timedelta(seconds=limit + (60 if self.options.backend == "nccl" else 2)),
+            backend=self.options.backend,
+        )
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Live(
             self.rank, self.size, self.options.backend, device, self.options, Operations(self.group), hosts, cores,
@@ -195,6 +216,8 @@ class _Inside:
                 self.meeting.post(f"proof/{self.rank}", json.dumps(to_plain(prove(live))))
                 if self.rank == 0:
                     texts = [self._until(f"proof/{rank}", limit) for rank in range(self.size)]
+                    if None in texts:
+                        raise _Missed(f"rank {texts.index(None)} gave no proof within {limit:g} s")
                     proofs = [from_plain(RankProof, json.loads(text)) for text in texts if text is not None]
                     found = found._replace(proof=merge_proofs(proofs, self.size))
             elif phase == "measure":
@@ -207,7 +230,7 @@ class _Inside:
                 found = found._replace(lateness=find_late(live), pairs=find_pairs(live))
         finally:
             done.set()
-        watcher.join()
+            watcher.join()
         if self.failed is not None:  # it came to its end after all, too late
             raise _Missed(f"{phase} did not end within {limit:g} s")
         return found._replace(phases={**found.phases, phase: round(time.monotonic() - self.begun, 4)})
@@ -226,10 +249,9 @@ class _Inside:
     def _watch(self, done: threading.Event, limit: float, found: Found) -> None:
         if done.wait(limit):
             return
+        self.failed = found  # until it is known who is to blame: nothing that comes back now is a success
+        self._abort()
         self.failed = self._failure(found, "timeout", f"{self.phase} did not end within {limit:g} s")
-        # what waits in the group comes back with an error, and the job's own groups live on
-        with contextlib.suppress(Exception):
-            self.group.abort()
 
     def _failure(self, found: Found, kind: str, text: str) -> Found:
         """Where all ranks are, as far as they tell within a few seconds."""

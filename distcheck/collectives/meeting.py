@@ -152,11 +152,15 @@ class StoreMeeting:
         raise error
 
 
-def open_store(address: str, port: int, *, serve: bool, timeout_s: float) -> Any:
+def open_store(
+    address: str, port: int, *, serve: bool, timeout_s: float, stopped: Callable[[], str | None] = lambda: None
+) -> Any:
     """A connection to torch's store, or the store itself; raises MeetingLost.
 
     torch 2.13 does not keep its own limit where something listens and never answers, so the limit is kept here: the
     thread that still waits then is a daemon.
+
+    :param stopped: the name of a signal that is to end the waiting, None while there is none
     """
     from torch.distributed import TCPStore
 
@@ -182,7 +186,13 @@ def open_store(address: str, port: int, *, serve: bool, timeout_s: float) -> Any
         answer.clear()
         thread = threading.Thread(target=connect, daemon=True)
         thread.start()
-        thread.join(max(0.0, end - time.monotonic()))
+        while thread.is_alive() and time.monotonic() < end:
+            thread.join(0.1)
+            signal_name = stopped()
+            if signal_name is not None:
+                raise MeetingLost(
+                    f"{signal_name} ended this process while it looked for torch's store at {address}:{port}"
+                )
         if not answer:
             raise MeetingLost(f"torch's store did not answer at {address}:{port} within {timeout_s:g} s")
         if not isinstance(answer[0], Exception):

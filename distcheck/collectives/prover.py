@@ -457,6 +457,9 @@ class Prover:
 
     def peer_copy(self) -> None:
         """Copy from this rank's GPU to the next one that it sees, and back."""
+        # every rank announces it, whatever it can do: who has begun fewer steps counts as behind
+        step = Step("prove", PEER_COPY, "float32", PEER_COPY_BYTES)
+        self.live.announce(step)
         cuda = self.torch.cuda
         count = cuda.device_count()
         if count < 2:
@@ -466,8 +469,6 @@ class Prover:
         if not cuda.can_device_access_peer(own, other):
             self.skip(PEER_COPY, "GPUs here have no direct access to each other's memory")
             return
-        step = Step("prove", PEER_COPY, "float32", PEER_COPY_BYTES)
-        self.live.announce(step)
         try:
             self.copy_to(self.torch.device("cuda", other))
         except RuntimeError as error:  # torch.OutOfMemoryError and CUDA's errors are RuntimeErrors

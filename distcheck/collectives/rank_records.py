@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..checker import Checker
 from ..facts_file import from_plain
-from ..model import Finding, NotApplicable, NotChecked, Report, merge_findings, merge_not_checked, to_plain
+from ..model import Finding, NotApplicable, NotChecked, Report, merge_findings, merge_not_checked, rank_ranges, to_plain
 from ..rules import Selection
 from .blame import compose_failure
 from .model import MEASUREMENTS_VERSION, Failure, RankState, SmokeTest
@@ -41,6 +41,8 @@ class RankFile(NamedTuple):
     phase: str = ""
     #: its guardian came to its own end; else it was cut off after this was written
     ended: bool = False
+    #: which run it belongs to; "" before the roll was called
+    run: str = ""
     #: the whole report, of the rank that spoke
     report: Mapping[str, Any] = {}
 
@@ -67,7 +69,7 @@ def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str
         raise RecordsError("it is no folder; name the folder that --output-dir wrote")
     if not paths:
         raise RecordsError("no rank-*.json is in it; name the folder that --output-dir wrote")
-    records: dict[int, RankFile] = {}
+    found: list[tuple[float, str, RankFile]] = []
     damaged = []
     for path in paths:
         try:
@@ -76,11 +78,15 @@ def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str
             if plain.get("kind") != KIND or plain.get("version") != _VERSION:
                 raise ValueError(f"it is no record of version {_VERSION}")
             record: RankFile = from_plain(RankFile, plain["record"])
-            records[record.rank] = record
+            found.append((path.stat().st_mtime, path.name, record))
         except OSError as error:
             damaged.append((path.name, error.strerror or "it can't be read"))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             damaged.append((path.name, f"it is damaged: {error}"))
+    # a folder may be used again: what an earlier run left is not this one's
+    run = max(((when, record.run) for when, _, record in found if record.run), default=(0.0, ""))[1]
+    records = {record.rank: record for _, _, record in found if record.run in (run, "")}
+    damaged += [(name, "it is of another run") for _, name, record in found if record.run not in (run, "")]
     if not records:
         raise RecordsError(f"none of its {len(paths)} records can be read; the first: {damaged[0][1]}")
     return tuple(records[rank] for rank in sorted(records)), tuple(damaged)
@@ -93,8 +99,17 @@ def merged_report(folder: str, selection: Selection) -> Report:
     unread = tuple(NotChecked(name, why) for name, why in damaged)
     spoken = next((record for record in records if record.report), None)
     complete = len(records) == world_size and all(record.ended for record in records)
-    if spoken is not None and complete:
-        return revived(spoken.report, unread)
+    absent = [rank for rank in range(world_size) if rank not in {record.rank for record in records}]
+    if absent:
+        unread = (*unread, NotChecked("the records", f"rank{'s' * (len(absent) > 1)} {rank_ranges(absent)} left none"))
+    # what the speaker says was agreed on by all: a record that is missing takes nothing away from it
+    if spoken is not None and spoken.ended:
+        return revived(spoken.report, unread)._replace(out_of_time=not complete)
+    if spoken is None and complete:
+        unread = (
+            *unread,
+            NotChecked("what the run found", "no record holds the report: rank 0 was ended before it spoke"),
+        )
     # a rank that was cut off gave no word, as one that left no record at all
     states = {record.rank: record.state for record in records if record.ended}
     failure: Failure | NotApplicable = NotApplicable("every rank ended well")
@@ -115,6 +130,7 @@ def merged_report(folder: str, selection: Selection) -> Report:
         subject={"host": None, "line": [f"{len(records)} of {world_size} records", f"{len(hosts)} hosts"]},
         findings=merge_findings(findings),
         not_checked=merge_not_checked((*report.not_checked, *unread)),
+        out_of_time=spoken is None and complete,
         measurements=to_plain(smoke),
     )
 

@@ -46,8 +46,10 @@ def with_rank_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables with those that torch reads filled in from the launcher's own, as far as it tells."""
     seen = dict(environ)
     scheduler = scheduler_of(environ)
-    if scheduler is None or scheduler.numbered_by is None or seen.get("RANK"):
+    if scheduler is None or scheduler.numbered_by is None:
         return seen
+    if seen.get("RANK") and seen["RANK"] != str(scheduler.rank):
+        return seen  # whoever numbered the ranks did it otherwise, and what the scheduler counts is something else
     numbers = {
         "RANK": scheduler.rank,
         "WORLD_SIZE": scheduler.tasks,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +18,7 @@ from ..checker import Checker
 from ..cluster.judges import ALSO_SEEN_BY_HOSTS, judge
 from ..cluster.merge import group_findings
 from ..cluster.own_record import read_host_record, rendezvous_of
-from ..cluster.records import Cluster, HostRecord, RankRecord
+from ..cluster.records import Cluster, HostRecord, RankRecord, Roll
 from ..cluster.roll_call import recognise
 from ..examination import examine
 from ..launch.model import Launch
@@ -29,12 +31,13 @@ from ..model import (
     Unavailable,
     merge_findings,
     merge_not_checked,
+    rank_ranges,
     sort_findings,
     to_plain,
 )
 from ..rules import Selection
 from ..world import World
-from .driver import Driver, Found, Own
+from .driver import Driver, Found, Own, address_of, takes_the_floor
 from .guardian import Guardian
 from .meeting import Meeting, MeetingLost, StoreMeeting, Table, open_store
 from .model import (
@@ -66,6 +69,8 @@ ROOMS = (
 #: Pairs of 64 ranks, each met once and some twice, are all told; of more ranks so many of the slowest.
 _MOST_PAIRS = 4096
 _SLOWEST_PAIRS = 256
+#: Missing ranks that one line names.
+_MOST_NAMED = 64
 
 
 class Ask(NamedTuple):
@@ -121,9 +126,10 @@ class Ended(NamedTuple):
 
     #: None: another process speaks
     report: Report | None
-    #: tell the others the exit status (where this process speaks), or hear it (where it does not)
+    #: tell the others the exit status (where this process speaks), or hear it (where it does not), with a line for
+    #: standard error where nobody said it
     publish: Callable[[int], None]
-    hear: Callable[[], int]
+    hear: Callable[[], tuple[int, str | None]]
     #: leave the report among the ranks' records
     keep: Callable[[Mapping[str, Any]], None]
 
@@ -136,17 +142,15 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
     start = time.monotonic()
     # torch's own C++ log would bury the report; a user who sets it wants it
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    with warnings.catch_warnings():
-        # torch works without NumPy; what needs it is listed as left out
-        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-        import torch.distributed  # noqa: F401 - before the fork, so that it is imported once
+    import_torch()
 
     world_size = seats[0].world_size
     alone = len(seats) == world_size
     guardian = Guardian([seat.rank for seat in seats], ask.seams)
+    signals = _Signals()
     try:
         # the store lives for as long as this name does: where this process serves it, its workers use it
-        meeting, address, _store = _meet(seats, alone, ask.options)
+        meeting, address, _store = _meet(seats, alone, ask.options, lambda: signals.seen)
     except MeetingLost as lost:
         guardian.end()
         what = recognise(seats[0].master_addr, seats[0].master_port, 2.0)
@@ -158,9 +162,9 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
                 "lost", "roll-call", "", (), (), (), text, ask.options.timeout_s, round(time.monotonic() - start, 3)
             ),
         )
-        speaks = seats[0].leads
+        speaks = takes_the_floor(address_of(seats[0]), leads=seats[0].leads) is not None
         report = report_of(found, looked, ask, seats, time.monotonic() - start) if speaks else None
-        return Ended(report, lambda _status: None, lambda: 1, lambda _report: None)
+        return Ended(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None)
     own = Own(
         seats,
         looked.record,
@@ -177,17 +181,59 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
         stops=lambda found: not ask.go_on and _has_error(found, ask),
         show=ask.show,
         output_dir=ask.output_dir,
+        signalled=lambda: signals.seen,
     )
-    signals = _Signals(driver)
     found_or_none = driver.run()
     report = None
     if found_or_none is not None:
         transport = _transport(found_or_none, guardian)
-        report = report_of(found_or_none, looked, ask, seats, time.monotonic() - start, transport)
+        try:
+            report = report_of(found_or_none, looked, ask, seats, time.monotonic() - start, transport)
+        except BaseException:
+            driver.publish(2)  # the others must not wait for a verdict that will not come
+            raise
     if report is not None and driver.unwritten is not None:
         unwritten = NotChecked("--output-dir", f"a record could not be written: {driver.unwritten}")
         report = report._replace(not_checked=(*report.not_checked, unwritten))
-    return Ended(report, signals.publish, signals.hear, driver.keep)
+
+    def publish(status: int) -> None:
+        driver.publish(status)
+        signals.restore()
+
+    def hear() -> tuple[int, str | None]:
+        heard = driver.hear()
+        signals.restore()
+        return heard
+
+    return Ended(report, publish, hear, driver.keep)
+
+
+class TorchMissing(Exception):  # noqa: N818 - a state of this Python
+    """torch can't be imported; the message says why."""
+
+
+def import_torch() -> None:
+    """Import torch before the fork, so that it is done once; raises TorchMissing.
+
+    An interrupt ends the process at once: torch's and NumPy's own start would swallow it, or end half done.
+    """
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGINT, lambda _number, _frame: (os.write(2, b"Interrupted.\n"), os._exit(130)))
+    try:
+        with warnings.catch_warnings():
+            # torch works without NumPy; what needs it is listed as left out
+            warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+            import torch.distributed  # noqa: F401 - imported for what comes after
+    except (ImportError, OSError, ValueError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            raise TorchMissing(f"torch is not installed for {sys.executable}") from None
+        raise TorchMissing(
+            f"torch can't be imported: {str(error).splitlines()[0] if str(error) else error!r}"
+        ) from None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _transport(found: Found, guardian: Guardian) -> Transport | Unavailable:
@@ -202,7 +248,9 @@ def _transport(found: Found, guardian: Guardian) -> Transport | Unavailable:
         return unavailable
 
 
-def _meet(seats: tuple[Seat, ...], alone: bool, options: Options) -> tuple[Meeting, tuple[str, int], Any]:
+def _meet(
+    seats: tuple[Seat, ...], alone: bool, options: Options, stopped: Callable[[], str | None]
+) -> tuple[Meeting, tuple[str, int], Any]:
     """Where the guardians meet, and the store that the workers' group uses."""
     first = seats[0]
     if alone:
@@ -211,7 +259,9 @@ def _meet(seats: tuple[Seat, ...], alone: bool, options: Options) -> tuple[Meeti
         return Table(), ("127.0.0.1", store.port), store
     serves = any(seat.serves for seat in seats)
     try:
-        store = open_store(first.master_addr, first.master_port, serve=serves, timeout_s=options.timeout_s)
+        store = open_store(
+            first.master_addr, first.master_port, serve=serves, timeout_s=options.timeout_s, stopped=stopped
+        )
     except MeetingLost as lost:
         if not serves or "EADDRINUSE" not in str(lost):
             raise
@@ -231,34 +281,28 @@ def _cores() -> int:
 class _Signals:
     """A launcher or a user who ends the run is told of at the next look; nothing that was found is lost.
 
-    The handlers stay until the report is out: torchrun ends all ranks as soon as one of them has left.
+    The handlers stay until the report is out: torchrun ends all ranks as soon as one of them has left. A second signal
+    ends this process at once, its workers with it.
     """
 
-    def __init__(self, driver: Driver) -> None:
-        import threading
-
-        self._driver = driver
+    def __init__(self) -> None:
+        #: the first signal that came
+        self.seen: str | None = None
         self._before: dict[int, Any] = {}
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())):
-            self._before[number] = signal.signal(number, self._note)
+            # what somebody has switched off (nohup, a job in the background) stays off
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._note)
 
     def _note(self, number: int, _frame: object) -> None:
-        self._driver.signalled = signal.Signals(number).name
+        if self.seen is not None:
+            os._exit(128 + number)
+        self.seen = signal.Signals(number).name
 
-    def publish(self, status: int) -> None:
-        """Tell the others, and leave the signals to whoever had them before."""
-        self._driver.publish(status)
-        self._restore()
-
-    def hear(self) -> int:
-        """Hear the exit status, and leave the signals to whoever had them before."""
-        status = self._driver.hear()
-        self._restore()
-        return status
-
-    def _restore(self) -> None:
+    def restore(self) -> None:
+        """Leave the signals to whoever had them before."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -289,10 +333,17 @@ def _judge_cluster(found: Found, ask: Ask) -> Report:
     return judge(
         found.cluster if found.cluster is not None else Unavailable("the roll was not complete"),
         found.roll if found.roll is not None else Unavailable("the roll could not be called"),
-        found.reach if found.reach is not None else NotApplicable("one host"),
+        found.reach if found.reach is not None else _untried(found),
         selection=ask.selection,
         command="collective",
     )
+
+
+def _untried(found: Found) -> Unavailable:
+    """Why no host tried the others' ports."""
+    if found.cluster is not None and len(found.cluster.hosts) < 2:
+        return NotApplicable("there is one host")
+    return Unavailable("the hosts did not try each other's ports")
 
 
 def _judge_live(found: Found, ask: Ask, transport: Transport | Unavailable) -> Report:
@@ -340,6 +391,7 @@ def report_of(
     checked = set().union(*(part.checked for part in parts), looked.report.checked)
     not_checked.extend(NotChecked(**item) for _, plain in found.looks for item in plain["not_checked"])
     findings.extend(_of_hosts(found.looks, {finding.code for finding in findings}, several=several))
+    not_checked.extend(NotChecked(f"the record of {host}", why) for host, why in found.unread)
     not_checked.extend(NotChecked(f"phase {phase}", why) for phase, why in _left_out(found, ask))
     smoke = SmokeTest(
         MEASUREMENTS_VERSION,
@@ -355,7 +407,7 @@ def report_of(
         found.failure,
         comparisons,
     )
-    smoke = smoke._replace(sentence=sentence(smoke))
+    smoke = smoke._replace(sentence=_of_roll(found.roll) or sentence(smoke))
     subject = dict(looked.report.subject)
     subject["line"] = _line(seats, hosts, found, looked, ask)
     return Report(
@@ -370,6 +422,17 @@ def report_of(
         checked=frozenset(checked),
         measurements=to_plain(smoke),
     )
+
+
+def _of_roll(roll: Roll | None) -> str:
+    """The line for a roll that was not complete, "" for one that was."""
+    if roll is None or not (roll.missing or roll.surplus):
+        return ""
+    if not roll.missing:
+        return f"{len(roll.surplus)} processes too many came for {roll.world_size} ranks"
+    names = rank_ranges(roll.missing[:_MOST_NAMED]) + (" …" if len(roll.missing) > _MOST_NAMED else "")
+    is_ = "is" if len(roll.missing) == 1 else "are"
+    return f"{roll.present} of {roll.world_size} ranks came; rank{'s' * (is_ == 'are')} {names} {is_} missing"
 
 
 def _worth_telling(pairs: Pairs) -> Pairs:
@@ -400,6 +463,8 @@ def _left_out(found: Found, ask: Ask) -> Iterable[tuple[str, str]]:
     """The phases that did not run, and why."""
     if found.failure is not None:
         return found.left_out
+    if "compare" not in found.phases:
+        return [(phase.name, "not all ranks came") for phase in PHASES if phase.live or phase.name == "compare"]
     if "start" not in found.phases:
         why = "something was found before that a group would not survive; --continue goes on all the same"
         return [(phase.name, why) for phase in PHASES if phase.live]

@@ -481,13 +481,14 @@ def _of_speed(smoke: SmokeTest) -> str:
         for item in smoke.baselines
         if (item.collective, item.size_bytes) == (best.collective, best.size_bytes)
     }
+    if "bound" in here and here["bound"].share < 1:
+        return f"{text}, below the bound of {_gb(here['bound'].expected_gbytes_per_s)}"
     if "baseline" in here:
         return f"{text}, {_percent(here['baseline'].share)} of the baseline"
     if "shipped" in here:
         return f"{text}, {_percent(here['shipped'].share)} of the {_model(smoke.measured.device_name)} baseline"
     if "bound" in here:
-        side = "below" if here["bound"].share < 1 else "above"
-        return f"{text}, {side} the bound of {_gb(here['bound'].expected_gbytes_per_s)}"
+        return f"{text}, above the bound of {_gb(here['bound'].expected_gbytes_per_s)}"
     return f"{text}; no baseline for this hardware"
 
 
@@ -509,8 +510,12 @@ def _of_failure(failure: Failure, ranks: int) -> str:
     phase = f"(phase {failure.phase})"
     if failure.kind == "ended":
         return f"ended by {failure.error or 'a signal'} {phase}"
+    if failure.kind == "lost" and not failure.culprits:
+        return f"the other ranks were not reached {phase}: {failure.error.strip().partition(chr(10))[0][:120]}"
+    if failure.kind == "raised" and not failure.culprits:
+        return f"failed at {failure.step or failure.phase} {phase}: {failure.error.strip().partition(chr(10))[0][:120]}"
     if not failure.culprits:
-        waited = f" after {failure.limit_s:g} s" if failure.limit_s else ""
+        waited = f" after {failure.elapsed_s or failure.limit_s:.3g} s" if failure.limit_s else ""
         return f"{step} did not end{waited} on {_count(ranks, 'rank')}; nothing tells who came late {phase}"
     hosts = list(dict.fromkeys(item.host for item in failure.states if item.rank in failure.culprits and item.host))
     on = f" on {shorten_hosts(hosts)}" if hosts else ""

@@ -7,6 +7,7 @@ it destroys the group or leaves at once: a process that ends with a living group
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -66,10 +67,14 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: Seams = Seams()) 
     :param stack_file: a file to which a signal makes this process write its Python stack
     """
     status = 1
+    # what was inherited is not this process's to destroy: a store of torch would wait for a thread that was not forked
+    gc.freeze()
     try:
         _die_with_parent()
         _listen_to_signals(stack_file)
-        first = json.loads(pipe.recv())
+        # before it has a group it has nothing to tell
+        while (first := json.loads(pipe.recv()))[0] == "recorder":
+            pipe.send(json.dumps(("recorder", [])))
         if first[0] == "go":
             orders: Orders = from_plain(Orders, first[1])
             status = _Worker(orders, pipe, Board(memory), seams).work()
@@ -216,8 +221,13 @@ class _Worker:
 
         text = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-_LONGEST_ERROR:]
+        # what was proved before it raised counts all the same
+        proof = getattr(error, "proof", None)
         with contextlib.suppress(OSError):
-            self.say("raised", self.step.phase, self.step.text, text, trace, recorder_entries())
+            self.say(
+                "raised", self.step.phase, self.step.text, text, trace, recorder_entries(),
+                None if proof is None else to_plain(proof),
+            )  # fmt: skip
 
 
 def recorder_entries() -> list[str]:
@@ -250,9 +260,10 @@ def _die_with_parent() -> None:
 
 
 def _listen_to_signals(stack_file: int | None) -> None:
-    # the guardian decides what an interrupt means; its workers are ended by it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # a terminal or a launcher may signal the whole group: the guardian decides what it means, and ends its workers
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     if stack_file is not None and hasattr(signal, "SIGUSR1"):
         import faulthandler
 

@@ -74,6 +74,8 @@ class GroupedCommand(click.Command):
 _LAUNCH_NAMES = frozenset(
     {"nproc", "nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port", "backend", "device"}
 )
+#: Options that describe ranks to be started.
+_MEETING = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
 _TEST_NAMES = frozenset(
     {
         "min_bytes", "max_bytes", "factor", "iterations", "warmup", "check", "collectives", "dtype", "quick", "pairs",
@@ -123,14 +125,14 @@ _TEST_NAMES = frozenset(
 @click.option("--pairs/--no-pairs", default=None, help="Measure pairs of ranks, to find a slow link.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1.0),
+    type=click.FloatRange(1.0, 86400.0),
     default=60.0,
     show_default=True,
     metavar="S",
     help="Seconds for each phase.",
 )
 @click.option("--continue", "go_on", is_flag=True, help="Go on although something was found that should stop the run.")
-@click.option("--min-busbw", type=click.FloatRange(min=0.0), metavar="GB/S", help="Fail below this bus bandwidth.")
+@click.option("--min-busbw", type=click.FloatRange(0.0, 1e6), metavar="GB/S", help="Fail below this bus bandwidth.")
 @click.option("--baseline", metavar="FILE", help="Compare with the JSON of an earlier run.")
 @click.option("--list", "list_phases", is_flag=True, help="Show the phases and end.")
 @click.option("--output-dir", metavar="DIR", help="Let each rank leave a record in this folder.")
@@ -155,7 +157,10 @@ def command(context: click.Context, /, **given: Any) -> int:
         (*given["extend_select"], *configuration.values("extend-select")),
         (*given["ignore"], *configuration.values("ignore")),
     )
-    shared.check_output_file(given["output_file"])
+    environ = dict(os.environ)
+    first = environ.get("RANK", environ.get("SLURM_PROCID", "0")) in ("", "0")
+    if first:  # only the first rank writes, and its host may be the only one that has the folder
+        shared.check_output_file(given["output_file"])
     finish = _Finish(given, configuration)
     if given["merge"] is not None:
         from ..collectives.rank_records import RecordsError, merged_report
@@ -164,19 +169,42 @@ def command(context: click.Context, /, **given: Any) -> int:
             return finish.status(merged_report(given["merge"], selection))
         except RecordsError as error:
             raise click.UsageError(f"--merge {given['merge']}: {error}") from None
-    ask = ask_of(given, selection)._replace(show=finish.show)
+    ask = ask_of(given, selection, first=first)._replace(show=finish.show)
     as_rank = bool(context.obj and context.obj.get("as_rank"))
     from ..collectives.seat import seat_of, with_rank_variables
 
-    environ = with_rank_variables(os.environ)
+    environ = with_rank_variables(environ)
     described = any(
         given[name] is not None for name in ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
     )
     seat = seat_of(environ)
-    if (as_rank or seat is not None) and not described:
+    # a variable is an option's default for all commands of a shell; a launcher's word counts more
+    typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _MEETING)
+    if as_rank and seat is not None and not typed:
+        described = False
+    if as_rank and described:
+        raise click.UsageError(
+            "the launcher has started this rank, and says how many there are; --nproc, --nnodes and where to meet "
+            "belong to 'distcheck collective'"
+        )
+    from ..collectives.smoke import TorchMissing
+
+    try:
+        return start(given, environ, seat if as_rank or not described else None, as_rank, ask, finish)
+    except TorchMissing as error:
+        raise click.UsageError(f"{error}; the smoke test needs it: pip install torch") from None
+
+
+def start(given: dict[str, Any], environ: dict[str, str], seat: Any, as_rank: bool, ask: Any, finish: _Finish) -> int:
+    """Be a rank, or start those of this host, alone or among several."""
+    if as_rank or seat is not None:
         return run_rank(environ, seat, ask, finish)
     if (given["nnodes"] or 1) > 1:
         return run_hosts(given, ask, finish)
+    meeting = [name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None]
+    if meeting:
+        option = "--" + meeting[0].replace("_", "-")
+        raise click.UsageError(f"{option} says where several hosts meet, but --nnodes is not given; add --nnodes N")
     return run_here(given, ask, finish)
 
 
@@ -186,9 +214,17 @@ class _Finish:
     def __init__(self, given: dict[str, Any], configuration: Configuration) -> None:
         self.given = given
         self.configuration = configuration
-        self.must_check = shared.selection_of(given["must_check"]) if given["must_check"] else None
+        # a bound that was given must be judged
+        bound = ("DC513",) if given["min_busbw"] is not None or given["baseline"] is not None else ()
+        must = (*given["must_check"], *bound)
+        self.must_check = shared.selection_of(must) if must else None
         self.fail_on = given["fail_on"] or fail_on_of(configuration)
         self.line: Any = None
+
+    def unstarted(self, report: Report) -> int:
+        """The exit status of a report on ranks that were not started: never 0 unless that was asked for."""
+        status = self.status(report)
+        return status if self.given["exit_zero"] or status != shared.CLEAN else shared.NOT_CHECKED
 
     def show(self, phase: str, step: str, _seconds: float = 0.0) -> None:
         """Say on the terminal what goes on."""
@@ -220,7 +256,11 @@ class _Finish:
             click.echo(line, err=True)
         if not written:
             return shared.MISUSED
-        return shared.CLEAN if given["exit_zero"] else status
+        if given["exit_zero"]:
+            return shared.CLEAN
+        # a run that did not come to its end is no sound one, whatever rules may speak
+        unfinished = report.command == "collective" and dict(report.measurements).get("failure")
+        return max(status, shared.NOT_CHECKED) if unfinished and status == shared.CLEAN else status
 
 
 def list_phases() -> int:
@@ -234,18 +274,29 @@ def list_phases() -> int:
     return shared.CLEAN
 
 
-def ask_of(given: dict[str, Any], selection: Selection) -> Any:
-    """What is asked for, as a value; a usage error where options contradict each other."""
+def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
+    """What is asked for, as a value; a usage error where options contradict each other.
+
+    :param first: this process may be the one that judges
+    """
     from ..collectives.model import Options
     from ..collectives.smoke import Ask
     from ..collectives.verdicts import BaselineError, load_baseline
 
     if given["min_bytes"] and given["max_bytes"] and given["min_bytes"] > given["max_bytes"]:
         raise click.UsageError(f"-b {given['min_bytes']} is more than -e {given['max_bytes']}")
+    for name in ("min_busbw", "baseline"):
+        if given["quick"] and given[name] is not None:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(
+                f"{option} judges what is measured, and --quick measures nothing; leave one of them out"
+            )
+    if given["min_busbw"] != given["min_busbw"] or given["timeout"] != given["timeout"]:
+        raise click.UsageError("--timeout and --min-busbw take numbers; nan is none")
     if given["backend"] == "nccl" and given["device"] == "cpu":
         raise click.UsageError("--backend nccl works on GPUs only; leave --device cpu out, or take --backend gloo")
     baselines = None
-    if given["baseline"] is not None:
+    if given["baseline"] is not None and first:
         try:
             baselines = load_baseline(given["baseline"])
         except BaselineError as error:
@@ -290,14 +341,18 @@ def run_rank(environ: dict[str, str], seat: Any, ask: Any, finish: _Finish) -> i
     from ..collectives import smoke
     from ..examination import examine
 
+    if seat is not None and seat.world_size == 1:
+        # one rank meets nobody; what it lacks is of no consequence
+        alone = {"LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        environ = {**environ, **{name: value for name, value in alone.items() if not environ.get(name)}}
     world = World(environ)
     launch = make_launch(world.environ, launched=True, host_name=world.host_name())
+    # so that the line to type names this module, and a number of ranks that proves something
+    command_line = LaunchCommand("python", script="distcheck.collective", module=True)
     if seat is None or seat.rank >= seat.world_size:
-        # so that the line to type names this module, and a number of ranks that proves something
-        command_line = LaunchCommand("python", script="distcheck.collective", module=True)
         launch = launch._replace(command=command_line, script=command_line.script, nproc=smoke.usable_gpus(world) or 2)
         report = examine(launch, world, selection=ask.selection)
-        return max(finish.status(report._replace(command="collective")), shared.FOUND)
+        return finish.unstarted(report._replace(command="collective"))
     launch = launch if ask.options.backend == "auto" else launch._replace(backend=ask.options.backend)
     looked = smoke.look((seat,), launch, world, ask.selection)
     return finished(smoke.run((seat,), looked, ask), finish)
@@ -323,9 +378,15 @@ def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
 
 def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
     """The ranks of this host among several: the roll of hosts first, then torchrun's launch API."""
+    import importlib.util
+
     from ..cluster.roll_call import RollError
     from ..collectives import hosts
+    from ..collectives.smoke import TorchMissing
     from ..examination import examine
+
+    if importlib.util.find_spec("torch") is None:
+        raise TorchMissing(f"torch is not installed for {sys.executable}")
 
     world = World()
     count = ranks_here(given["nproc"], world)
@@ -359,16 +420,13 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
         answer = hosts.unanswered(plan, world.host_name(), error)
     stopped = hosts.report_of_hosts(answer, looked, plan, ask)
     if stopped is not None:
-        return max(finish.status(stopped), shared.FOUND)
+        return finish.unstarted(stopped)
     try:
         return hosts.start(
             plan, _rank_of_host, (ask._replace(show=None), given, finish.configuration), ask.options.timeout_s
         )
     except hosts.StartError as error:
-        click.echo(
-            f"distcheck: all {plan.nnodes} hosts are here, but torchrun's agents could not meet: {error}", err=True
-        )
-        return shared.FOUND
+        return finish.unstarted(hosts.report_of_start(plan, looked, error))
 
 
 def job_of(world: World) -> str:
@@ -393,8 +451,15 @@ def _rank_of_host(ask: Any, given: dict[str, Any], configuration: Configuration)
 def finished(ended: Any, finish: _Finish) -> int:
     """Print where this process speaks, and tell the others how it ended; else hear it."""
     if ended.report is None:
-        return int(ended.hear())
-    status = finish.status(ended.report)
+        status, line = ended.hear()
+        if line is not None:
+            click.echo(f"distcheck: {line}", err=True)
+        return int(status)
+    try:
+        status = finish.status(ended.report)
+    except BaseException:
+        ended.publish(shared.MISUSED)  # the others must not wait for a verdict that will not come
+        raise
     ended.keep(ended.report.as_dict())
     ended.publish(status)
     return status
@@ -409,6 +474,6 @@ def ranks_here(text: str | None, world: World) -> int:
         if gpus == 0 and text == "gpu":
             raise click.UsageError("--nproc gpu: no GPU can be used here; give a number")
         return gpus or 2
-    if not text.isdigit() or not 1 <= int(text) <= 1024:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 1024:
         raise click.UsageError(f"--nproc {text}: expected a number from 1 to 1024, or gpu")
     return int(text)

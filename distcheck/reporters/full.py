@@ -124,7 +124,8 @@ def place_text(finding: Finding) -> str:
 def _evidence(evidence: Mapping[str, Any]) -> str:
     shown = []
     for name, value in evidence.items():
-        if value is None or value in ("", [], {}):
+        # where the ranks were is told in full at the end of a smoke test's text
+        if value is None or value in ("", [], {}) or name == "states":
             continue
         shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
     return "; ".join(shown)

@@ -303,42 +303,42 @@ def test_no_identity_is_not_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "code"),
     [
-        ({}, Code("/work/job/src")),
-        ({"/work/job/.git/HEAD": f"{COMMIT}\n"}, Code("/work/job/src", COMMIT)),
+        ({}, Code("/project/job/src")),
+        ({"/project/job/.git/HEAD": f"{COMMIT}\n"}, Code("/project/job/src", COMMIT)),
         (
-            {"/work/job/.git/HEAD": "ref: refs/heads/main\n", "/work/job/.git/refs/heads/main": f"{COMMIT}\n"},
-            Code("/work/job/src", COMMIT, "main"),
+            {"/project/job/.git/HEAD": "ref: refs/heads/main\n", "/project/job/.git/refs/heads/main": f"{COMMIT}\n"},
+            Code("/project/job/src", COMMIT, "main"),
         ),
         (
             {
-                "/work/job/.git/HEAD": "ref: refs/heads/feature/x\n",
-                "/work/job/.git/packed-refs": f"# pack-refs with: peeled\n{OTHER} refs/heads/x\n{COMMIT} refs/heads/feature/x\n^{OTHER}\n",
+                "/project/job/.git/HEAD": "ref: refs/heads/feature/x\n",
+                "/project/job/.git/packed-refs": f"# pack-refs with: peeled\n{OTHER} refs/heads/x\n{COMMIT} refs/heads/feature/x\n^{OTHER}\n",
             },
-            Code("/work/job/src", COMMIT, "feature/x"),
+            Code("/project/job/src", COMMIT, "feature/x"),
         ),
         # a branch without a commit
-        ({"/work/job/.git/HEAD": "ref: refs/heads/main\n"}, Code("/work/job/src", "", "main")),
+        ({"/project/job/.git/HEAD": "ref: refs/heads/main\n"}, Code("/project/job/src", "", "main")),
         # a worktree
         (
             {
-                "/work/job/.git": "gitdir: /home/user/repo/.git/worktrees/job\n",
+                "/project/job/.git": "gitdir: /home/user/repo/.git/worktrees/job\n",
                 "/home/user/repo/.git/worktrees/job/HEAD": "ref: refs/heads/main\n",
                 "/home/user/repo/.git/worktrees/job/commondir": "../..\n",
                 "/home/user/repo/.git/refs/heads/main": f"{COMMIT}\n",
             },
-            Code("/work/job/src", COMMIT, "main"),
+            Code("/project/job/src", COMMIT, "main"),
         ),
         # a submodule, by a relative path
         (
-            {"/work/job/.git": "gitdir: ../repo/.git/modules/job\n", "/work/repo/.git/modules/job/HEAD": f"{OTHER}\n"},
-            Code("/work/job/src", OTHER),
+            {"/project/job/.git": "gitdir: ../repo/.git/modules/job\n", "/project/repo/.git/modules/job/HEAD": f"{OTHER}\n"},
+            Code("/project/job/src", OTHER),
         ),
         # a folder that is called so and is none
-        ({"/work/job/.git/notes": "x", "/work/.git/HEAD": f"{OTHER}\n"}, Code("/work/job/src", OTHER)),
+        ({"/project/job/.git/notes": "x", "/project/.git/HEAD": f"{OTHER}\n"}, Code("/project/job/src", OTHER)),
     ],
 )  # fmt: skip
 def test_the_commit_of_the_working_directory(tmp_path: Path, files: dict[str, str], code: Code) -> None:
-    world = recorded_world(tmp_path, files={"/work/job/src": None, **files}, working_folder="/work/job/src")
+    world = recorded_world(tmp_path, files={"/project/job/src": None, **files}, working_folder="/project/job/src")
     assert read_code(world) == code
 
 

@@ -6,6 +6,7 @@ worker, and leaves what it would print in a file. Nothing but the launcher is le
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -58,7 +59,11 @@ def run_alone(size: int, options: Options = Options(), seams: Seams = Seams(), *
     ended = smoke.run(seats, looked(seats), smoke.Ask(options=options, seams=seams, **asked))
     assert ended.report is not None
     ended.publish(0)
-    return ended.report
+    report = ended.report
+    del ended
+    # the store goes here, where its thread is, and not in a process that is forked later
+    gc.collect()
+    return report
 
 
 def launch(
@@ -129,6 +134,7 @@ def _process(
     seat: Seat, number: int, folder: Path, options: Options, seams: Seams, asked: dict[str, Any], prepare: Any
 ) -> None:
     status = 1
+    gc.freeze()
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if prepare is not None:
@@ -136,7 +142,7 @@ def _process(
         host = f"host{seat.node_rank or 0}"
         ended = smoke.run((seat,), looked((seat,), host), smoke.Ask(options=options, seams=seams, **asked))
         if ended.report is None:
-            status = ended.hear()
+            status, _ = ended.hear()
         else:
             status = 1 if any(item.severity.word == "error" for item in ended.report.findings) else 0
             (folder / f"{number}.json").write_text(json.dumps(ended.report.as_dict()))

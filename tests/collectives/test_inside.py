@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import time
@@ -34,6 +35,7 @@ def _rank(rank: int, size: int, port: int, folder: Path, job: Callable[[int], An
     import torch.distributed as dist
 
     status = 0
+    gc.freeze()
     try:
         dist.init_process_group(
             "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size, timeout=timedelta(seconds=60)
