@@ -151,7 +151,8 @@ def test_bad_a_name_that_leads_to_loopback(two: Lab) -> None:
         for number in (0, 1)
     ]  # fmt: skip
     ended = [finish(process, 60.0) for process in running]
-    assert [status for status, _, _ in ended] == [1, 1], ended
+    # the first host has found nothing, and could not check what it was asked for
+    assert [status for status, _, _ in ended] == [3, 1], ended
     codes = [
         [item["code"] for item in json.loads(out)["findings"] if item["severity"] == "error"] for _, out, _ in ended
     ]
