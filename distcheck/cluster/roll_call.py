@@ -771,6 +771,7 @@ def _call(meeting: _Meeting) -> RollAnswer:
     resolver = _Resolver(meeting.address, meeting.port)
     trouble = RollTrouble("unresolvable", meeting.address, meeting.port, resolver.error)
     hopeless_since: float | None = None
+    tried = False
     pause = _RETRY_FIRST_S
     meeting.tell(0, meeting.host_count, "")
     while (left := meeting.end - time.monotonic()) > 0:
@@ -792,7 +793,11 @@ def _call(meeting: _Meeting) -> RollAnswer:
                 return found
             troubles.append(found._replace(own=address in own))
         if troubles:
-            trouble = min(troubles, key=lambda item: _TELLING.index(item.kind))
+            last = min(troubles, key=lambda item: _TELLING.index(item.kind))
+            # a try that the end of the time cut short tells less than the one before it
+            cut_short = last.kind in ("silent", "timeout") and time.monotonic() >= meeting.end - _RETRY_FIRST_S
+            trouble = trouble if tried and cut_short else last
+            tried = True
         now = time.monotonic()
         hopeless_since = (hopeless_since or now) if _is_hopeless(trouble) else None
         if hopeless_since is not None and now - hopeless_since >= _PATIENCE_S:
