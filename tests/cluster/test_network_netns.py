@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -144,7 +145,8 @@ def test_bad_dc412_a_host_drops_a_part_of_the_range(four: Lab) -> None:
     four.drop(2, "40000-50000")
     (finding,) = run(four).findings()
     assert (finding.code, finding.severity, finding.where.host) == ("DC412", Severity.ERROR, "node2")
-    assert "3 other hosts can't connect to node2 on ports from 4" in finding.message
+    # the doors are drawn: one of them, or several, lie in that part
+    assert re.search(r"3 other hosts can't connect to node2 on (?:port|ports from) 4\d{4}", finding.message)
     assert 40000 <= finding.evidence["lowest_port"] <= finding.evidence["highest_port"] <= 50000
     assert set(finding.evidence["outcomes"]) == {"timeout"}
 
