@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ..launch.model import Launch
 from ..launch.schedulers import Scheduler, expand_hostlist
 from ..model import Finding, NotChecked, ProbeRun, Report, to_plain
+from .host_records import is_private
 from .merge import HostReport
 from .records import RECORD_VERSION, HostRecord, RecordError, from_json, to_json
 
@@ -296,7 +297,7 @@ def collecting(base: Path, step: Step) -> Iterator[Path]:
 
 def _adopt(folder: Path, step: Step) -> None:
     """A folder of this run that stands already: left by a killed run of the same name, or another task collects."""
-    if not _is_private(folder):
+    if not is_private(folder):
         raise ExchangeError(f"{folder} is there and belongs to somebody else")
     end = time.monotonic() + _SETTLE_S
     while True:
@@ -344,7 +345,7 @@ def send(base: Path, step: Step, text: str, wait_s: float) -> bool:
             return False
         time.sleep(min(pause, max(0.0, end - time.monotonic())))
         pause = min(pause * 1.5, _LAST_POLL_S)
-    if not _is_private(folder):
+    if not is_private(folder):
         raise ExchangeError(f"{folder} belongs to somebody else")
     draft = folder / f"draft.{step.node or ''}.{os.getpid()}.{step.rank}"
     try:
@@ -430,19 +431,10 @@ def _host_of(name: str) -> str:
     return name.removesuffix(".json").partition("+")[2] or name
 
 
-def _is_private(folder: Path) -> bool:
-    try:
-        status = folder.lstat()
-    except OSError:
-        return False
-    owned = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
-    return folder.is_dir() and not folder.is_symlink() and owned
-
-
 def _sweep(base: Path, *, but: Path) -> None:
     """Remove folders that killed runs of this user left in a folder, told by their name and by our file in them."""
     for old in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            ours = old != but and _is_private(old) and (old / _COLLECTOR).is_file()
+            ours = old != but and is_private(old) and (old / _COLLECTOR).is_file()
             if ours and time.time() - old.lstat().st_mtime > _STALE_S:
                 shutil.rmtree(old)

@@ -50,7 +50,7 @@ def send(place: Place, report: Report, rank: RankRecord | None = None) -> bool:
     except OSError:  # there is no temporary folder at all
         return False
     end = time.monotonic() + PATIENCE_S
-    while not _is_private(folder):
+    while not is_private(folder):
         if time.monotonic() > end:
             return False
         time.sleep(_POLL_S)
@@ -76,7 +76,7 @@ def collecting(place: Place) -> Iterator[str | None]:
         _sweep(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
-        trouble = None if _is_private(folder) else f"{folder} is there and belongs to somebody else"
+        trouble = None if is_private(folder) else f"{folder} is there and belongs to somebody else"
     except OSError as error:
         trouble = f"no folder can be made for their records: {error.strerror}"
     try:
@@ -129,7 +129,8 @@ def _absent(rank: int, why: str) -> Report:
     return Report("env", not_checked=(NotChecked(f"local rank {rank}", why),))
 
 
-def _is_private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
+    """Whether a folder is this user's alone, and no link to somebody else's."""
     try:
         status = folder.lstat()
     except OSError:
@@ -143,7 +144,7 @@ def _sweep(parent: Path) -> None:
     user = os.getuid() if hasattr(os, "getuid") else 0
     for old in parent.glob(f"distcheck-{user}-*"):
         with contextlib.suppress(OSError):
-            if _is_private(old) and time.time() - old.lstat().st_mtime > _STALE_S:
+            if is_private(old) and time.time() - old.lstat().st_mtime > _STALE_S:
                 shutil.rmtree(old)
 
 

@@ -132,6 +132,8 @@ class Ended(NamedTuple):
     hear: Callable[[], tuple[int, str | None]]
     #: leave the report among the ranks' records
     keep: Callable[[Mapping[str, Any]], None]
+    #: what lets this process speak for its host: another one may, once this is gone
+    floor: object = None
 
 
 def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
@@ -162,9 +164,9 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
                 "lost", "roll-call", "", (), (), (), text, ask.options.timeout_s, round(time.monotonic() - start, 3)
             ),
         )
-        speaks = takes_the_floor(address_of(seats[0]), leads=seats[0].leads) is not None
-        report = report_of(found, looked, ask, seats, time.monotonic() - start) if speaks else None
-        return Ended(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None)
+        floor = takes_the_floor(address_of(seats[0]), leads=seats[0].leads)
+        report = None if floor is None else report_of(found, looked, ask, seats, time.monotonic() - start)
+        return Ended(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None, floor)
     own = Own(
         seats,
         looked.record,

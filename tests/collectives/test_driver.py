@@ -217,6 +217,17 @@ def test_bad_nobody_serves_the_store(tmp_path: Path) -> None:
     assert said.seconds < 3.0 + 5.0
 
 
+def test_bad_rank_0_never_comes_and_another_rank_of_the_host_says_so(tmp_path: Path) -> None:
+    """None of those that came is the first of its host, which speaks as a rule."""
+    port = ranks.free_port()
+    seats = tuple(ranks.Seat(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (1, 2))
+    said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), seats=seats, as_torchrun=False)
+    assert [item.status for item in said] == [1, 1]
+    spoken = [item.report for item in said if item.report is not None]
+    assert spoken
+    assert all(errors(report) == ["DC501"] for report in spoken)
+
+
 def test_every_rank_leaves_a_record(tmp_path: Path) -> None:
     folder = tmp_path / "records"
     folder.mkdir()
