@@ -394,6 +394,9 @@ def report_of(
     not_checked.extend(NotChecked(**item) for _, plain in found.looks for item in plain["not_checked"])
     findings.extend(_of_hosts(found.looks, {finding.code for finding in findings}, several=several))
     not_checked.extend(NotChecked(f"the record of {host}", why) for host, why in found.unread)
+    # with one rank what is left out of the proof has no meaning; with more it is unproved, and must not look proved
+    if found.proof is not None and seats[0].world_size > 1:
+        not_checked.extend(NotChecked(what, why) for what, why in found.proof.skipped)
     not_checked.extend(NotChecked(f"phase {phase}", why) for phase, why in _left_out(found, ask))
     smoke = SmokeTest(
         MEASUREMENTS_VERSION,
