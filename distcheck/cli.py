@@ -19,6 +19,7 @@ from . import __version__
 COMMANDS = {
     "env": ("env", "Look at this process and this host, against a launch that runs or is yet to come."),
     "collective": ("collective", "Prove that all ranks are there and that collectives are right and fast."),
+    "lint": ("lint", "Find rank and device misuse in training scripts, by reading them."),
     "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
     "rules": ("rules", "List the rules."),
     "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
@@ -31,6 +32,7 @@ SYMPTOMS = (
     ("hangs in init_process_group or the first collective", "torchrun … -m distcheck.collective"),
     ("Watchdog caught collective operation timeout", "torchrun … -m distcheck.collective"),
     ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
+    ("hangs at the same step, trains on one GPU, torn checkpoints", "distcheck lint"),
     ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
     ("any other text", 'distcheck explain "the text"'),
 )

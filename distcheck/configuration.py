@@ -17,10 +17,16 @@ from .world import World
 SITE_FILE = "/etc/distcheck.toml"
 #: The project's files, in the order in which they are asked, and the section that is ours.
 PROJECT_FILES = (("pyproject.toml", "tool.distcheck"), ("setup.cfg", "distcheck"), ("tox.ini", "distcheck"))
-#: Settings that are lists of rules or names; those of the site and of the project add up.
-LISTS = ("select", "extend-select", "ignore", "must-check", "known-variables")
+#: Settings that are lists of rules, names or patterns; those of the site and of the project add up.
+LISTS = ("select", "extend-select", "ignore", "must-check", "known-variables", "exclude", "extend-exclude")
+#: Settings that are tables from a pattern to a list of rules; ``pattern:CODE`` for each pair.
+TABLES = ("per-file-ignores",)
 #: Settings that are one word.
-WORDS = ("fail-on",)
+WORDS = ("fail-on", "baseline", "cache-dir")
+#: Settings that are on or off.
+FLAGS = ("preview", "force-exclude", "respect-gitignore")
+_ALL = (*LISTS, *TABLES, *WORDS, *FLAGS)
+_ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 #: Folders looked at upwards, so that a strange tree can't hold the run up.
 _MOST_FOLDERS = 64
 
@@ -49,6 +55,20 @@ class Configuration(NamedTuple):
     def word(self, name: str) -> str | None:
         """The value of a single word; the project's wins over the site's."""
         return next((entry.values[0] for entry in self.entries if entry.name == name and entry.values), None)
+
+    def flag(self, name: str) -> bool | None:
+        """Whether a setting is on; None where no file says it."""
+        word = self.word(name)
+        return None if word is None else word == "true"
+
+    def placed(self, name: str) -> tuple[tuple[str, str], ...]:
+        """The values of a list, each with the folder of the file that says it: patterns are relative to that."""
+        return tuple(
+            (value, os.path.dirname(entry.origin))
+            for entry in self.entries
+            if entry.name == name
+            for value in entry.values
+        )
 
     def origin(self, name: str) -> str:
         """The files that say it, joined by commas."""
@@ -154,20 +174,64 @@ def _ini(path: str, text: str) -> Mapping[str, Any]:
 
 def _known(path: str, key: str) -> str:
     name = key.replace("_", "-")
-    if name in LISTS or name in WORDS:
+    if name in _ALL:
         return name
     import difflib
 
-    close = difflib.get_close_matches(name, (*LISTS, *WORDS), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join((*LISTS, *WORDS))}"
+    close = difflib.get_close_matches(name, _ALL, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(_ALL)}"
     raise ConfigurationError(f"{path}: no setting is called {key!r}; {hint}")
 
 
 def _values(path: str, key: str, value: Any) -> tuple[str, ...]:
+    name = key.replace("_", "-")
+    if name in FLAGS:
+        word = ("true" if value else "false") if isinstance(value, bool) else str(value).strip().lower()
+        if word not in (*_ON, *_OFF) or not isinstance(value, (bool, str)):
+            raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected true or false")
+        return ("true" if word in _ON else "false",)
+    if name in TABLES:
+        return _pairs_of(path, key, value)
+    if isinstance(value, str) and name in WORDS:
+        return (value.strip(),) if value.strip() else ()
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list) and key.replace("_", "-") in WORDS:
+    if isinstance(value, list) and name in WORDS:
         raise ConfigurationError(f"{path}: {key!r} is a list; expected one word")
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
     raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected a text or a list of texts")
+
+
+def _pairs_of(path: str, key: str, value: Any) -> tuple[str, ...]:
+    """``pattern:CODE`` for each pair of a table, or of a text as Flake8 takes it."""
+    if isinstance(value, str):
+        try:
+            return pattern_pairs(value)
+        except ValueError as error:
+            raise ConfigurationError(f"{path}: {key!r}: {error}") from None
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{path}: {key!r} is {value!r}; expected a table from patterns to lists of rules")
+    pairs: list[str] = []
+    for pattern, codes in value.items():
+        if isinstance(codes, str):
+            codes = codes.split(",")
+        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
+            raise ConfigurationError(f"{path}: {key!r}: {pattern!r} is {codes!r}; expected a list of rules")
+        pairs.extend(f"{pattern}:{code.strip()}" for code in codes if code.strip())
+    return tuple(pairs)
+
+
+def pattern_pairs(text: str) -> tuple[str, ...]:
+    """``"tests/*:DC720,DC721 x.py:DC2"`` as ``pattern:CODE`` pairs; raises ValueError where a code has no pattern."""
+    pairs: list[str] = []
+    pattern = ""
+    for part in filter(None, (part.strip() for part in text.replace("\n", ",").split(","))):
+        head, colon, code = part.rpartition(":")
+        if colon:
+            pattern, part = head.strip(), code.strip()
+        if not pattern:
+            raise ValueError(f"{part!r} stands without a pattern; write 'tests/*:{part}'")
+        if part:
+            pairs.append(f"{pattern}:{part}")
+    return tuple(pairs)

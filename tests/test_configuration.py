@@ -98,6 +98,25 @@ def test_names_of_a_projects_own_are_no_slips(tmp_path: Path) -> None:
     assert distcheck(*arguments, cwd=tmp_path, NCCL_SOCKET_IFNAMES="eth0").returncode == 0
 
 
+def test_tables_flags_and_patterns(tmp_path: Path) -> None:
+    toml = (
+        "[tool.distcheck]\npreview = true\nforce-exclude = false\nexclude = 'a, b'\nbaseline = 'known, here.json'\n"
+        "[tool.distcheck.per-file-ignores]\n'tests/*' = ['DC720', 'DC721']\n'x.py' = 'DC2, DC7'\n"
+    )
+    found = configuration(tmp_path, {PYPROJECT: toml})
+    assert (found.flag("preview"), found.flag("force-exclude"), found.flag("respect-gitignore")) == (True, False, None)
+    assert found.placed("exclude") == (("a", "/home/user/project"), ("b", "/home/user/project"))
+    assert found.values("per-file-ignores") == ("tests/*:DC720", "tests/*:DC721", "x.py:DC2", "x.py:DC7")
+    assert found.word("baseline") == "known, here.json"
+
+
+def test_per_file_ignores_as_flake8_has_them(tmp_path: Path) -> None:
+    ini = "[distcheck]\npreview = no\nper-file-ignores =\n    tests/*: DC720, DC721\n    x.py:DC2\n"
+    found = configuration(tmp_path, {"/home/user/project/tox.ini": ini})
+    assert found.values("per-file-ignores") == ("tests/*:DC720", "tests/*:DC721", "x.py:DC2")
+    assert found.flag("preview") is False
+
+
 @given(st.text())
 def test_no_text_whatever_breaks_it(text: str) -> None:
     from distcheck.configuration import _entries

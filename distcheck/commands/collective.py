@@ -17,7 +17,6 @@ from ..model import Report
 from ..rules import Selection
 from ..world import World
 from . import options as shared
-from .env import fail_on_of, with_settings_line
 
 LAUNCH, TEST = "Which ranks", "What is run"
 
@@ -218,7 +217,7 @@ class _Finish:
         bound = ("DC513",) if given["min_busbw"] is not None or given["baseline"] is not None else ()
         must = (*given["must_check"], *bound)
         self.must_check = shared.selection_of(must) if must else None
-        self.fail_on = given["fail_on"] or fail_on_of(configuration)
+        self.fail_on = given["fail_on"] or shared.fail_on_of(configuration)
         self.line: Any = None
 
     def unstarted(self, report: Report) -> int:
@@ -240,7 +239,7 @@ class _Finish:
         given = self.given
         if self.line is not None:
             self.line.clear()
-        report = with_settings_line(report, given, self.configuration)
+        report = shared.with_settings_line(report, given, self.configuration)
         style = shared.make_style(
             given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
         )

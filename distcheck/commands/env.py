@@ -128,7 +128,7 @@ def command(**given: Any) -> int:
     refuse_an_empty_selection(selection, ("env", "ranks") if merging else ("env",))
     refuse_what_only_merging_takes(given, merging)
     must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
-    fail_on = given["fail_on"] or fail_on_of(configuration)
+    fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
     shared.check_output_file(given["save_facts"], "--save-facts")
     if given["save_facts"] in ("", "-") or (given["save_facts"] and given["save_facts"] == given["output_file"]):
@@ -142,7 +142,7 @@ def command(**given: Any) -> int:
     if merging:
         from .merging import Asked, rank_of
 
-        with_settings = partial(with_settings_line, given=given, configuration=configuration)
+        with_settings = partial(shared.with_settings_line, given=given, configuration=configuration)
         asked = Asked(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
         status = merged(asked)
         if status is not None:
@@ -167,7 +167,7 @@ def command(**given: Any) -> int:
         report = own
     else:
         report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
-    report = with_what_is_not_known(with_settings_line(report, given, configuration), launch)
+    report = with_what_is_not_known(shared.with_settings_line(report, given, configuration), launch)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
     if given["save_record"]:
@@ -420,28 +420,3 @@ def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> No
         shared.write_file(path, redacted(text) if redact else text)
     except OSError as error:
         raise click.UsageError(f"--save-facts {path}: it can't be written: {error.strerror}") from None
-
-
-def fail_on_of(configuration: Configuration) -> str:
-    """The severity that the configuration fails on; ``error`` without one."""
-    word = configuration.word("fail-on") or "error"
-    if word not in ("error", "warning", "info", "never"):
-        raise click.UsageError(
-            f"{configuration.origin('fail-on')}: fail-on is {word!r}; expected error, warning, info or never"
-        )
-    return word
-
-
-def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:
-    """Say in the first line what hides findings: rules selected or ignored by an option, a variable or a file."""
-    hidden = [f"--{name} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
-    hidden += [
-        f"{entry.name} {','.join(entry.values)} ({entry.origin})"
-        for entry in configuration.entries
-        if entry.name == "ignore" or (entry.name == "select" and not given["select"])
-    ]
-    if not hidden:
-        return report
-    subject = dict(report.subject)
-    subject["line"] = [*subject.get("line", ()), *hidden]
-    return report._replace(subject=subject)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -92,9 +92,9 @@ def verdict_options(function: Function) -> Function:
 
 def output_options(function: Function) -> Function:
     """``--output-format``, ``-o``, ``--color``, ``-q``, ``-v``."""
-    function = click.option("-v", "--verbose", is_flag=True, help="Show the facts, and each probe with its time.")(
-        function
-    )
+    function = click.option(
+        "-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."
+    )(function)
     function = click.option("-q", "--quiet", is_flag=True, help="Print one line.")(function)
     function = click.option(
         "--color",
@@ -224,3 +224,28 @@ def exit_status(
     if strict and report.not_checked:
         return NOT_CHECKED, "distcheck: --strict, and not everything could be checked"
     return CLEAN, None
+
+
+def fail_on_of(configuration: Configuration) -> str:
+    """The severity that the configuration fails on; ``error`` without one."""
+    word = configuration.word("fail-on") or "error"
+    if word not in ("error", "warning", "info", "never"):
+        raise click.UsageError(
+            f"{configuration.origin('fail-on')}: fail-on is {word!r}; expected error, warning, info or never"
+        )
+    return word
+
+
+def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:
+    """Say in the first line what hides findings: rules selected or ignored by an option, a variable or a file."""
+    hidden = [f"--{name} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
+    hidden += [
+        f"{entry.name} {','.join(entry.values)} ({entry.origin})"
+        for entry in configuration.entries
+        if entry.name == "ignore" or (entry.name == "select" and not given["select"])
+    ]
+    if not hidden:
+        return report
+    subject = dict(report.subject)
+    subject["line"] = [*subject.get("line", ()), *hidden]
+    return report._replace(subject=subject)

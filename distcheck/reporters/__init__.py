@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
-from ..model import Report
+from ..model import Report, Where
 
 #: format → module
 FORMATS = {
@@ -51,6 +51,13 @@ def counts(report: Report) -> str:
 def sentence(report: Report) -> str:
     """The one line of the smoke test to remember; empty where the report has none."""
     return str(report.measurements.get("sentence") or "")
+
+
+def position(where: Where) -> str:
+    """``path:line:col``, ``notebook:cell 3:line:col``; empty where a finding has no path."""
+    cell = None if where.cell is None else f"cell {where.cell}"
+    parts = (where.path, cell, where.line, where.column)
+    return "" if where.path is None else ":".join(str(part) for part in parts if part is not None)
 
 
 def escape(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..model import Finding, NotChecked, Report, Severity, to_plain
-from . import Style, counts, escape, sentence
+from . import Style, counts, escape, position, sentence
 
 _COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 PLACES = {
@@ -21,6 +21,8 @@ PLACES = {
 BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
 #: Longest value that the text shows of one fact, in characters; JSON has all of it.
 _LONGEST_CELL = 60
+#: Columns between two stops of a tab in a line of source.
+_TAB = 4
 
 
 def render(report: Report, style: Style = Style()) -> str:
@@ -36,11 +38,11 @@ def render(report: Report, style: Style = Style()) -> str:
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
     yield from _wrap(first_line(report), style.width, "", "  ")
-    loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
-    quiet = [finding for finding in report.findings if finding.severity is Severity.INFO]
+    loud = [finding for finding in report.findings if finding.severity > Severity.INFO or _in_code(finding)]
+    quiet = [finding for finding in report.findings if finding.severity is Severity.INFO and not _in_code(finding)]
     for finding in loud:
         yield ""
-        yield from _finding(finding, style)
+        yield from (_finding_in_code if _in_code(finding) else _finding)(finding, style)
     if quiet:
         yield ""
         for finding in quiet:
@@ -91,6 +93,81 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
         yield from _wrap(f"mind: {fix.risk}", style.width, "  ", "        ")
 
 
+def _in_code(finding: Finding) -> bool:
+    """Whether it is about a line of source, and mended there."""
+    return finding.where.path is not None and finding.fix.where == "code"
+
+
+def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
+    """The line of source with what is meant marked, the help for it, and what led there."""
+    head = f"{_paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
+    yield f"{head}  ({escape(position(finding.where))})"
+    yield from _wrap(finding.message, style.width, "  ", "  ")
+    source = finding.evidence.get("source")
+    if isinstance(source, str) and finding.where.line is not None:
+        yield from _source(finding, source, style)
+    yield from _wrap(f"help: {finding.fix.text}", style.width, "  ", "        ")
+    if finding.fix.command:
+        yield from ("        " + _paint(escape(line), "1", style) for line in finding.fix.command.splitlines())
+    if finding.fix.risk:
+        yield from _wrap(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
+    flow = finding.evidence.get("flow")
+    for number, step in enumerate(flow if isinstance(flow, (list, tuple)) else ()):
+        yield from _wrap(str(step), style.width, "        " if number else "  flow: ", "          ")
+    rest = {name: value for name, value in finding.evidence.items() if name not in ("source", "flow")}
+    if style.verbose and rest:
+        yield from _wrap(f"seen: {_evidence(rest)}", style.width, "  ", "        ")
+
+
+def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
+    """A line of source under its number, and carets under the part that is meant."""
+    where = finding.where
+    begin = (where.column or 1) - 1
+    one_line = where.end_line in (None, where.line)
+    end = len(source.rstrip()) if not one_line else begin + 1 if where.end_column is None else where.end_column - 1
+    cells: list[str] = []
+    for char in source.rstrip():
+        # a tab ends at its stop, whatever stands in front of it
+        cells.append(" " * (_TAB - sum(map(_columns, cells)) % _TAB) if char == "\t" else escape(char))
+    number = str(where.line)
+    room = max(style.width - len(number) - 6, 20)
+    first, last, before, behind = _window(cells, begin, room, style)
+    pad = len(before) + sum(map(_columns, cells[first:begin]))
+    marks = sum(map(_columns, cells[begin : min(end, last)]))
+    bar = _paint(f"  {number} |", "2", style)
+    yield f"{bar} {before}{''.join(cells[first:last])}{behind}"
+    if where.column is not None:
+        gutter = _paint(f"  {' ' * len(number)} |", "2", style)
+        yield f"{gutter} {' ' * pad}{_paint('^' * max(marks, 1), _COLORS[finding.severity] + ';1', style)}"
+
+
+def _window(cells: list[str], begin: int, room: int, style: Style) -> tuple[int, int, str, str]:
+    """Which cells of a long line are shown, and what stands for those before and behind."""
+    if sum(map(_columns, cells)) <= room:
+        return 0, len(cells), "", ""
+    dots = "…" if style.unicode else "..."
+    first = begin if sum(map(_columns, cells[:begin])) > room // 2 else 0
+    # some of what stands in front is kept: it says what the marked part belongs to
+    while first > 0 and sum(map(_columns, cells[first - 1 : begin])) <= room // 3:
+        first -= 1
+    before = dots if first else ""
+    last = first
+    width = len(before) + len(dots)
+    while last < len(cells) and width + _columns(cells[last]) <= room:
+        width += _columns(cells[last])
+        last += 1
+    return first, last, before, dots if last < len(cells) else ""
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
 def _info(finding: Finding, style: Style) -> Iterator[str]:
     """A line for each; with -v the fix as well."""
     host = f" ({finding.where.host})" if style.verbose and finding.where.host else ""
@@ -108,7 +185,7 @@ def place_text(finding: Finding) -> str:
     where = finding.where
     parts = []
     if where.path is not None:
-        parts.append(":".join(str(part) for part in (where.path, where.line, where.column) if part is not None))
+        parts.append(position(where))
     if where.host is not None:
         parts.append(where.host)
     if where.ranks is not None:

@@ -18,16 +18,24 @@ def render(report: Report, style: Style = Style()) -> str:
 
 def _annotation(finding: Finding) -> str:
     where = finding.where
-    properties = {
-        "file": where.path,
-        "line": where.line,
-        "col": where.column,
-        "endLine": where.end_line,
-        "endColumn": where.end_column,
-        "title": f"{finding.code} {finding.name}",
-    }
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value is not None)
+    title = f"{finding.code} {finding.name}"
     message = f"{finding.message}\nfix: {finding.fix.text}"
+    if where.cell is None:
+        # GitHub takes columns of one line only
+        one_line = where.end_line in (None, where.line)
+        properties = {
+            "file": where.path,
+            "line": where.line,
+            "col": where.column,
+            "endLine": where.end_line,
+            "endColumn": where.end_column if one_line else None,
+            "title": title,
+        }
+    else:
+        # the lines of a cell are not those of the notebook's file
+        properties = {"file": where.path, "title": title}
+        message = f"cell {where.cell}, line {where.line}: {message}"
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value is not None)
     if finding.fix.command:
         message += f"\n{finding.fix.command}"
     return f"::{_LEVELS[finding.severity]} {listed}::{_data(message)}"

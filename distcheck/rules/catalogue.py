@@ -160,12 +160,12 @@ DC615 = _rule("DC615", "whole-module-saved", "W", "pickle lint", "A whole module
 DC616 = _rule("DC616", "object-collective-unpickles", "I", "lint", "Object collectives unpickle what other ranks send")
 
 # DC7xx: training-script practice
-DC701 = _rule("DC701", "collective-in-rank-branch", "E", "lint log rehearse watch", "A collective is reached by some ranks only")
-DC702 = _rule("DC702", "collective-after-rank-exit", "E", "lint rehearse watch", "A collective follows where some ranks have left")
+DC701 = _rule("DC701", "collective-in-rank-branch", "EW", "lint log rehearse watch", "A collective is reached by some ranks only")
+DC702 = _rule("DC702", "collective-after-rank-exit", "EW", "lint rehearse watch", "A collective follows where some ranks have left")
 DC703 = _rule("DC703", "branch-collective-mismatch", "W", "lint", "The arms of a rank branch call different collectives")
 DC704 = _rule("DC704", "ddp-forward-in-rank-branch", "W", "lint rehearse watch", "A DDP forward runs on some ranks only")
-DC705 = _rule("DC705", "sharded-state-dict-in-rank-branch", "E", "lint", "A sharded state dict is gathered on some ranks only")
-DC706 = _rule("DC706", "new-group-in-rank-branch", "E", "lint", "A process group is created on some ranks only")
+DC705 = _rule("DC705", "sharded-state-dict-in-rank-branch", "EW", "lint", "A sharded state dict is gathered on some ranks only")
+DC706 = _rule("DC706", "new-group-in-rank-branch", "EW", "lint", "A process group is created on some ranks only")
 DC707 = _rule("DC707", "rank-local-loop-exit", "W", "lint", "A loop ends at different steps on different ranks")
 DC710 = _rule("DC710", "collective-result-used", "E", "lint", "The return value of a collective is used as if it held the result")
 DC711 = _rule("DC711", "collective-on-temporary", "E", "lint", "A collective writes into a temporary")

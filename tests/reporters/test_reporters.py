@@ -60,7 +60,7 @@ def test_full_reads_as_promised() -> None:
         "\n"
         "warning DC720 unguarded-save  (train.py:12:5)\n"
         "  every rank writes model.pt\n"
-        "  fix (in the code): guard it\n"
+        "  help: guard it\n"
         "  mind: the others must not read it\n"
         "\n"
         "info DC330 torch is not installed for this Python\n"
@@ -121,6 +121,107 @@ def test_github() -> None:
     assert first.endswith("%0Afix: take another port%0Atorchrun --master-port=29501 train.py")
     assert second.startswith("::warning file=train.py,line=12,col=5,title=DC720")
     assert third.startswith("::notice ")
+
+
+def in_source(source: str, column: int, end_column: int | None, *, line: int = 88, **where: Any) -> Finding:
+    place: dict[str, Any] = {"line": line, "column": column, "end_line": line, "end_column": end_column, **where}
+    return rules.DC201.found(
+        "`rank` is the global rank, and is used as the index of a device",
+        where=Where(path="train.py", **place),
+        evidence={
+            "source": source,
+            "flow": ["`rank` is set at train.py:31 from RANK", "passed at train.py:80"],
+            "x": 1,
+        },
+        fix=Fix("use `local_rank`", where="code"),
+    )
+
+
+def shown(finding: Finding, style: Style = Style()) -> list[str]:
+    return render(Report("lint", findings=(finding,)), "full", style).splitlines()[2:-2]
+
+
+def test_full_marks_the_source() -> None:
+    assert shown(in_source("    torch.cuda.set_device(rank)", 27, 31)) == [
+        "warning DC201 global-rank-as-device  (train.py:88:27)",
+        "  `rank` is the global rank, and is used as the index of a device",
+        "  88 |     torch.cuda.set_device(rank)",
+        "     |                           ^^^^",
+        "  help: use `local_rank`",
+        "  flow: `rank` is set at train.py:31 from RANK",
+        "        passed at train.py:80",
+    ]
+    assert shown(in_source("x", 1, 2), Style(verbose=True))[-1] == "  seen: x 1"
+
+
+@pytest.mark.parametrize(
+    ("source", "column", "end_column", "line", "carets"),
+    [
+        ("\tf(rank)", 4, 8, "    f(rank)", "      ^^^^"),
+        ("  \tf(rank)", 6, 10, "    f(rank)", "      ^^^^"),
+        ("f('é', rank)", 8, 12, "f('é', rank)", "       ^^^^"),
+        ("f('漢字', rank)", 9, 13, "f('漢字', rank)", "          ^^^^"),
+        ("f(rank)   ", 3, None, "f(rank)", "  ^"),
+        ("f(rank)", 8, 8, "f(rank)", "       ^"),
+        ("f(\x1b[31m)", 3, 4, "f(\\x1b[31m)", "  ^^^^"),
+    ],
+)
+def test_the_caret_stands_below_what_it_marks(
+    source: str, column: int, end_column: int | None, line: str, carets: str
+) -> None:
+    lines = shown(in_source(source, column, end_column))
+    assert lines[2] == f"  88 | {line}"
+    assert lines[3] == f"     | {carets}"
+
+
+def test_a_finding_of_several_lines_is_marked_to_the_end_of_its_first() -> None:
+    lines = shown(in_source("dist.all_reduce(", 1, 2, end_line=90))
+    assert lines[3] == "     | ^^^^^^^^^^^^^^^^"
+
+
+def test_a_long_line_is_cut_around_what_it_marks() -> None:
+    source = "x = [" + "1, " * 60 + "rank, " + "2, " * 60 + "]"
+    column = source.index("rank") + 1
+    for style in (Style(width=60), Style(width=60, unicode=False)):
+        lines = shown(in_source(source, column, column + 4), style)
+        line, carets = (text for text in lines if " | " in text)
+        assert len(line) <= 60
+        assert line[carets.index("^") : carets.index("^") + 4] == "rank"
+        dots = "…" if style.unicode else "..."
+        assert line.startswith(f"  88 | {dots}")
+        assert line.endswith(dots)
+
+
+def test_a_notebooks_place_names_the_cell() -> None:
+    finding = in_source("f(rank)", 3, 7, line=2, cell=4)
+    assert shown(finding)[0] == "warning DC201 global-rank-as-device  (train.py:cell 4:2:3)"
+    report = Report("lint", findings=(finding,))
+    assert render(report, "concise").startswith("train.py:cell 4:2:3: DC201 `rank`")
+    assert render(report, "github").startswith(
+        "::warning file=train.py,title=DC201 global-rank-as-device::cell 4, line 2: "
+    )
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(render(report, "json")))
+
+
+def test_concise_of_source_is_sorted_by_place_and_names_no_severity() -> None:
+    found = (in_source("x", 2, 3, line=9), in_source("x", 5, 6, line=3), in_source("x", 1, 2, line=3))
+    lines = render(Report("lint", findings=found), "concise").splitlines()
+    assert [line.split(" ", 1)[0] for line in lines] == ["train.py:3:1:", "train.py:3:5:", "train.py:9:2:"]
+    assert lines[0] == "train.py:3:1: DC201 `rank` is the global rank, and is used as the index of a device"
+
+
+def test_info_in_source_has_its_place() -> None:
+    assert shown(in_source("x", 1, 2)._replace(severity=Severity.INFO))[0].startswith(
+        "info DC201 global-rank-as-device  ("
+    )
+
+
+@given(st.text(), st.integers(1, 40), st.none() | st.integers(1, 40), st.integers(40, 90))
+def test_no_source_breaks_the_text(source: str, column: int, end_column: int | None, width: int) -> None:
+    finding = in_source(source, column, end_column)
+    lines = render(Report("lint", findings=(finding,)), "full", Style(width=width)).split("\n")
+    assert all(char.isprintable() for line in lines for char in line)
+    assert any("^" in line for line in lines)
 
 
 def findings() -> st.SearchStrategy[Finding]:

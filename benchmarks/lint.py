@@ -1,0 +1,202 @@
+"""How fast and how large ``distcheck lint`` is, as ratios against Ruff, Flake8 and TorchFix in the same run.
+
+    python benchmarks/lint.py [--from FOLDER …] [--torch-python PYTHON_WITH_TORCH] [--files 5000] [--runs 5]
+
+A tree of Python files is copied from installed packages (or from the folders given). Commands are run in turn, one
+round after the other, so that a machine whose speed drifts slows all of them alike; the median of each is compared.
+Flake8 and TorchFix, which take minutes where the others take seconds, are compared on a part of the tree. Memory is
+measured on a tree of its own: the proportional set sizes of all processes, added up while they run. A tool that is not
+installed is left out; give its path where it is not beside this Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+#: Seconds between two looks at the memory of a run.
+SAMPLE_S = 0.02
+#: (figure, against, target): both are names of commands; the ratio is the first's median to the second's.
+RATIOS = (
+    ("distcheck lint, cold", "ruff check", "≤ 4"),
+    ("distcheck lint, warm", "ruff check", "≤ 1"),
+    ("flake8", "distcheck lint, part", "≥ 20"),
+    ("torchfix", "distcheck lint, part", "≥ 100"),
+)
+
+
+def sources(folders: Sequence[str], pythons: Iterable[str]) -> list[Path]:
+    """Python files below folders, or below the packages of some Pythons, in a fixed order."""
+    if not folders:
+        folders = [sysconfig.get_paths()["purelib"]]
+        for python in pythons:
+            asked = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
+            folders = [*folders, subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()]
+    found: dict[Path, None] = {}
+    for folder in folders:
+        found.update(dict.fromkeys(sorted(Path(folder).resolve().rglob("*.py"))))
+    return [path for path in found if path.is_file()]
+
+
+def build(files: Sequence[Path], count: int, target: Path) -> tuple[int, int]:
+    """Copy files until there are enough; repeat them, marked as copies, where there are too few.
+
+    :return: files and lines that were written
+    """
+    written = lines = 0
+    for copy in range(1 + count // len(files)):
+        for number, path in enumerate(files):
+            if written == count:
+                return written, lines
+            text = path.read_bytes()
+            if copy:
+                text += b"\n# copy %d\n" % copy
+            # the last folders of a path stay, so that imports between the files of a package can be linked
+            place = target / f"{copy}" / Path(*path.parts[-4:-1]) / path.name
+            if place.exists():
+                place = target / f"{copy}" / f"other{number}" / path.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text)
+            written += 1
+            lines += text.count(b"\n")
+    return written, lines
+
+
+def run_once(command: Sequence[str], folder: Path) -> float:
+    """Seconds of wall time of one run of a command."""
+    start = time.perf_counter()
+    status = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+    elapsed = time.perf_counter() - start
+    if status not in (0, 1):
+        sys.exit(f"{' '.join(command)} ended with {status}")
+    return elapsed
+
+
+def peak_memory(command: Sequence[str], folder: Path) -> float:
+    """Most memory that a command and its children held at one time, in MiB, as proportional set sizes."""
+    process = psutil.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(_proportional(each) for each in _family(process)))
+        time.sleep(SAMPLE_S)
+    return peak / 1024**2
+
+
+def _family(process: psutil.Process) -> Iterator[psutil.Process]:
+    yield process
+    try:
+        yield from process.children(recursive=True)
+    except psutil.Error:
+        return
+
+
+def _proportional(process: psutil.Process) -> int:
+    """Bytes; shared pages count in part. The resident size where the system tells no such figure."""
+    try:
+        sizes = process.memory_full_info()
+    except psutil.Error:
+        return 0
+    return int(getattr(sizes, "pss", sizes.rss))
+
+
+def tool(given: str | None, name: str) -> str | None:
+    """Where a tool is: as given, beside this Python, or on the path."""
+    if given:
+        return given
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+
+
+def main() -> None:
+    """Build the trees, measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="folders", action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--torch-python", action="append", default=[], help="take the packages of this Python as well")
+    parser.add_argument("--files", type=int, default=5000)
+    parser.add_argument("--part", type=int, default=500, help="files for the comparison with Flake8 and TorchFix")
+    parser.add_argument("--memory-files", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--slow-runs", type=int, default=1, help="rounds that include Flake8 and TorchFix")
+    for name in ("ruff", "flake8", "torchfix"):
+        parser.add_argument(f"--{name}", metavar="PATH")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    lint = [sys.executable, "-m", "distcheck", "lint", "--isolated", "--no-respect-gitignore", "--statistics"]
+    files = sources(arguments.folders, arguments.torch_python)
+    if not files:
+        sys.exit("no Python file to build a tree from; give --from FOLDER")
+    figures: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        whole, part, large, store = (Path(scratch, name) for name in ("whole", "part", "large", "store"))
+        counts = build(files, arguments.files, whole)
+        step = max(1, len(files) // arguments.part)
+        part_counts = build(files[::step], arguments.part, part)
+        commands = {
+            "distcheck lint, cold": [*lint, "--no-cache", str(whole)],
+            "distcheck lint, warm": [*lint, "--cache-dir", str(store), str(whole)],
+            "distcheck lint, cold, one process": [*lint, "--no-cache", "-j", "1", str(whole)],
+        }
+        slow = {"distcheck lint, part": [*lint, "--no-cache", str(part)]}
+        if ruff := tool(arguments.ruff, "ruff"):
+            commands["ruff check"] = [ruff, "check", "--no-cache", "--isolated", "-q", str(whole)]
+        if flake8 := tool(arguments.flake8, "flake8"):
+            plug_ins = subprocess.run([flake8, "--version"], capture_output=True, text=True).stdout
+            if "torchfix" in plug_ins.lower():
+                print(f"{flake8} runs TorchFix as well: give --flake8 one without it; left out", file=sys.stderr)
+            else:
+                slow["flake8"] = [flake8, "--isolated", str(part)]
+        if torchfix := tool(arguments.torchfix, "torchfix"):
+            slow["torchfix"] = [torchfix, str(part)]
+        run_once(commands["distcheck lint, warm"], whole)
+        for command in commands.values():
+            run_once(command, whole)
+        for number in range(arguments.runs):
+            for name, command in commands.items():
+                figures.setdefault(name, []).append(run_once(command, whole))
+            if number < arguments.slow_runs:
+                for name, command in slow.items():
+                    figures.setdefault(name, []).append(run_once(command, part))
+        large_counts = build(files, arguments.memory_files, large)
+        memory = peak_memory([*lint, "--no-cache", str(large)], large)
+    median = {name: statistics.median(rows) for name, rows in figures.items()}
+    ratios = {
+        f"{left} / {right}": (median[left] / median[right], target)
+        for left, right, target in RATIOS
+        if left in median and right in median
+    }
+    if arguments.json:
+        print(
+            json.dumps(
+                {
+                    "files": counts[0],
+                    "lines": counts[1],
+                    "median_s": median,
+                    "peak_mib": memory,
+                    "ratios": {name: ratio for name, (ratio, _) in ratios.items()},
+                }
+            )
+        )
+        return
+    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {arguments.runs} rounds")
+    print(f"{counts[0]:,} files, {counts[1]:,} lines; the part: {part_counts[0]:,} files, {part_counts[1]:,} lines")
+    for name, seconds in median.items():
+        print(f"  {seconds:8.2f} s  {name}")
+    for name, (ratio, target) in ratios.items():
+        print(f"  {ratio:8.2f}  (target {target})  {name}")
+    print(f"  {memory:8.1f} MiB peak on {large_counts[0]:,} files (target ≤ 300)")
+
+
+if __name__ == "__main__":
+    main()

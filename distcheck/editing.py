@@ -1,0 +1,250 @@
+"""Carries out the edits of fixes in the bytes of source files: what is around them stays as it is, byte for byte.
+
+It decides nothing about which fixes are wanted. A fix is carried out whole or not at all; one that overlaps another
+waits for the next round; a file that would no longer compile is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import contextlib
+import os
+import re
+import stat
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .model import Edit, Fix
+
+#: The ends of lines that Python knows; a form feed or U+2028 is none.
+_LINE_END = re.compile(r"\r\n|\r|\n")
+#: The declaration of an encoding in the first two lines (PEP 263).
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+
+
+class Refused(NamedTuple):
+    """A file that was left alone, and why."""
+
+    path: str
+    why: str
+
+
+class Edited(NamedTuple):
+    """What became of some fixes: the new bytes of the files that change, and what was not done."""
+
+    files: Mapping[str, bytes] = {}
+    #: the fixes that were carried out
+    done: tuple[Fix, ...] = ()
+    #: the fixes that overlap one that was carried out: for another round
+    postponed: tuple[Fix, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+class _Text(NamedTuple):
+    """The text of a file, and what it takes to write it again."""
+
+    text: str
+    #: where each line starts, and where its end of line starts
+    lines: tuple[tuple[int, int], ...]
+    encoding: str
+    bom: bytes
+    newline: str
+
+
+class _Span(NamedTuple):
+    """An edit as offsets into a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def apply_fixes(fixes: Iterable[Fix], files: Mapping[str, bytes]) -> Edited:
+    """Carry out as many fixes as go together.
+
+    :param files: the bytes of the files that may be changed; a fix that names another one is left out
+    """
+    texts: dict[str, _Text] = {}
+    refused: dict[str, Refused] = {}
+    wanted: list[tuple[Fix, dict[str, list[_Span]]]] = []
+    for fix in fixes:
+        spans: dict[str, list[_Span]] = {}
+        for edit in fix.edits:
+            if edit.path not in files or edit.path in refused:
+                break
+            if edit.path not in texts:
+                try:
+                    texts[edit.path] = _read(files[edit.path])
+                except (UnicodeError, LookupError) as error:
+                    refused[edit.path] = Refused(edit.path, f"it can't be read as text: {error}")
+                    break
+            span = _span(edit, texts[edit.path])
+            if span is None:
+                refused[edit.path] = Refused(edit.path, f"an edit is outside of it, at {edit.line}:{edit.column}")
+                break
+            spans.setdefault(edit.path, []).append(span)
+        else:
+            if spans:
+                wanted.append((fix, spans))
+    while True:
+        done, postponed, taken = _compatible(wanted)
+        changed: dict[str, bytes] = {}
+        broken: set[str] = set()
+        for path, all_spans in taken.items():
+            try:
+                data = _written(texts[path], all_spans)
+            except UnicodeError as error:
+                refused[path] = Refused(path, f"a fix does not fit its encoding: {error}")
+                broken.add(path)
+                continue
+            why = why_it_does_not_compile(data)
+            if why is None:
+                changed[path] = data
+            else:
+                refused[path] = Refused(path, f"it would no longer compile: {why}")
+                broken.add(path)
+        if not broken:
+            kept = {path: data for path, data in changed.items() if data != files[path]}
+            return Edited(kept, tuple(done), tuple(postponed), tuple(refused.values()))
+        # what is done elsewhere must not depend on a file that is left alone
+        wanted = [(fix, spans) for fix, spans in wanted if not broken & set(spans)]
+
+
+def why_it_does_not_compile(data: bytes) -> str | None:
+    """What Python's parser says of a source; None where it takes it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+def unified_diff(path: str, old: bytes, new: bytes) -> str:
+    """The difference as ``patch`` takes it; empty where there is none."""
+    import difflib
+
+    before, after = (_diff_lines(_read(data)) for data in (old, new))
+    lines = []
+    for line in difflib.unified_diff(before, after, path, path):
+        lines.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
+    return "".join(lines)
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Write a file whole or not at all, with the mode that it has; a link stays one. Raises OSError."""
+    target = os.path.realpath(path)
+    mode = stat.S_IMODE(os.stat(target).st_mode)
+    if not os.access(target, os.W_OK):
+        # replacing it would need the folder's leave only
+        raise PermissionError(13, "Permission denied", path)
+    draft = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}")
+    try:
+        with open(draft, "xb") as file:
+            file.write(data)
+        os.chmod(draft, mode)
+        os.replace(draft, target)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+
+
+def _compatible(
+    wanted: Sequence[tuple[Fix, dict[str, list[_Span]]]],
+) -> tuple[list[Fix], list[Fix], dict[str, list[_Span]]]:
+    """The fixes that don't overlap, first come first served; equal edits are one."""
+    done: list[Fix] = []
+    postponed: list[Fix] = []
+    taken: dict[str, list[_Span]] = {}
+    for fix, spans in wanted:
+        fits = True
+        for path, own in spans.items():
+            others = [other for other in taken.get(path, ()) if other not in own]
+            fits = fits and not any(_overlap(span, other) for span in own for other in others)
+            fits = fits and not any(
+                _overlap(first, second)
+                for position, first in enumerate(own)
+                for second in own[position + 1 :]
+                if first != second
+            )
+        if not fits:
+            postponed.append(fix)
+            continue
+        done.append(fix)
+        for path, own in spans.items():
+            known = taken.setdefault(path, [])
+            known.extend(span for span in dict.fromkeys(own) if span not in known)
+    return done, postponed, taken
+
+
+def _overlap(first: _Span, second: _Span) -> bool:
+    """Whether the order of two edits matters; insertions at one place do overlap."""
+    if first.start == first.end or second.start == second.end:
+        return first.start <= second.end and second.start <= first.end
+    return first.start < second.end and second.start < first.end
+
+
+def _read(data: bytes) -> _Text:
+    """Decode as Python does; raises UnicodeError or LookupError."""
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    encoding = "utf-8"
+    for line in data[len(bom) :].splitlines()[:2]:
+        cookie = _COOKIE.match(line)
+        if cookie is not None:
+            encoding = codecs.lookup(cookie[1].decode("ascii")).name
+            break
+        if line.strip() and not line.lstrip().startswith(b"#"):
+            break
+    text = data[len(bom) :].decode(encoding)
+    lines = []
+    start = 0
+    ends: dict[str, int] = {}
+    for match in _LINE_END.finditer(text):
+        lines.append((start, match.start()))
+        start = match.end()
+        ends[match[0]] = ends.get(match[0], 0) + 1
+    lines.append((start, len(text)))
+    return _Text(text, tuple(lines), encoding, bom, max(ends, key=lambda end: ends[end]) if ends else "\n")
+
+
+def _span(edit: Edit, text: _Text) -> _Span | None:
+    """Where an edit stands; None where it is outside of the text."""
+    offsets = []
+    for line, column in ((edit.line, edit.column), (edit.end_line, edit.end_column)):
+        if (line, column) == (len(text.lines) + 1, 1):  # behind a last line without an end
+            offsets.append(len(text.text))
+            continue
+        if not 1 <= line <= len(text.lines):
+            return None
+        start, end = text.lines[line - 1]
+        if not 1 <= column <= end - start + 1:
+            return None
+        offsets.append(start + column - 1)
+    if offsets[1] < offsets[0]:
+        return None
+    return _Span(offsets[0], offsets[1], _LINE_END.sub(lambda _: text.newline, edit.text))
+
+
+def _written(text: _Text, spans: Iterable[_Span]) -> bytes:
+    parts = []
+    position = 0
+    for span in sorted(spans):
+        parts.append(text.text[position : span.start])
+        parts.append(span.text)
+        position = span.end
+    parts.append(text.text[position:])
+    return text.bom + "".join(parts).encode(text.encoding)
+
+
+def _diff_lines(text: _Text) -> list[str]:
+    return list(_with_ends(text))
+
+
+def _with_ends(text: _Text) -> Iterator[str]:
+    starts = [start for start, _ in text.lines]
+    for start, end in zip(starts, [*starts[1:], len(text.text)], strict=True):
+        if end > start:
+            yield text.text[start:end]

@@ -1,0 +1,348 @@
+"""Which files a call of ``distcheck lint`` is about: folders are walked, what is excluded or git-ignored is left out.
+
+It opens no source file, except to look for ``python`` in the first line of a file without a suffix that was named. Such
+a file counts even where a pattern excludes it; a link to a folder is not followed, so no tree is endless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+#: Folders that hold nothing of the project's own: those that Ruff leaves out by default (its setting ``exclude``, ruff
+#: 0.17), and what Python and we write.
+DEFAULT_EXCLUDES = (
+    ".bzr",
+    ".direnv",
+    ".distcheck_cache",
+    ".eggs",
+    ".git",
+    ".git-rewrite",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pants.d",
+    ".pyenv",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    ".vscode",
+    "__pycache__",
+    "__pypackages__",
+    "_build",
+    "buck-out",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+#: What a file must be called to be found in a folder.
+SUFFIXES = (".py", ".pyw", ".ipynb")
+#: Longest first line that is looked at, in bytes: more than the kernel takes of one (256, Linux 5.1's BINPRM_BUF_SIZE).
+_FIRST_LINE = 512
+
+
+class Problem(NamedTuple):
+    """Something that was asked for and can't be looked at, and why."""
+
+    path: str
+    why: str
+
+
+class Found(NamedTuple):
+    """The files, by the paths that are shown to users, in order and each once; and what could not be looked at."""
+
+    files: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+class Globs:
+    """Patterns as Ruff has them: one without a slash is about a name, another about a path; ``*`` goes over slashes.
+
+    :param patterns: the pattern, and the folder that it is relative to
+    """
+
+    def __init__(self, patterns: Iterable[tuple[str, str]]) -> None:
+        names: list[str] = []
+        paths: list[str] = []
+        for text, base in patterns:
+            pattern = text.strip().replace(os.sep, "/").removeprefix("./").rstrip("/")
+            if not pattern:
+                continue
+            if "/" not in pattern:
+                names.append(_regex(pattern))
+            else:
+                start = "" if pattern.startswith(("/", "**/")) or os.path.isabs(text) else _regex_of_base(base)
+                paths.append(start + _regex(pattern))
+        self._names = _union(names)
+        self._paths = _union(paths)
+
+    def match(self, folder: str, name: str) -> bool:
+        """Whether a pattern names this entry of a folder, which is given by its absolute path."""
+        if self._names is not None and self._names.fullmatch(name):
+            return True
+        return self._paths is not None and self._paths.fullmatch(f"{folder}/{name}".replace("//", "/")) is not None
+
+    def match_file(self, path: str, working_folder: str) -> bool:
+        """Whether a pattern names a file, or a folder above it that is below the working folder."""
+        here = _slashes(working_folder).rstrip("/")
+        absolute = _absolute(path, working_folder)
+        while True:
+            folder, _, name = absolute.rpartition("/")
+            if self.match(folder, name):
+                return True
+            if not folder.startswith(here + "/"):
+                return False
+            absolute = folder
+
+
+class _GitIgnore:
+    """One ``.gitignore`` file."""
+
+    def __init__(self, folder: str, lines: Iterable[str]) -> None:
+        self.folder = folder
+        #: (whether it ignores, whether it is about folders only, pattern); the last that fits decides
+        self.patterns: list[tuple[bool, bool, re.Pattern[str]]] = []
+        import pathspec
+
+        for line in lines:
+            try:
+                parsed = list(pathspec.GitIgnoreSpec.from_lines([line]).patterns)
+            except ValueError:  # git passes over what it can't read as well
+                continue
+            for pattern in parsed:
+                regex = getattr(pattern, "regex", None)
+                if pattern.include is not None and regex is not None:
+                    self.patterns.append((pattern.include, line.rstrip().endswith("/"), regex))
+        # one search for all: most paths fit none, and are done with then
+        sources = [re.sub(r"\(\?P<\w+>", "(?:", regex.pattern) for _, _, regex in self.patterns]
+        of_files = [source for source, (_, folders, _) in zip(sources, self.patterns, strict=True) if not folders]
+        self._any = _union(sources)
+        self._any_file = _union(of_files)
+
+    def says(self, path: str, *, folder: bool) -> bool | None:
+        """Whether it ignores an absolute path; None where it says nothing about it."""
+        relative = path[len(self.folder) + 1 :] if self.folder != "/" else path[1:]
+        if folder:
+            relative += "/"
+        some = self._any if folder else self._any_file
+        if some is None or some.match(relative) is None:
+            return None
+        for include, folders, regex in reversed(self.patterns):
+            if (folder or not folders) and regex.match(relative) is not None:
+                return include
+        return None
+
+
+def discover(
+    paths: Sequence[str],
+    *,
+    excludes: Globs,
+    force_exclude: bool = False,
+    respect_gitignore: bool = True,
+    working_folder: str | None = None,
+) -> Found:
+    """The files that are below some paths or named by them.
+
+    :param excludes: what is left out in folders; what ``paths`` name is left out only with ``force_exclude``
+    """
+    here = _slashes(os.getcwd() if working_folder is None else working_folder)
+    files: dict[str, str] = {}
+    links: dict[str, str] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        absolute = _absolute(path, here)
+        shown = _shown(path, absolute, here)
+        if force_exclude and absolute != here and excludes.match_file(path, here):
+            continue
+        if not os.path.isdir(absolute):
+            why = why_not_a_file(absolute)
+            if why is None:
+                files.setdefault(os.path.realpath(absolute), shown)
+            else:
+                problems.append(Problem(shown, why))
+            continue
+        walk = _Walk(excludes, respect_gitignore)
+        chain = walk.ignores_above(absolute, here) if respect_gitignore else ()
+        real = _slashes(os.path.realpath(absolute))
+        prefix = "" if shown == "." else shown if shown.endswith("/") else shown + "/"
+        for relative, is_link in walk.files(absolute, chain):
+            if is_link:
+                links.setdefault(_slashes(os.path.realpath(f"{absolute}/{relative}")), prefix + relative)
+            else:
+                files.setdefault(f"{real}/{relative}".replace("//", "/"), prefix + relative)
+        problems.extend(Problem(prefix + relative if relative else shown, why) for relative, why in walk.problems)
+    for real, shown in links.items():
+        files.setdefault(real, shown)
+    return Found(tuple(sorted(files.values())), tuple(dict.fromkeys(problems)))
+
+
+def why_not_a_file(path: str) -> str | None:
+    """Why a path that was named is no Python file that can be read; None where it is one."""
+    if not os.path.exists(path):
+        return "it is a link that leads nowhere" if os.path.islink(path) else "it does not exist"
+    if not os.path.isfile(path):
+        return "it is no ordinary file; to read from standard input, give -"
+    if path.endswith(SUFFIXES):
+        return None
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(_FIRST_LINE)
+    except OSError as error:
+        return f"it can't be read: {error.strerror}"
+    if first.startswith(b"#!") and b"python" in first:
+        return None
+    return "it is no Python file: its name ends with none of .py, .pyw, .ipynb, and its first line names no python"
+
+
+class _Walk:
+    """One walk below one folder."""
+
+    def __init__(self, excludes: Globs, respect_gitignore: bool) -> None:
+        self.excludes = excludes
+        self.respect_gitignore = respect_gitignore
+        self.problems: list[tuple[str, str]] = []
+
+    def ignores_above(self, folder: str, here: str) -> tuple[_GitIgnore, ...]:
+        """The ignore files above a folder, up to the repository or the working folder.
+
+        None where they ignore the folder itself: whoever names it wants to see what is in it.
+        """
+        above: list[str] = []
+        current = folder
+        repository = None
+        while True:
+            if os.path.exists(f"{current}/.git"):
+                repository = current
+                break
+            parent = current.rpartition("/")[0]
+            if parent == current or not parent:
+                break
+            current = parent
+            above.append(current)
+        if repository is None:
+            above = [place for place in above if place == here or place.startswith(here + "/")]
+        chain: list[_GitIgnore] = []
+        if repository is not None:
+            chain.extend(_ignore_file(f"{repository}/.git/info/exclude", repository))
+        for place in reversed(above):
+            chain.extend(_ignore_file(f"{place}/.gitignore", place))
+        parts = [folder, *(place for place in above if place != repository)]
+        if any(_ignored(chain, part, folder=True) for part in parts):
+            return ()
+        return tuple(chain)
+
+    def files(self, root: str, chain: tuple[_GitIgnore, ...]) -> Iterator[tuple[str, bool]]:
+        """The files below a folder, relative to it, and whether each is a link."""
+        stack: list[tuple[str, tuple[_GitIgnore, ...]]] = [("", chain)]
+        match = self.excludes.match
+        while stack:
+            relative, ignores = stack.pop()
+            folder = f"{root}/{relative}".rstrip("/") if root != "/" else f"/{relative}".rstrip("/")
+            try:
+                with os.scandir(folder or "/") as entries:
+                    listed = list(entries)
+            except OSError as error:
+                self.problems.append((relative, f"the folder can't be listed: {error.strerror}"))
+                continue
+            if self.respect_gitignore and any(entry.name == ".gitignore" for entry in listed):
+                ignores = (*ignores, *_ignore_file(f"{folder}/.gitignore", folder or "/"))
+            for entry in listed:
+                name = entry.name
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        if not match(folder, name) and not _ignored(ignores, f"{folder}/{name}", folder=True):
+                            stack.append((f"{relative}/{name}" if relative else name, ignores))
+                        continue
+                    # is_file follows a link: one that leads to a folder or nowhere is none
+                    if not name.endswith(SUFFIXES) or not entry.is_file() or match(folder, name):
+                        continue
+                    link = entry.is_symlink()
+                except OSError:  # gone since it was listed
+                    continue
+                if not _ignored(ignores, f"{folder}/{name}", folder=False):
+                    yield f"{relative}/{name}" if relative else name, link
+
+
+def _ignored(chain: Sequence[_GitIgnore], path: str, *, folder: bool) -> bool:
+    """What the ignore file nearest to a path says about it."""
+    for ignore in reversed(chain):
+        said = ignore.says(path, folder=folder)
+        if said is not None:
+            return said
+    return False
+
+
+def _ignore_file(path: str, folder: str) -> Iterator[_GitIgnore]:
+    """The ignore file at a path, where there is one that says something."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().split("\n")
+    except (OSError, ValueError):
+        return
+    ignore = _GitIgnore(folder, lines)
+    if ignore.patterns:
+        yield ignore
+
+
+def _union(sources: Sequence[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(f"(?:{source})" for source in sources), re.DOTALL) if sources else None
+
+
+def _regex(pattern: str) -> str:
+    """A glob as a regular expression; raises nothing: a lone bracket stands for itself."""
+    found = []
+    position = 0
+    while position < len(pattern):
+        char = pattern[position]
+        if pattern.startswith("**/", position):
+            found.append("(?:.*/)?")
+            position += 3
+            continue
+        if char == "*":
+            found.append(".*")
+            position += 2 if pattern.startswith("**", position) else 1
+            continue
+        if char == "?":
+            found.append("[^/]")
+        elif char == "[" and (end := pattern.find("]", position + 2)) > 0:
+            inside = pattern[position + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            inside = "^" + inside[1:] if inside.startswith("!") else inside.replace("^", "\\^", 1)
+            try:
+                re.compile(f"[{inside}]")
+            except re.error:  # such as a range that runs backwards
+                found.append("\\[")
+            else:
+                found.append(f"[{inside}]")
+                position = end
+        else:
+            found.append(re.escape(char))
+        position += 1
+    return "".join(found)
+
+
+def _regex_of_base(base: str) -> str:
+    return re.escape(_slashes(base).rstrip("/") + "/")
+
+
+def _slashes(path: str) -> str:
+    return path.replace(os.sep, "/") if os.sep != "/" else path
+
+
+def _absolute(path: str, working_folder: str) -> str:
+    return _slashes(os.path.normpath(os.path.join(working_folder, path)))
+
+
+def _shown(path: str, absolute: str, here: str) -> str:
+    """The path that users read: relative to the working folder where it is below it, else as they typed it."""
+    if absolute == here:
+        return "."
+    if absolute.startswith(here.rstrip("/") + "/"):
+        return absolute[len(here.rstrip("/")) + 1 :]
+    return _slashes(os.path.normpath(path))

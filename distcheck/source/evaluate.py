@@ -1,0 +1,2048 @@
+"""What terms mean: the kind of each value, for whom a test is true, who reaches a line, who calls whom.
+
+An abstract interpretation over the linked files. Parameters are what callers pass, results what functions return,
+attributes what was ever assigned to them; a name counts as evidence only where nothing else is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from . import names
+from .link import Index, Site, chain
+from .summary import Scope, Summary
+from .values import (
+    ALL_BUT_ONE,
+    ALWAYS,
+    BARE,
+    BATCH,
+    BY_DATA,
+    CLASS,
+    CONST,
+    DEVICE,
+    DEVICE_COUNT,
+    DICT,
+    DISTRIBUTED,
+    ENV_TEXT,
+    EVERYONE,
+    FUNCTION,
+    GLOBAL_RANK,
+    GROUP,
+    GROUP_RANK,
+    LIST,
+    LOCAL_MAIN,
+    LOCAL_OTHERS,
+    LOCAL_RANK,
+    LOCAL_WORLD_SIZE,
+    MAIN,
+    MEMBERS,
+    METHOD,
+    MODULE,
+    NAMED,
+    NAMESPACE,
+    NODE_OFFSET,
+    NODE_RANK,
+    NOT_CLEAR,
+    NOTHING_KNOWN,
+    OBJECT,
+    ONE,
+    OTHERS,
+    PARTIAL,
+    RANK,
+    RANK_DEPENDENT,
+    RANKS,
+    RESULT,
+    SINGLE,
+    SIZES,
+    SOME,
+    TEST,
+    TEXT,
+    TUPLE,
+    UNCLEAR,
+    UNIFORM,
+    UNKNOWN,
+    WORLD_SIZE,
+    WRAPPED,
+    Atom,
+    NoConstant,
+    Step,
+    Value,
+    Who,
+    both,
+    const,
+    either,
+    join,
+)  # fmt: skip
+
+#: Deeper chains of values are given up as unknown.
+_DEEPEST = 60
+#: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
+_MOST_NESTED = 2
+#: Alternatives of one variable that are looked at.
+_MOST_BINDINGS = 12
+#: Names of objects that hold the options of a program.
+_OPTIONS = frozenset(
+    [
+        "args",
+        "opt",
+        "opts",
+        "options",
+        "cfg",
+        "config",
+        "conf",
+        "hparams",
+        "hps",
+        "flags",
+        "params",
+        "FLAGS",
+        "argv",
+        "parsed",
+        "training_args",
+        "script_args",
+        "arguments",
+    ]
+)
+#: Method names too common to be found by name alone.
+_COMMON = frozenset(
+    [
+        "forward",
+        "step",
+        "train",
+        "eval",
+        "update",
+        "close",
+        "log",
+        "write",
+        "save",
+        "load",
+        "run",
+        "get",
+        "set",
+        "add",
+        "append",
+        "reset",
+        "init",
+        "start",
+        "stop",
+        "call",
+        "build",
+        "test",
+        "fit",
+        "__init__",
+        "to",
+        "state_dict",
+        "load_state_dict",
+        "parse",
+        "main",
+        "backward",
+        "zero_grad",
+        "items",
+        "keys",
+        "values",
+        "copy",
+        "format",
+        "join",
+        "split",
+        "read",
+        "open",
+        "print",
+        "info",
+        "setup",
+        "flush",
+        "put",
+        "pop",
+    ]
+)
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "is not": "is not"}
+_SPAWNS = frozenset(
+    {
+        "torch.multiprocessing.spawn",
+        "torch.multiprocessing.start_processes",
+        "torch_xla.distributed.xla_multiprocessing.spawn",
+    }
+)
+_PROCESSES = frozenset(
+    {"torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process", "threading.Thread"}
+)
+#: Names of calls that start functions elsewhere.
+_STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
+#: A replacement field of a format string.
+_FIELD = re.compile(r"\{[^{}]*\}")
+_ROOTS = frozenset(
+    [
+        "src",
+        "dst",
+        "root",
+        "source",
+        "destination",
+        "src_rank",
+        "dst_rank",
+        "main_rank",
+        "master_rank",
+        "group_src",
+        "group_dst",
+    ]
+)
+
+
+class Guard(NamedTuple):
+    """A condition around a place, as far as it bears on ranks."""
+
+    who: Who
+    #: ``if``, ``while``, ``exit:return`` … as in the summary's places
+    kind: str
+    place: int
+    line: int
+    term: int
+    polarity: bool
+
+
+class _Context(NamedTuple):
+    """What the parameters of one scope hold in one call."""
+
+    file: int
+    scope: int
+    parameters: dict[str, Value]
+    memo: dict[int, Value]
+
+
+class Evaluator:
+    """Answers what terms mean. Answers are kept; the files do not change."""
+
+    def __init__(self, index: Index, visit: Callable[[int, Summary], None] = lambda file, summary: None) -> None:
+        self.index = index
+        self.files = index.files
+        self.memo: list[dict[int, Value]] = [{} for _ in self.files]
+        self.tests: list[dict[int, Who]] = [{} for _ in self.files]
+        self.by_scope = index.by_scope
+        self.reads = index.reads
+        self.depth = 0
+        self.nested = 0
+        self._asking: dict[tuple[int, int], bool] = {}
+        self._results: dict[tuple[int, int], Value] = {}
+        self._related: dict[tuple[int, int], bool] = {}
+        self.callers: dict[tuple[int, int], list[Site]] = {}
+        #: scopes that are handed around as values: whoever calls them is not known
+        self.escaped: set[tuple[int, int]] = set()
+        #: the calls (file, event) that a function is handed to
+        self.handed: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self.entries: dict[tuple[int, int], Who] = {}
+        self.linking = True
+        self.distributed_files = [_speaks_of_ranks(file.imports) for file in self.files]
+        self._collect(visit)
+        self._link()
+        self.linking = False
+        self._results = {}
+        self.memo = [{} for _ in self.files]
+        self.tests = [{} for _ in self.files]
+
+    # tables made once
+
+    def _collect(self, visit: Callable[[int, Summary], None]) -> None:
+        self.stores: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
+        self.outside: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self.options: dict[str, list[tuple[int, int]]] = {}
+        self.methods: dict[str, list[tuple[int, int]]] = {}
+        #: names of all functions and classes: what is called by another name enters none of them
+        self.defined: set[str] = set()
+        self._attributes: dict[tuple[int, int], list[str]] | None = None
+        for file, facts in enumerate(self.files):
+            summary = facts.summary
+            visit(file, summary)
+            terms = summary.terms
+            scopes = self.index.scopes[file]
+            for number, event in enumerate(summary.events):
+                kind = event[0]
+                if kind == "read":
+                    self.distributed_files[file] = True
+                if kind == "attribute":
+                    base = terms[event[7]]
+                    scope = scopes[event[1]]
+                    owner = self.owner_of(file, event[1])
+                    if (base[0] == "p" and owner >= 0 and scope.parameters and base[2] == _first(scopes[base[1]])) or (
+                        base[0] == "v" and owner >= 0 and base[2] in ("self", "cls")
+                    ):
+                        self.stores.setdefault((file, owner, event[8]), []).append((file, number))
+                    else:
+                        self.outside.setdefault((_last_name(terms, event[7]), event[8]), []).append((file, number))
+                elif kind == "call":
+                    call = terms[event[7]]
+                    callee = terms[call[1]]
+                    if (callee[0] == "a" and callee[2] == "add_argument") or (
+                        callee[0] == "a" and callee[2] == "option" and call[2]
+                    ):
+                        for dest in _destinations(terms, call):
+                            self.options.setdefault(dest, []).append((file, number))
+            for number, scope in enumerate(scopes):
+                if scope.kind in ("function", "class"):
+                    self.defined.add(scope.name)
+                if scope.owner >= 0 and scope.kind == "function":
+                    self.methods.setdefault(scope.name, []).append((file, number))
+
+    def owner_of(self, file: int, scope: int) -> int:
+        """The class in whose method a scope stands, -1 for none."""
+        scopes = self.index.scopes[file]
+        while scope > 0:
+            if scopes[scope].owner >= 0 and scopes[scope].kind != "class":
+                return scopes[scope].owner
+            scope = scopes[scope].parent
+        return -1
+
+    def _link(self) -> None:
+        """Who calls whom."""
+        for file, facts in enumerate(self.files):
+            summary = facts.summary
+            terms = summary.terms
+            scopes = self.index.scopes[file]
+            local = {
+                name
+                for scope in scopes
+                for name, values in scope.bindings.items()
+                if any(terms[value][0] in ("fn", "cls", "c", "?", "|") for value in values)
+            }
+            for number, event in enumerate(summary.events):
+                if event[0] == "call":
+                    call = terms[event[7]]
+                    name = _last_name(terms, call[1])
+                    if (
+                        name in self.defined
+                        or name in local
+                        or name in _STARTERS
+                        or terms[call[1]][0] not in ("a", "v", "i")
+                    ):
+                        self._link_call(file, number, call)
+                    for argument in (*call[2], *(value for _, value in call[3])):
+                        if terms[argument][0] == "fn" or _last_name(terms, argument) in self.defined:
+                            self._escape(file, argument, number)
+                elif event[0] in ("bind", "attribute", "store"):
+                    value = terms[event[8] if event[0] == "bind" else event[9]]
+                    if value[0] == "fn" and scopes[value[1]].kind != "lambda":
+                        self.escaped.add((file, value[1]))
+
+    def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
+        terms = self.files[file].summary.terms
+        callee = self.value(file, call[1])
+        found = False
+        for atom in callee:
+            if atom.kind == FUNCTION:
+                self.callers.setdefault(atom.const, []).append(Site(file, number, 1 if atom.of else 0))
+                found = True
+            elif atom.kind == CLASS:
+                init = self.method(atom.const, "__init__")
+                if init is not None:
+                    self.callers.setdefault(init, []).append(Site(file, number, 1))
+                found = True
+            elif atom.kind == OBJECT:
+                called = self.method(atom.const, "__call__") or self.method(atom.const, "forward")
+                if called is not None:
+                    self.callers.setdefault(called, []).append(Site(file, number, 1))
+                found = True
+            elif atom.kind == NAMED:
+                found = True
+                self._link_target(file, number, call, atom.const)
+        term = terms[call[1]]
+        if not found and term[0] == "a" and term[2] not in _COMMON and not term[2].startswith("__"):
+            candidates = self.methods.get(term[2], [])
+            if 0 < len(candidates) <= 3:
+                for candidate in candidates:
+                    self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+        elif not found and term[0] == "a":
+            # a common name: whoever is called so may be called from here
+            for candidate in self.methods.get(term[2], [])[:20]:
+                if self.index.scopes[candidate[0]][candidate[1]].owner >= 0:
+                    self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+
+    def _escape(self, file: int, term: int, event: int) -> None:
+        """A function that is an argument of a call may be called by whoever gets it."""
+        parts = self.files[file].summary.terms[term]
+        found = [(file, parts[1])] if parts[0] == "fn" else []
+        if parts[0] in ("v", "i", "a"):
+            found = [atom.const for atom in self.value(file, term) if atom.kind == FUNCTION]
+        for function in found:
+            self.escaped.add(function)
+            self.handed.setdefault(function, []).append((file, event))
+
+    def _link_target(self, file: int, number: int, call: tuple[Any, ...], dotted: str) -> None:
+        """Functions that are started in processes of their own."""
+        keywords = dict(call[3])
+        if dotted in _SPAWNS:
+            target = call[2][0] if call[2] else keywords.get("fn")
+            way = "spawn"
+        elif dotted in _PROCESSES:
+            target, way = keywords.get("target"), "process"
+        else:
+            return
+        if target is None:
+            return
+        for atom in self.value(file, target):
+            if atom.kind == FUNCTION:
+                self.callers.setdefault(atom.const, []).append(Site(file, number, 1 if atom.of else 0, way))
+
+    # classes
+
+    def bases(self, ref: tuple[int, int]) -> Iterator[Atom]:
+        """What a class derives from."""
+        file, number = ref
+        for base in self.index.classes[file][number].bases:
+            yield from self.value(file, base)
+
+    def method(self, ref: tuple[int, int], name: str, depth: int = 0) -> tuple[int, int] | None:
+        """The scope of a method, inherited ones included."""
+        file, number = ref
+        scope = self.index.scopes[file][self.index.classes[file][number].scope]
+        for term in reversed(scope.bindings.get(name, ())):
+            parts = self.files[file].summary.terms[term]
+            if parts[0] == "fn":
+                return file, parts[1]
+        if depth < 8:
+            for base in self.bases(ref):
+                if base.kind == CLASS and base.const != ref:
+                    found = self.method(base.const, name, depth + 1)
+                    if found is not None:
+                        return found
+        return None
+
+    def derives(self, ref: tuple[int, int], *dotted: str, depth: int = 0) -> bool:
+        """Whether a class has one of these, outside of the project, among its bases."""
+        for base in self.bases(ref):
+            if base.kind in (NAMED, RESULT) and base.const in dotted:
+                return True
+            if (
+                base.kind == CLASS
+                and base.const != ref
+                and depth < 8
+                and self.derives(base.const, *dotted, depth=depth + 1)
+            ):
+                return True
+        return False
+
+    def member(self, atom: Atom, name: str, depth: int = 0) -> Value | None:
+        """An attribute of an instance or class of the project; None where nothing is known of it."""
+        ref = atom.const
+        file, number = ref
+        one = self.index.classes[file][number]
+        scope = self.index.scopes[file][one.scope]
+        found: list[Value] = []
+        for term in scope.bindings.get(name, ())[-_MOST_BINDINGS:]:
+            parts = self.files[file].summary.terms[term]
+            if parts[0] == "fn":
+                function = (file, parts[1])
+                if self.is_property(function):
+                    found.append(self.returned(function))
+                else:
+                    found.append(Value((Atom(FUNCTION, function, of=(atom,) if atom.kind == OBJECT else ()),)))
+            else:
+                found.append(self.value(file, term))
+        for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
+            event = self.files[store_file].summary.events[number_of_event]
+            value = self.value(store_file, event[9])
+            value = self.under(value, self.who_of_place(store_file, event[2]))
+            found.append(
+                self.stepped(
+                    value,
+                    store_file,
+                    event[3],
+                    f"kept as {_first(self.index.scopes[store_file][event[1]]) or 'self'}.{name}",
+                )
+            )
+        given = self.given_field(atom, name) if atom.kind == OBJECT else None
+        if given is not None:
+            found.append(given)
+        if found:
+            return join(found)
+        if depth < 8:
+            for base in self.bases(ref):
+                if base.kind == CLASS and base.const != ref:
+                    inherited = self.member(Atom(atom.kind, base.const, of=atom.of), name, depth + 1)
+                    if inherited is not None:
+                        return inherited
+                elif base.kind == NAMED:
+                    known = names.ATTRIBUTES.get((base.const, name))
+                    if known is not None:
+                        return _known(known)
+                    if base.const in names.WRAPPERS and name == "module":
+                        return Value((Atom(BARE, of=(Atom(WRAPPED, names.WRAPPERS[base.const]),)),))
+                    if f"{base.const}.{name}" in names.COLLECTIVES:
+                        return Value((Atom(NAMED, f"{base.const}.{name}"),))
+        return None
+
+    def attributes_of(self, ref: tuple[int, int]) -> list[str]:
+        """The names that the methods of a class assign to its instances, those of its bases not included."""
+        if self._attributes is None:
+            self._attributes = {}
+            for file, owner, name in self.stores:
+                self._attributes.setdefault((file, owner), []).append(name)
+        return self._attributes.get(ref, [])
+
+    def given_field(self, atom: Atom, name: str) -> Value | None:
+        """What an object without an ``__init__`` of its own (a dataclass, a named tuple) was given for a field by
+        keyword.
+        """
+        if atom.call is None or self.linking or self.method(atom.const, "__init__") is not None:
+            return None
+        file, event = atom.call
+        term = self.files[file].summary.terms[self.files[file].summary.events[event][7]]
+        value = dict(term[3]).get(name)
+        return (
+            None
+            if value is None
+            else self.stepped(self.value(file, value), file, self.line_of(file, event), f"kept as {name}")
+        )
+
+    def is_property(self, function: tuple[int, int]) -> bool:
+        """Whether a method is read like an attribute."""
+        file, number = function
+        terms = self.files[file].summary.terms
+        for decorator in self.index.scopes[file][number].decorators:
+            name = _last_name(terms, decorator)
+            if name in ("property", "cached_property", "functools.cached_property", "lazy_property"):
+                return True
+        return False
+
+    # values
+
+    def value(self, file: int, term: int, context: _Context | None = None) -> Value:
+        """What a term may hold."""
+        if term < 0:
+            return const(None)
+        memo = self.memo[file]
+        if context is not None and context.file == file:
+            memo = context.memo
+        found = memo.get(term)
+        if found is not None:
+            return found
+        if self.depth > _DEEPEST:
+            return NOTHING_KNOWN
+        memo[term] = NOTHING_KNOWN
+        self.depth += 1
+        try:
+            found = self._value(file, term, context)
+        finally:
+            self.depth -= 1
+        memo[term] = found
+        return found
+
+    def _value(self, file: int, number: int, context: _Context | None) -> Value:
+        term = self.files[file].summary.terms[number]
+        operation = term[0]
+        if operation == "k":
+            return const(term[2])
+        if operation == "p":
+            if context is not None and (context.file, context.scope) == (file, term[1]):
+                return context.parameters.get(term[2], NOTHING_KNOWN)
+            return self.parameter(file, term[1], term[2])
+        if operation == "v":
+            return self.variable(file, term[1], term[2], context)
+        if operation == "i":
+            return self.imported(file, term[1])
+        if operation == "a":
+            return self.attribute(file, number, term, context)
+        if operation == "c":
+            return self.call(file, term, context)
+        if operation == "s":
+            return self.subscript(file, number, term, context)
+        if operation == "o":
+            return self.arithmetic(term[1], self.value(file, term[2], context), self.value(file, term[3], context))
+        if operation == "u":
+            return self.unary(file, number, term, context)
+        if operation == "=":
+            return self.compare(file, term, context)
+        if operation in ("and", "or"):
+            return self.logical(file, number, term, context)
+        if operation == "?":
+            return self.choice(file, term, context)
+        if operation == "|":
+            return join((self.value(file, term[1], context), self.value(file, term[2], context)))
+        if operation in ("t", "l"):
+            items = tuple(self.value(file, item, context) for item in term[1][:50])
+            return Value((Atom(TUPLE if operation == "t" else LIST, len(term[1]), items=items),))
+        if operation == "d":
+            items = tuple(self.value(file, item, context) for item in term[2][:50])
+            keys = tuple(self.constant_of(file, key) for key in term[1][:50])
+            return Value((Atom(DICT, keys, items=items),))
+        if operation == "*":
+            return Value((Atom(LIST, None, of=self.value(file, term[1], context).atoms),))
+        if operation == "e":
+            return self.element(self.value(file, term[1], context), file, term[1])
+        if operation == "x":
+            return self.item(self.value(file, term[1], context), term[2])
+        if operation == "w":
+            return self.value(file, term[1], context)
+        if operation == "f":
+            return self.text([self.value(file, part, context) for part in term[1]])
+        if operation == "fn":
+            return Value((Atom(FUNCTION, (file, term[1])),))
+        if operation == "cls":
+            return Value((Atom(CLASS, (file, term[1])),))
+        return NOTHING_KNOWN
+
+    def constant_of(self, file: int, term: int) -> Any:
+        """The constant that a term is, None for anything else."""
+        if term < 0:
+            return None
+        parts = self.files[file].summary.terms[term]
+        return parts[2] if parts[0] == "k" else None
+
+    def parameter(self, file: int, number: int, name: str) -> Value:
+        """What callers pass."""
+        scope = self.index.scopes[file][number]
+        if scope.owner >= 0 and scope.kind == "function" and name == _first(scope) and not self.is_static(file, scope):
+            return Value((Atom(OBJECT, (file, scope.owner)),))
+        if self.linking:
+            return self.by_name(file, name)
+        default = next((default for own, default, _ in scope.parameters if own == name), -1)
+        found: list[Value] = []
+        for site in self.callers.get((file, number), ())[:_MOST_BINDINGS]:
+            passed = self.passed(site, scope, name)
+            if passed is not None:
+                found.append(passed)
+            elif default >= 0:
+                found.append(self.value(file, default))
+        if not found and default >= 0:
+            found.append(self.value(file, default))
+        joined = join(found) if found else NOTHING_KNOWN
+        if all(atom.kind in (UNKNOWN, CONST) for atom in joined):
+            evidence = self.by_name(file, name)
+            if evidence.has(*RANKS) and any(type(number) is int and number > 0 for number in joined.constants):
+                # a rank that is given as a number is no rank of a process: that of a matrix, or of a search result
+                return joined
+            if not evidence.has(UNKNOWN):
+                return join((evidence, Value(atom for atom in joined if atom.kind == CONST)))
+        return joined
+
+    def is_static(self, file: int, scope: Scope) -> bool:
+        """Whether a method takes no object."""
+        terms = self.files[file].summary.terms
+        return any(_last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
+
+    def passed(self, site: Site, scope: Scope, name: str) -> Value | None:
+        """What one caller passes for a parameter; None where it leaves it to the default."""
+        event = self.files[site.file].summary.events[site.event]
+        terms = self.files[site.file].summary.terms
+        call = terms[event[7]]
+        own = [parameter for parameter, _, star in scope.parameters if not star]
+        keywords = dict(call[3])
+        if site.way == "call":
+            term = keywords.get(name)
+            if term is None and name in own:
+                position = own.index(name) - site.offset
+                if 0 <= position < len(call[2]):
+                    term = call[2][position]
+            if term is None:
+                return NOTHING_KNOWN if call[4] else None
+            return self.stepped(self.value(site.file, term), site.file, event[3], f"passed as {name} to {scope.name}()")
+        if name not in own:
+            return None
+        position = own.index(name) - site.offset
+        if site.way == "spawn":
+            if position == 0:
+                step = Step(
+                    site.file,
+                    event[3],
+                    f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
+                )
+                return Value((Atom(LOCAL_RANK, "spawn", trail=(step,)),))
+            position -= 1
+            holder = keywords.get("args", call[2][1] if len(call[2]) > 1 else -1)
+        else:
+            holder = keywords.get("args", -1)
+            named = keywords.get("kwargs", -1)
+            if named >= 0 and terms[named][0] == "d":
+                for key, item in zip(terms[named][1], terms[named][2], strict=True):
+                    if self.constant_of(site.file, key) == name:
+                        return self.value(site.file, item)
+        if holder >= 0 and terms[holder][0] in ("t", "l") and 0 <= position < len(terms[holder][1]):
+            return self.stepped(
+                self.value(site.file, terms[holder][1][position]),
+                site.file,
+                event[3],
+                f"passed as {name} to {scope.name}()",
+            )
+        return None if holder < 0 else NOTHING_KNOWN
+
+    def by_name(self, file: int, name: str) -> Value:
+        """What a name lets us expect."""
+        plain = name.lower().strip("_")
+        kind = names.NAMES.get(plain)
+        if kind is not None:
+            sure = (
+                kind in (RANK, GLOBAL_RANK, LOCAL_RANK)
+                and self.distributed_files[file]
+                and plain not in ("gpu", "gpu_id")
+            )
+            return Value((Atom(kind, "name", certain=sure and kind == RANK),))
+        who = names.TESTS.get(plain)
+        if who is not None:
+            return Value((Atom(TEST, who),))
+        return NOTHING_KNOWN
+
+    def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
+        """A variable as seen from a scope: all that was assigned to it in the scope that it belongs to."""
+        scopes = self.index.scopes[file]
+        scope = number
+        while scope >= 0:
+            own = scopes[scope]
+            if own.kind != "class" or scope == number:
+                if any(parameter == name for parameter, _, _ in own.parameters):
+                    if context is not None and (context.file, context.scope) == (file, scope):
+                        return context.parameters.get(name, NOTHING_KNOWN)
+                    return self.parameter(file, scope, name)
+                if name in own.bindings:
+                    return self.binding(file, scope, name)
+            scope = own.parent
+        for module in scopes[0].stars:
+            located = self.index.locate(file, module)
+            if located is not None and not located[1] and located[0] != file:
+                found = self.of_module(located[0], name, star=True)
+                if found is not None:
+                    return found
+            elif located is None and f"{module}.{name}" in names.SOURCES | names.COLLECTIVES:
+                return Value((Atom(NAMED, names.canonical(f"{module}.{name}")),))
+        evidence = self.by_name(file, name)
+        if not evidence.has(UNKNOWN):
+            return evidence
+        return Value((Atom(NAMED, name),))
+
+    def binding(self, file: int, scope: int, name: str) -> Value:
+        """Everything that is assigned to a name in a scope."""
+        terms = self.index.scopes[file][scope].bindings[name]
+        found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
+        if all(atom.kind in (UNKNOWN, CONST) for atom in found):
+            evidence = self.by_name(file, name)
+            if not evidence.has(UNKNOWN):
+                return join((found, evidence))
+        return found
+
+    def imported(self, file: int, dotted: str) -> Value:
+        """What an import binds: a module or name of the project, or something outside."""
+        located = self.index.locate(file, dotted)
+        if located is None:
+            plain = dotted.lstrip(".")
+            if dotted != plain or (plain.split(".")[0] not in names.OUTSIDE):
+                evidence = self.by_name(file, plain.rsplit(".", 1)[-1])
+                if evidence.has(TEST):
+                    return Value((Atom(NAMED, names.canonical(plain)),))
+            return Value((Atom(NAMED, names.canonical(plain)),))
+        target, rest = located
+        if not rest:
+            return Value((Atom(MODULE, target),))
+        if target == file and len(rest) == 1:
+            return Value((Atom(NAMED, dotted),))
+        found: Value | None = self.of_module(target, rest[0])
+        if found is None:
+            return Value((Atom(NAMED, names.canonical(dotted.lstrip("."))),))
+        for name in rest[1:]:
+            found = self.of_attribute(file, found, name, "")
+        return found
+
+    def of_module(self, file: int, name: str, *, star: bool = False, depth: int = 0) -> Value | None:
+        """A name of another file; None where that file does not bind it."""
+        scope = self.index.scopes[file][0] if self.index.scopes[file] else None
+        if scope is None:
+            return None
+        if name in scope.bindings:
+            return self.binding(file, 0, name)
+        for module in scope.stars:
+            located = self.index.locate(file, module)
+            if located is not None and not located[1] and located[0] != file and depth < 5:
+                found = self.of_module(located[0], name, star=True, depth=depth + 1)
+                if found is not None:
+                    return found
+        if not star:
+            located = self.index.locate(file, f".{name}")
+            if located is not None and not located[1]:
+                return Value((Atom(MODULE, located[0]),))
+        return None
+
+    def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        base = self.value(file, term[1], context)
+        return self.of_attribute(file, base, term[2], _last_name(self.files[file].summary.terms, term[1]))
+
+    def of_attribute(self, file: int, base: Value, name: str, base_name: str) -> Value:
+        """An attribute of a value; ``base_name`` is what the source calls that value."""
+        found: list[Value] = []
+        for atom in base:
+            one = self._of_atom(file, atom, name, base_name)
+            if one is not None:
+                if atom.when != ALWAYS:
+                    one = self.under(one, atom.when)
+                found.append(one)
+        known = join(found) if found else NOTHING_KNOWN
+        if all(atom.kind == UNKNOWN or (atom.kind == METHOD and not atom.certain) for atom in known):
+            outside = self.assigned_outside(file, base_name, name)
+            if outside is not None:
+                return outside
+            evidence = self.by_name(file, name)
+            if not evidence.has(UNKNOWN):
+                return evidence
+        return known
+
+    def _of_atom(self, file: int, atom: Atom, name: str, base_name: str) -> Value | None:
+        if atom.kind == NAMED:
+            dotted = names.canonical(f"{atom.const}.{name}")
+            if dotted in ("torch.distributed.group.WORLD", "torch.distributed.GroupMember.WORLD"):
+                return Value((Atom(GROUP, "world"),))
+            known = names.ATTRIBUTES.get((atom.const, name))
+            return _known(known) if known is not None else Value((Atom(NAMED, dotted),))
+        if atom.kind == MODULE:
+            found = self.of_module(atom.const, name)
+            return found if found is not None else NOTHING_KNOWN
+        if atom.kind in (OBJECT, CLASS):
+            return self.member(atom, name) or (
+                Value((Atom(BARE, of=(atom,)),))
+                if name == "module"
+                else Value((Atom(METHOD, name, of=(atom,), certain=False),))
+            )
+        if atom.kind == RESULT:
+            known = names.ATTRIBUTES.get((atom.const, name))
+            if known is not None:
+                return _known(known)
+            return Value((Atom(METHOD, name, of=(atom,), certain=bool(atom.const)),))
+        if atom.kind == WRAPPED:
+            if name in ("module", "_orig_mod"):
+                return (
+                    Value((Atom(BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail),))
+                    if name == "module"
+                    else Value((atom,))
+                )
+            return Value((Atom(METHOD, name, of=(atom,)),))
+        if atom.kind == NAMESPACE:
+            # a name that was assigned here is gone from the terms: what others call their options will do
+            others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
+            outside = (self.assigned_outside(file, other, name) for other in others)
+            return (
+                self.option(file, name)
+                or next((found for found in outside if found is not None), None)
+                or self.by_name(file, name)
+            )
+        if atom.kind == DEVICE and name == "index":
+            return Value(atom.of) if atom.of else NOTHING_KNOWN
+        if atom.kind == UNKNOWN:
+            if base_name in _OPTIONS:
+                found = self.option(file, name)
+                if found is not None:
+                    return found
+            return Value((Atom(METHOD, name, of=(atom,), certain=False),))
+        if atom.kind == CONST and atom.const is None:
+            return None
+        return Value((Atom(METHOD, name, of=(atom,), certain=False),))
+
+    def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
+        """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
+        if self.linking or not base_name:
+            return None
+        found = []
+        for store_file, number in self.outside.get((base_name, name), ())[:_MOST_BINDINGS]:
+            if store_file != file and not self.related(file, store_file):
+                continue
+            event = self.files[store_file].summary.events[number]
+            value = self.under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
+            found.append(self.stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
+        if not found:
+            return None
+        if base_name in _OPTIONS:
+            option = self.option(file, name)
+            if option is not None:
+                found.append(option)
+        joined = join(found)
+        return None if joined.only(UNKNOWN) else joined
+
+    def related(self, one: int, other: int) -> bool:
+        """Whether one of two files imports the other."""
+        key = (min(one, other), max(one, other))
+        known = self._related.get(key)
+        if known is None:
+            known = self._related[key] = other in self.index.imported(one) or one in self.index.imported(other)
+        return known
+
+    def option(self, file: int, name: str) -> Value | None:
+        """A command-line option: what its name says, and its default."""
+        declared = self.options.get(name)
+        if not declared:
+            return None
+        here = [item for item in declared if item[0] == file]
+        if not here:
+            here = [item for item in declared if self.related(file, item[0])] or (
+                declared if len(declared) == 1 else []
+            )
+        if not here:
+            return None
+        found: list[Value] = []
+        kind = names.NAMES.get(name.lower().strip("_"))
+        for option_file, number in here[:3]:
+            event = self.files[option_file].summary.events[number]
+            call = self.files[option_file].summary.terms[event[7]]
+            keywords = dict(call[3])
+            default = keywords.get("default")
+            value = self.value(option_file, default) if default is not None else const(None)
+            if kind is not None and value.rank is None and not value.has(*SIZES):
+                step = Step(option_file, event[3], f"the option {name} of the command line")
+                sure = kind in (LOCAL_RANK, WORLD_SIZE)
+                found.append(Value((Atom(kind, "option", certain=sure, trail=(step,)),)))
+            action = keywords.get("action")
+            if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
+                value = Value((Atom(UNIFORM),))
+            elif value.has(CONST) and kind is None:
+                value = join((value, Value((Atom(UNIFORM),))))
+            found.append(value)
+        return join(found)
+
+    def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """What a call returns."""
+        callee = self.value(file, term[1], context)
+        found: list[Value] = []
+        for atom in callee:
+            if atom.kind == NAMED:
+                result = self.of_named(file, atom.const, term, context)
+            elif atom.kind == FUNCTION:
+                result = self.of_function(file, atom, term, context)
+            elif atom.kind == CLASS:
+                result = self.of_class(file, atom, term)
+            elif atom.kind == METHOD:
+                result = self.of_method(file, atom, term, context)
+            elif atom.kind in (WRAPPED, OBJECT, BARE):
+                # what a wrapped model gives comes from this rank's part of the data
+                data = atom.kind == WRAPPED or any(self.value(file, item, context).has(BATCH) for item in term[2])
+                result = Value((Atom(BATCH if data else RESULT, "", call=(file, term[5]), of=(atom,)),))
+            elif atom.kind == TEST:
+                result = Value((atom,))
+            elif atom.kind in RANKS or atom.kind in SIZES:
+                # get_rank() imported from where it can't be seen
+                result = Value(
+                    (
+                        atom._replace(
+                            trail=(
+                                Step(
+                                    file,
+                                    self.line_of(file, term[5]),
+                                    f"the {atom.kind}, from {self.text_of_call(file, term)}",
+                                ),
+                            )
+                        ),
+                    )
+                )
+            else:
+                result = Value((Atom(RESULT, "", call=(file, term[5])),))
+            found.append(self.under(result, atom.when) if atom.when != ALWAYS else result)
+        return join(found) if found else NOTHING_KNOWN
+
+    def line_of(self, file: int, event: int) -> int:
+        """The line of an event."""
+        line: int = self.files[file].summary.events[event][3]
+        return line
+
+    def text_of_call(self, file: int, term: tuple[Any, ...]) -> str:
+        """``name()`` for a call."""
+        return f"{render(self.files[file].summary.terms, term[1])}()"
+
+    def argument(self, term: tuple[Any, ...], position: int, name: str) -> int:
+        """The term of an argument by position or keyword, -1 where it is not given."""
+        for keyword, value in term[3]:
+            if keyword == name:
+                found: int = value
+                return found
+        return term[2][position] if 0 <= position < len(term[2]) else -1
+
+    def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """The result of calling something outside of the project."""
+        event = term[5]
+        known = names.SOURCES.get(dotted)
+        if known is not None:
+            kind, detail = known
+            if dotted in ("torch.distributed.get_rank", "torch.distributed.get_world_size") and not self.is_world(
+                file, self.argument(term, 0, "group")
+            ):
+                return Value((Atom(GROUP_RANK if kind == GLOBAL_RANK else UNIFORM, "group", call=(file, event)),))
+            step = Step(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
+            return (
+                Value((Atom(TEST, detail),))
+                if kind == "test"
+                else Value((Atom(kind, detail, call=(file, event), trail=(step,)),))
+            )
+        if dotted in (
+            "int",
+            "float",
+            "str",
+            "bool",
+            "abs",
+            "operator.index",
+            "copy.copy",
+            "round",
+            "list",
+            "tuple",
+            "iter",
+            "next",
+            "sorted",
+            "reversed",
+        ):
+            inner = self.value(file, term[2][0], context) if term[2] else NOTHING_KNOWN
+            if dotted in ("int", "float"):
+                return self.to_number(file, inner, term)
+            if dotted == "str":
+                # a number is one no longer; what has text already, and devices, stay what they are
+                numbers = inner.rank is not None or inner.has(CONST, UNIFORM, *SIZES)
+                return self.text([inner]) if numbers and not inner.has(DEVICE, TEXT, ENV_TEXT) else inner
+            if dotted == "next":
+                return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
+            if dotted == "bool" and term[2]:
+                return Value((Atom(TEST, self.truth(inner).who, certain=self.truth(inner).certain),))
+            return inner
+        if dotted == "copy.deepcopy" and term[2]:
+            return self.copied(self.value(file, term[2][0], context), (file, event))
+        if dotted == "len" and term[2] and _is_collection(_last_name(self.files[file].summary.terms, term[2][0])):
+            return Value((Atom(RESULT, dotted, call=(file, event)),))
+        if dotted in ("max", "min"):
+            inner = join([self.value(file, item, context) for item in term[2]])
+            return (
+                inner
+                if inner.rank is not None or inner.has(BATCH)
+                else Value((Atom(RESULT, dotted, call=(file, event)),))
+            )
+        if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
+            return self.of_environment(
+                file, self.argument(term, 0, "key"), self.argument(term, 1, "default"), self.line_of(file, event)
+            )
+        if dotted == "getattr" and len(term[2]) >= 2:
+            name = self.constant_of(file, term[2][1])
+            if isinstance(name, str):
+                base = self.value(file, term[2][0], context)
+                found = self.of_attribute(file, base, name, _last_name(self.files[file].summary.terms, term[2][0]))
+                if found.only(METHOD) and not all(atom.certain for atom in found):
+                    found = self.by_name(file, name)
+                return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
+        if dotted == "torch.device":
+            return self.device(
+                self.value(file, self.argument(term, 0, "device"), context) if term[2] or term[3] else NOTHING_KNOWN,
+                self.value(file, self.argument(term, 1, "index"), context)
+                if self.argument(term, 1, "index") >= 0
+                else None,
+                (file, event),
+            )
+        if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
+            return Value((Atom(UNIFORM),))
+        if dotted == "range":
+            return Value(
+                (
+                    Atom(
+                        RESULT,
+                        "range",
+                        call=(file, event),
+                        items=tuple(self.value(file, item, context) for item in term[2]),
+                    ),
+                )
+            )
+        if (
+            dotted
+            in (
+                "enumerate",
+                "zip",
+                "tqdm.tqdm",
+                "tqdm",
+                "tqdm.auto.tqdm",
+                "tqdm.trange",
+                "itertools.cycle",
+                "itertools.islice",
+                "tqdm.std.tqdm",
+                "tqdm.autonotebook.tqdm",
+                "cycle",
+                "itertools.chain",
+            )
+            and term[2]
+        ):
+            items = tuple(self.value(file, item, context) for item in term[2])
+            return Value((Atom(RESULT, dotted, call=(file, event), items=items),))
+        if dotted in names.WRAPPERS:
+            model = self.value(file, self.argument(term, 0, "module"), context)
+            step = Step(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
+            way = names.WRAPPERS[dotted]
+            return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
+        if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
+            "torch.compile",
+            "torch.jit.script",
+            "typing.cast",
+            "apex.parallel.convert_syncbn_model",
+        ):
+            position = 1 if dotted == "typing.cast" else 0
+            return (
+                self.value(file, term[2][position], context)
+                if len(term[2]) > position
+                else Value((Atom(RESULT, dotted, call=(file, event)),))
+            )
+        if dotted == "deepspeed.initialize":
+            engine = Value((Atom(WRAPPED, "deepspeed", call=(file, event)),))
+            others = tuple(
+                Value((Atom(RESULT, f"deepspeed.initialize.{position}", call=(file, event)),)) for position in (1, 2, 3)
+            )
+            return Value((Atom(TUPLE, 4, items=(engine, *others)),))
+        if dotted == "mmcv.runner.get_dist_info" or dotted == "mmengine.dist.get_dist_info":
+            return Value((Atom(TUPLE, 2, items=(Value((Atom(GLOBAL_RANK),)), Value((Atom(WORLD_SIZE),)))),))
+        if dotted in ("torch.distributed.new_group", "torch.distributed.split_group"):
+            return Value((Atom(GROUP, "sub", call=(file, event)),))
+        if dotted in (
+            "torch.isnan",
+            "torch.isinf",
+            "math.isnan",
+            "math.isfinite",
+            "numpy.isnan",
+            "torch.isfinite",
+            "time.time",
+            "time.perf_counter",
+            "time.monotonic",
+            "random.random",
+            "numpy.random.rand",
+        ):
+            given = [self.value(file, item, context) for item in term[2]]
+            return (
+                Value((Atom(BATCH, dotted, call=(file, event)),))
+                if not given or any(value.has(BATCH) for value in given)
+                else Value((Atom(RESULT, dotted, call=(file, event)),))
+            )
+        last = dotted.rsplit(".", 1)[-1]
+        if "." not in dotted or dotted.split(".")[0] not in ("torch", "numpy", "os"):
+            evidence = self.called_by_name(file, last, term)
+            if evidence is not None:
+                return evidence
+        agreed = dotted in names.COLLECTIVES or names.AGREEING.search(last) is not None
+        if not agreed and any(self.value(file, item, context).has(BATCH) for item in term[2]):
+            return Value((Atom(BATCH, dotted, call=(file, event)),))
+        return Value((Atom(RESULT, dotted, call=(file, event)),))
+
+    def copied(self, value: Value, call: tuple[int, int]) -> Value:
+        """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
+        own.
+        """
+        atoms: list[Atom] = []
+        for atom in value:
+            if atom.kind == BARE and atom.of and atom.of[0].kind == WRAPPED:
+                inner = atom.of[0].of or (Atom(RESULT, ""),)
+                atoms.extend(one._replace(call=call, when=atom.when) for one in inner)
+            elif atom.kind in (WRAPPED, OBJECT, RESULT):
+                atoms.append(atom._replace(call=call))
+            else:
+                atoms.append(atom)
+        return Value(atoms)
+
+    def called_by_name(self, file: int, name: str, term: tuple[Any, ...]) -> Value | None:
+        """What a function that can't be seen returns, as its name says: ``get_rank``, ``is_main_process``."""
+        plain = name.lower().strip("_").removeprefix("get_")
+        evidence = self.by_name(file, plain)
+        if evidence.has(UNKNOWN):
+            return None
+        if (not term[2] and not term[3]) or evidence.has(TEST):
+            line = self.line_of(file, term[5])
+            return Value(
+                atom._replace(trail=(Step(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
+            )
+        return None
+
+    def to_number(self, file: int, value: Value, term: tuple[Any, ...]) -> Value:
+        """``int(…)``: the text of a rank variable becomes the rank."""
+        atoms = []
+        for atom in value:
+            if atom.kind == ENV_TEXT and atom.const in names.VARIABLES:
+                atoms.append(Atom(names.VARIABLES[atom.const], atom.const, when=atom.when, trail=atom.trail))
+                for default in atom.of:
+                    if default.kind == CONST:
+                        atoms.append(Atom(CONST, _number(default.const)))
+                    else:
+                        atoms.append(default)
+            elif atom.kind == ENV_TEXT:
+                atoms.append(Atom(UNIFORM, atom.const))
+            elif atom.kind == CONST:
+                atoms.append(Atom(CONST, _number(atom.const), when=atom.when))
+            else:
+                atoms.append(atom)
+        return join((Value(atoms),))
+
+    def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
+        """The text of a variable."""
+        name = self.constant_of(file, name_term) if name_term >= 0 else None
+        if name is None and name_term >= 0:
+            name = next((item for item in self.value(file, name_term).constants if isinstance(item, str)), None)
+        if not isinstance(name, str):
+            return NOTHING_KNOWN
+        default = self.value(file, default_term).atoms if default_term >= 0 else ()
+        kind = names.VARIABLES.get(name)
+        step = Step(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
+        return Value((Atom(ENV_TEXT, name, of=default, trail=(step,)),))
+
+    def is_world(self, file: int, term: int) -> bool:
+        """Whether a ``group`` argument means the whole job."""
+        if term < 0:
+            return True
+        value = self.value(file, term)
+        return all(
+            (atom.kind == CONST and atom.const is None) or (atom.kind == GROUP and atom.const == "world")
+            for atom in value
+        )
+
+    def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """The result of a function of the project, for these arguments."""
+        target_file, target = atom.const
+        scope = self.index.scopes[target_file][target]
+        if self.linking:
+            return self.returned_quickly(atom.const)
+        if self.nested >= _MOST_NESTED or self.depth > _DEEPEST // 2 or not self.asks_parameters(atom.const):
+            return self.returned(atom.const)
+        parameters: dict[str, Value] = {}
+        own = [parameter for parameter, _, star in scope.parameters if not star]
+        offset = 1 if atom.of else 0
+        keywords = dict(term[3])
+        for position, name in enumerate(own):
+            passed = keywords.get(name)
+            if position == 0 and offset:
+                parameters[name] = Value(atom.of)
+                continue
+            if passed is None and 0 <= position - offset < len(term[2]):
+                passed = term[2][position - offset]
+            if passed is not None:
+                parameters[name] = self.value(file, passed, context)
+            elif not term[4]:
+                default = next((default for one, default, _ in scope.parameters if one == name), -1)
+                parameters[name] = self.value(target_file, default) if default >= 0 else NOTHING_KNOWN
+            else:
+                parameters[name] = self.by_name(target_file, name)
+            if parameters[name].only(UNKNOWN):
+                parameters[name] = self.by_name(target_file, name)
+        self.nested += 1
+        try:
+            return self.returned(atom.const, _Context(target_file, target, parameters, {}), call=(file, term[5]))
+        finally:
+            self.nested -= 1
+
+    def asks_parameters(self, function: tuple[int, int]) -> bool:
+        """Whether what a function returns is made of its parameters: each call then has an answer of its own."""
+        known = self._asking.get(function)
+        if known is None:
+            file, number = function
+            summary = self.files[file].summary
+            own = self.index.scopes[file][number]
+            bound = own.owner >= 0
+            names_of = {name for position, (name, _, _) in enumerate(own.parameters) if not (bound and position == 0)}
+            roots = [
+                event[7]
+                for event in (summary.events[item] for item in self.by_scope[file].get(number, ()))
+                if event[0] == "return" and event[7] >= 0
+            ]
+            for item in self.by_scope[file].get(number, ()):
+                if summary.events[item][0] == "return":
+                    roots.extend(node[2] for _, node in chain(summary, summary.events[item][2]) if node[2] >= 0)
+            known = bool(names_of) and _mentions(summary.terms, roots, number, names_of)
+            self._asking[function] = known
+        return known
+
+    def returned_quickly(self, function: tuple[int, int]) -> Value:
+        """While linking: what a function returns, as far as objects and modules go."""
+        found = []
+        file, number = function
+        for event_number in self.by_scope[file].get(number, ()):
+            event = self.files[file].summary.events[event_number]
+            if event[0] == "return" and event[7] >= 0:
+                found.append(self.value(file, event[7]))
+        return join(found[:4]) if found else NOTHING_KNOWN
+
+    def returned(
+        self, function: tuple[int, int], context: _Context | None = None, call: tuple[int, int] | None = None
+    ) -> Value:
+        """What a function may return, each alternative with the condition under which it does."""
+        if context is None:
+            known = self._results.get(function)
+            if known is None:
+                self._results[function] = NOTHING_KNOWN
+                known = self._results[function] = self._returned(function, None, None)
+            return known
+        return self._returned(function, context, call)
+
+    def _returned(self, function: tuple[int, int], context: _Context | None, call: tuple[int, int] | None) -> Value:
+        file, number = function
+        scope = self.index.scopes[file][number]
+        found: list[Value] = []
+        generator = False
+        for event_number in self.by_scope[file].get(number, ()):
+            event = self.files[file].summary.events[event_number]
+            if event[0] == "return":
+                value = self.value(file, event[7], context)
+                found.append(self.under(value, self.who_of_place(file, event[2], context)))
+            elif event[0] == "yield":
+                generator = True
+        if generator:
+            return Value((Atom(RESULT, "generator", call=call),))
+        if not found:
+            return const(None)
+        joined = join(found)
+        if joined.has(GROUP_RANK) and names.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == LOCAL_RANK:
+            # the rank in the group of one host's processes, or what stands for it where no such group was made
+            return Value((Atom(LOCAL_RANK, "group"),))
+        if all(atom.kind in (UNKNOWN, CONST, RESULT) for atom in joined) and not joined.only(CONST):
+            evidence = self.by_name(file, scope.name.removeprefix("get_"))
+            if evidence.has(TEST):
+                return evidence
+        return joined
+
+    def of_class(self, file: int, atom: Atom, term: tuple[Any, ...]) -> Value:
+        """An instance of a class of the project; one that derives from a wrapper wraps as well."""
+        for dotted, way in names.WRAPPERS.items():
+            if self.derives(atom.const, dotted):
+                model = self.value(file, self.argument(term, 0, "module"))
+                step = Step(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
+                return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
+        return Value((Atom(OBJECT, atom.const, call=(file, term[5])),))
+
+    def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """The result of a method of something outside of the project."""
+        name = atom.const
+        owner = atom.of[0] if atom.of else None
+        event = term[5]
+        if owner is not None and owner.kind == RESULT:
+            if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
+                options = Value((Atom(NAMESPACE, call=owner.call),))
+                return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+            if owner.const == "accelerate.Accelerator" and name == "prepare":
+                prepared = tuple(
+                    Value(
+                        (Atom(WRAPPED, "prepared", of=self.value(file, item, context).atoms[:3], call=(file, event)),)
+                    )
+                    for item in term[2]
+                )
+                return prepared[0] if len(prepared) == 1 else Value((Atom(TUPLE, len(prepared), items=prepared),))
+            dotted = f"{owner.const}.{name}" if owner.const else ""
+            if dotted in names.SOURCES:
+                return self.of_named(file, dotted, term, context)
+        if owner is not None and owner.kind == CONST and name == "format":
+            return self.formatted(
+                str(owner.const),
+                [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
+            )
+        if name in ("parse_args", "parse_known_args"):
+            options = Value((Atom(NAMESPACE),))
+            return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+        if owner is not None and owner.kind in (WRAPPED, OBJECT, BARE) and name in names.OF_MODELS:
+            return Value((owner,))
+        if owner is not None and owner.kind in (BATCH, RESULT, UNIFORM) and name in names.SAME_OBJECT:
+            return (
+                Value((owner,))
+                if name not in ("item",)
+                else Value((Atom(BATCH if owner.kind == BATCH else RESULT, "item", call=(file, event)),))
+            )
+        evidence = self.called_by_name(file, name, term)
+        if evidence is not None:
+            return evidence
+        if owner is not None and owner.kind == BATCH:
+            return Value((Atom(BATCH, call=(file, event)),))
+        if owner is not None and owner.kind == RESULT and f"{owner.const}.{name}" in names.COLLECTIVES:
+            return Value((Atom(UNIFORM, "reduced", call=(file, event)),))
+        if not names.AGREEING.search(name) and any(self.value(file, item, context).has(BATCH) for item in term[2]):
+            return Value((Atom(BATCH, name, call=(file, event), of=atom.of),))
+        dotted = f"{owner.const}.{name}" if owner is not None and owner.kind == RESULT and owner.const else ""
+        return Value((Atom(RESULT, dotted, call=(file, event), of=atom.of),))
+
+    def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        base = self.value(file, term[1], context)
+        if base.named("os.environ"):
+            return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0))
+        index = self.value(file, term[2], context).constant
+        found = []
+        for atom in base:
+            if atom.kind in (TUPLE, LIST) and isinstance(index, int) and -len(atom.items) <= index < len(atom.items):
+                found.append(atom.items[index])
+            elif atom.kind == LIST and atom.of:
+                found.append(Value(atom.of))
+            elif atom.kind == DICT and index in (atom.const or ()):
+                found.append(atom.items[atom.const.index(index)])
+            elif atom.kind == BATCH:
+                found.append(Value((Atom(BATCH),)))
+            elif isinstance(index, str):
+                found.append(self.option(file, index) or self.by_name(file, index))
+            else:
+                found.append(NOTHING_KNOWN)
+        return join(found) if found else NOTHING_KNOWN
+
+    def arithmetic(self, operator: str, left: Value, right: Value) -> Value:
+        """The algebra of ranks: ``rank % device_count`` is local, ``node_rank * gpus + local_rank`` is global."""
+        one, other = left.rank, right.rank
+        sizes = right.get(DEVICE_COUNT, LOCAL_WORLD_SIZE)
+        if operator == "%" and left.has(CONST, TEXT) and isinstance(left.constant, str):
+            return self.text(
+                [left, right]
+                if not right.has(TUPLE)
+                else [left, *next(atom.items for atom in right if atom.kind == TUPLE)]
+            )
+        if operator == "+" and (
+            left.has(TEXT) or right.has(TEXT) or isinstance(left.constant, str) or isinstance(right.constant, str)
+        ):
+            return self.text([left, right])
+        if one is not None and operator == "%" and one.kind in (GLOBAL_RANK, RANK):
+            if sizes is not None:
+                return Value((Atom(LOCAL_RANK, "modulo", certain=one.certain, trail=one.trail),))
+            return Value((Atom(RANK_DEPENDENT, "modulo", of=(one,), trail=one.trail),))
+        if one is not None and operator == "//" and one.kind in (GLOBAL_RANK, RANK) and sizes is not None:
+            return Value((Atom(NODE_RANK, certain=one.certain, trail=one.trail),))
+        if operator == "*":
+            for rank, size in ((one, right), (other, left)):
+                if rank is not None and (
+                    (rank.kind == NODE_RANK and size.rank is None)
+                    or (rank.kind in (RANK, GLOBAL_RANK) and size.has(DEVICE_COUNT, LOCAL_WORLD_SIZE))
+                ):
+                    return Value((Atom(NODE_OFFSET, certain=rank.certain, trail=rank.trail),))
+            if left.has(*SIZES) and right.has(*SIZES):
+                return Value((Atom(WORLD_SIZE),))
+        if operator == "+":
+            for offset, rank in ((left.get(NODE_OFFSET), other), (right.get(NODE_OFFSET), one)):
+                if offset is not None and rank is not None:
+                    return Value((Atom(GLOBAL_RANK, "sum", trail=offset.trail + rank.trail),))
+            if left.has(NODE_OFFSET) or right.has(NODE_OFFSET):
+                return Value((Atom(GLOBAL_RANK, "sum", certain=False),))
+        if left.has(BATCH) or right.has(BATCH):
+            return Value((Atom(BATCH),))
+        rank = one or other
+        if rank is not None or left.has(RANK_DEPENDENT, NODE_OFFSET) or right.has(RANK_DEPENDENT, NODE_OFFSET):
+            return Value(
+                (
+                    Atom(
+                        RANK_DEPENDENT,
+                        operator,
+                        of=(rank,) if rank is not None else (),
+                        certain=rank is None or rank.certain,
+                        trail=rank.trail if rank is not None else (),
+                    ),
+                )
+            )
+        if left.has(WRAPPED) or right.has(WRAPPED):
+            return NOTHING_KNOWN
+        if left.has(*SIZES) or right.has(*SIZES):
+            return Value((Atom(UNIFORM, "size"),))
+        one_constant, other_constant = left.constant, right.constant
+        if isinstance(one_constant, (int, float)) and isinstance(other_constant, (int, float)):
+            return Value((Atom(CONST, _compute(operator, one_constant, other_constant)),))
+        if left.only(CONST, UNIFORM) and right.only(CONST, UNIFORM):
+            return Value((Atom(UNIFORM),))
+        return NOTHING_KNOWN
+
+    def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        if term[1] == "not":
+            who = self.test(file, number, context)
+            return Value((Atom(TEST, who.who, certain=who.certain),))
+        inner = self.value(file, term[2], context)
+        if term[1] == "reduced":
+            return Value(
+                Atom(UNIFORM, "reduced", when=atom.when)
+                if atom.kind in (BATCH, RANK_DEPENDENT, UNKNOWN, RESULT, *RANKS, CONST, TEST)
+                else atom
+                for atom in inner
+            )
+        if inner.rank is not None:
+            return Value((Atom(RANK_DEPENDENT, term[1], of=(inner.rank,)),))
+        return inner if inner.has(BATCH, UNIFORM) else NOTHING_KNOWN
+
+    def text(self, parts: list[Value]) -> Value:
+        """A text made of several values; a constant text stays one."""
+        template = ""
+        values: list[Atom] = []
+        for part in parts:
+            constant = part.constant
+            if isinstance(constant, (str, int)) and not isinstance(constant, bool):
+                template += (
+                    str(constant).replace("%d", "").replace("%s", "").replace("%i", "")
+                    if isinstance(constant, str)
+                    else str(constant)
+                )
+            else:
+                text = part.get(TEXT)
+                template += text.const if text is not None else "{}"
+                values.extend(text.of if text is not None else part.atoms[:4])
+        if not values:
+            return const(template)
+        return Value((Atom(TEXT, template, of=tuple(values)),))
+
+    def formatted(self, template: str, parts: list[Value]) -> Value:
+        """What ``format`` makes of a template; which value goes where is not kept."""
+        values = [atom for part in parts for atom in part.atoms[:4]]
+        if not values:
+            return const(template)
+        return Value((Atom(TEXT, _FIELD.sub("{}", template), of=tuple(values)),))
+
+    def device(self, kind: Value, index: Value | None, call: tuple[int, int] | None) -> Value:
+        """``torch.device(kind, index)``."""
+        found = []
+        for atom in kind:
+            name, number = device_of(atom)
+            atoms = index.atoms if index is not None else number
+            found.append(Atom(DEVICE, name, of=atoms, when=atom.when, call=call))
+        return join((Value(found),))
+
+    def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """A comparison: for whom it is true, alternative by alternative."""
+        operator = term[1]
+        left, right = self.value(file, term[2], context), self.value(file, term[3], context)
+        if operator in _MIRRORED and left.rank is None and right.rank is not None:
+            operator, left, right = _MIRRORED[operator], right, left
+        atoms = []
+        for atom in left:
+            answer = self.compare_atom(file, operator, atom, right, term[3])
+            if isinstance(answer, bool):
+                atoms.append(Atom(CONST, answer, when=atom.when))
+            else:
+                atoms.append(Atom(TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
+        return join((Value(atoms),))
+
+    def compare_atom(self, file: int, operator: str, atom: Atom, right: Value, right_term: int) -> Who | bool:
+        """For whom one alternative compares so."""
+        negative = operator in ("!=", "is not", "not in")
+        constant = right.constant
+        if (
+            atom.kind == CONST
+            and atom.const in names.VARIABLES
+            and operator in ("in", "not in")
+            and right.named("os.environ")
+        ):
+            return Who(SINGLE if negative else DISTRIBUTED)
+        if atom.kind == CONST and constant is not NoConstant:
+            return _concrete(operator, atom.const, constant)
+        if constant is None and operator in ("is", "is not", "==", "!="):
+            if atom.kind == ENV_TEXT:
+                return Who(DISTRIBUTED if negative else SINGLE)
+            if atom.kind in RANKS:
+                return Who(DISTRIBUTED if negative else SINGLE)
+            return (
+                NOT_CLEAR if atom.kind in (UNKNOWN, METHOD) and not (atom.kind == METHOD and atom.certain) else negative
+            )
+        if atom.kind in RANKS or (atom.kind == ENV_TEXT and atom.const in names.VARIABLES):
+            kind = atom.kind if atom.kind in RANKS else names.VARIABLES[atom.const]
+            if kind in SIZES:
+                return self.compare_size(operator, _number(constant))
+            return self.compare_rank(file, operator, kind, atom.certain, right, right_term)
+        if atom.kind in SIZES:
+            return self.compare_size(operator, constant)
+        if atom.kind == RANK_DEPENDENT:
+            return Who(SOME, atom.certain)
+        if atom.kind == BATCH or right.has(BATCH):
+            return Who(BY_DATA)
+        if right.has(RANK_DEPENDENT):
+            return Who(SOME)
+        if atom.kind == TEST and constant in (True, False) and operator in ("==", "!=", "is", "is not"):
+            who = Who(atom.const, atom.certain)
+            return who if bool(constant) != negative else who.inverse()
+        if atom.kind in (UNIFORM, ENV_TEXT):
+            return ALWAYS
+        return NOT_CLEAR
+
+    def compare_size(self, operator: str, constant: Any) -> Who:
+        """``world_size > 1`` and the like: the same on all ranks."""
+        if (operator, constant) in ((">", 1), (">=", 2), ("!=", 1)):
+            return Who(DISTRIBUTED)
+        if (operator, constant) in (("==", 1), ("<=", 1), ("<", 2)):
+            return Who(SINGLE)
+        return ALWAYS
+
+    def compare_rank(self, file: int, operator: str, kind: str, certain: bool, right: Value, right_term: int) -> Who:
+        """``rank == 0``, ``local_rank in (-1, 0)``, ``rank < n`` and the like."""
+        few = {GLOBAL_RANK: MAIN, RANK: MAIN, LOCAL_RANK: LOCAL_MAIN}.get(kind, SOME)
+        if operator in ("in", "not in"):
+            numbers: list[Any] = []
+            for atom in right:
+                if atom.kind in (TUPLE, LIST):
+                    numbers.extend(item.constant for item in atom.items)
+            if not numbers or any(not isinstance(number, int) for number in numbers):
+                return Who(MEMBERS, certain)
+            ranks = [number for number in numbers if number >= 0]
+            who = Who((few if ranks == [0] else ONE) if len(ranks) == 1 else SOME if ranks else SINGLE, certain)
+            return who if operator == "in" else who.inverse()
+        number = _number(right.constant) if right.constant is not NoConstant else NoConstant
+        if right.constant is NoConstant:
+            constants = {_number(item) for item in right.constants if item is not None}
+            if operator in ("==", "!="):
+                if constants == {0} and not right.has(UNKNOWN):
+                    number = 0
+                else:
+                    named = _last_name(self.files[file].summary.terms, right_term) in _ROOTS
+                    sure = certain and (named or right.has(UNIFORM, *SIZES) or bool(constants))
+                    return Who(ONE if operator == "==" else ALL_BUT_ONE, sure)
+            elif right.has(*SIZES):
+                return Who(SOME, certain) if not (operator == "<" and right.has(WORLD_SIZE)) else ALWAYS
+            else:
+                return Who(SOME, certain and right.has(UNIFORM, CONST))
+        if not isinstance(number, (int, float)):
+            return NOT_CLEAR
+        if number == -1 and operator in ("==", "!=", ">", "<="):
+            return Who(DISTRIBUTED if operator in ("!=", ">") else SINGLE)
+        if (operator, number) in ((">=", 0), ("<", 0)):
+            return Who(DISTRIBUTED if operator == ">=" else SINGLE)
+        if number < 0:
+            return ALWAYS
+        if (operator, number) in (("==", 0), ("<", 1), ("<=", 0), ("is", 0)):
+            return Who(few, certain)
+        if (operator, number) in (("!=", 0), (">", 0), (">=", 1), ("is not", 0)):
+            return Who(few, certain).inverse() if few != SOME else Who(SOME, certain)
+        if operator in ("==", "!="):
+            return Who(ONE if operator == "==" else ALL_BUT_ONE, certain)
+        return Who(SOME, certain)
+
+    def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """``and`` and ``or``: a test of tests, otherwise one of the operands."""
+        values = [self.value(file, part, context) for part in term[1]]
+        if all(value.only(TEST, CONST, UNIFORM, UNKNOWN, METHOD, RESULT, NAMED) for value in values) and any(
+            value.has(TEST) for value in values
+        ):
+            who = self.test(file, number, context)
+            return Value((Atom(TEST, who.who, certain=who.certain),))
+        return join(values)
+
+    def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        who = self.test(file, term[1], context)
+        yes, no = self.value(file, term[2], context), self.value(file, term[3], context)
+        return join((self.under(yes, who), self.under(no, who.inverse())))
+
+    def under(self, value: Value, who: Who) -> Value:
+        """The value with a condition added to each alternative."""
+        if who.who in (EVERYONE, UNCLEAR):
+            return value
+        return Value(atom._replace(when=both((atom.when, who))) for atom in value)
+
+    def stepped(self, value: Value, file: int, line: int, text: str) -> Value:
+        """The value with one step more on its way, where the way matters."""
+        if not any(atom.kind in RANKS or atom.kind in (WRAPPED, DEVICE, RANK_DEPENDENT) for atom in value):
+            return value
+        step = Step(file, line, text)
+        return Value(
+            atom._replace(trail=(*atom.trail, step)[-6:])
+            if atom.kind in RANKS or atom.kind in (WRAPPED, DEVICE, RANK_DEPENDENT)
+            else atom
+            for atom in value
+        )
+
+    def element(self, value: Value, file: int, term: int) -> Value:
+        """What a loop over a value binds."""
+        found: list[Value] = []
+        for atom in value:
+            if atom.kind in (TUPLE, LIST) and (atom.items or atom.of):
+                found.append(join((*atom.items, Value(atom.of))))
+            elif atom.kind == RESULT and atom.const == "range":
+                of = join(atom.items)
+                index = of.has(LOCAL_WORLD_SIZE, DEVICE_COUNT, WORLD_SIZE)
+                found.append(Value((Atom(UNIFORM, "index", of=of.atoms[:2] if index else ()),)))
+            elif atom.kind == RESULT and atom.const == "enumerate" and atom.items:
+                found.append(
+                    Value((Atom(TUPLE, 2, items=(Value((Atom(UNIFORM),)), self.element(atom.items[0], file, -1))),))
+                )
+            elif atom.kind == RESULT and atom.const == "zip":
+                found.append(
+                    Value(
+                        (
+                            Atom(
+                                TUPLE, len(atom.items), items=tuple(self.element(item, file, -1) for item in atom.items)
+                            ),
+                        )
+                    )
+                )
+            elif atom.kind == RESULT and atom.items:
+                found.append(self.element(atom.items[0], file, -1))
+            elif (
+                (atom.kind == RESULT and atom.const == "torch.utils.data.DataLoader")
+                or (atom.kind == WRAPPED and atom.const == "prepared")
+                or atom.kind == BATCH
+            ):
+                found.append(Value((Atom(BATCH),)))
+        if not found:
+            name = _last_name(self.files[file].summary.terms, term) if term >= 0 else ""
+            if "loader" in name.lower() or "dataloader" in name.lower():
+                return Value((Atom(BATCH, certain=False),))
+            return NOTHING_KNOWN
+        return join(found)
+
+    def item(self, value: Value, position: int) -> Value:
+        """One item of an unpacked value."""
+        found = []
+        for atom in value:
+            if atom.kind in (TUPLE, LIST) and position < len(atom.items):
+                found.append(self.under(atom.items[position], atom.when))
+            elif atom.kind == BATCH:
+                found.append(Value((atom,)))
+            elif atom.kind == LIST and atom.of:
+                found.append(Value(atom.of))
+        return join(found) if found else NOTHING_KNOWN
+
+    # tests and reach
+
+    def test(self, file: int, number: int, context: _Context | None = None) -> Who:
+        """For whom a term is true."""
+        if number < 0:
+            return NOT_CLEAR
+        memo = self.tests[file]
+        if context is None and number in memo:
+            return memo[number]
+        if self.depth > _DEEPEST:
+            return NOT_CLEAR
+        if context is None:
+            memo[number] = NOT_CLEAR
+        self.depth += 1
+        try:
+            term = self.files[file].summary.terms[number]
+            if term[0] == "u" and term[1] == "not":
+                found = self.test(file, term[2], context).inverse()
+            elif term[0] == "and":
+                found = both(self.test(file, part, context) for part in term[1])
+            elif term[0] == "or":
+                found = either([self.test(file, part, context) for part in term[1]])
+            else:
+                found = self.truth(self.value(file, number, context))
+        finally:
+            self.depth -= 1
+        if context is None:
+            memo[number] = found
+        return found
+
+    def truth(self, value: Value) -> Who:
+        """For whom a value counts as true."""
+        true: list[Who] = []
+        false: list[Who] = []
+        for atom in value:
+            who: Who
+            if atom.kind == CONST:
+                (true if atom.const else false).append(atom.when)
+                continue
+            if atom.kind == TEST:
+                who = Who(atom.const, atom.certain)
+            elif atom.kind in (GLOBAL_RANK, RANK):
+                who = Who(OTHERS, atom.certain)
+            elif atom.kind == LOCAL_RANK:
+                who = Who(LOCAL_OTHERS, atom.certain)
+            elif atom.kind == RANK_DEPENDENT:
+                who = Who(SOME, atom.certain)
+            elif atom.kind == BATCH:
+                who = Who(BY_DATA, atom.certain)
+            elif atom.kind in (UNIFORM, *SIZES, ENV_TEXT):
+                who = ALWAYS
+            elif (
+                atom.kind in (OBJECT, WRAPPED, FUNCTION, CLASS, RESULT, TUPLE, MODULE, GROUP)
+                and atom.when.who in PARTIAL
+            ):
+                true.append(atom.when)
+                continue
+            else:
+                who = NOT_CLEAR
+            true.append(both((atom.when, who)))
+        if not true:
+            return ALWAYS if false else NOT_CLEAR
+        ranked = [who for who in true if who.who in PARTIAL or who.who in (MEMBERS, BY_DATA)]
+        if not ranked:
+            # what is false where a rank is missing and true with other ranks is true with other ranks
+            return true[0] if len(true) == 1 else either(true)
+        # an alternative that holds for all where another asks for the rank is the run without other ranks
+        found = either(ranked) if len(ranked) > 1 else ranked[0]
+        if any(who.who == UNCLEAR for who in true):
+            # a flag that some ranks set, and that something unseen may set as well (a broadcast)
+            flags = [atom.when for atom in value if atom.kind != TEST and atom.when.who in PARTIAL]
+            if all(who in flags for who in ranked):
+                return Who(found.who, False)
+        return found
+
+    def guards(self, file: int, place: int, context: _Context | None = None) -> list[Guard]:
+        """The conditions around a place within its own scope that bear on who gets there, outermost first."""
+        found = []
+        summary = self.files[file].summary
+        for number, (_, kind, term, polarity, line, _) in chain(summary, place):
+            if kind in ("if", "while") or kind.startswith("exit:"):
+                who = self.test(file, term, context)
+                if not polarity:
+                    who = who.inverse()
+                if who.who not in (EVERYONE, UNCLEAR):
+                    found.append(Guard(who, kind, number, line, term, polarity))
+        return found
+
+    def who_of_place(self, file: int, place: int, context: _Context | None = None) -> Who:
+        """Who reaches a place, as its own scope says."""
+        if place <= 0:
+            return ALWAYS
+        # whoever left by an exception has ended the job, not gone another way
+        return both(guard.who for guard in self.guards(file, place, context) if guard.kind != "exit:raise")
+
+    def decorated(self, file: int, number: int) -> Who:
+        """Who runs the body of a function, as its decorators say."""
+        terms = self.files[file].summary.terms
+        for decorator in self.index.scopes[file][number].decorators:
+            term = decorator
+            parts = terms[term]
+            if parts[0] == "c":
+                term = parts[1]
+            name = _last_name(terms, term).lower().strip("_")
+            if name in names.DECORATORS:
+                return Who(names.DECORATORS[name])
+            for atom in self.value(file, term):
+                if atom.kind == FUNCTION:
+                    who = self.of_decorator(atom.const)
+                    if who is not None:
+                        return who
+        return ALWAYS
+
+    def of_decorator(self, function: tuple[int, int]) -> Who | None:
+        """A decorator of the project whose wrapper calls the function for some ranks only."""
+        file, number = function
+        scopes = self.index.scopes[file]
+        terms = self.files[file].summary.terms
+        inner = [child for child, scope in enumerate(scopes) if scope.parent == number and scope.kind == "function"]
+        inner += [child for child, scope in enumerate(scopes) if scope.parent in inner and scope.kind == "function"]
+        parameters = {name for scope in (number, *inner) for name, _, _ in scopes[scope].parameters}
+        for child in inner:
+            for event_number in self.by_scope[file].get(child, ()):
+                event = self.files[file].summary.events[event_number]
+                if event[0] == "call":
+                    callee = terms[terms[event[7]][1]]
+                    if callee[0] in ("v", "p") and callee[2] in parameters:
+                        who = self.who_of_place(file, event[2])
+                        if who.who in PARTIAL:
+                            return who
+        return None
+
+    def entry(self, file: int, number: int) -> Who:
+        """Who enters a scope: everyone, unless its decorators say otherwise or all its callers are guarded."""
+        key = (file, number)
+        if key in self.entries:
+            return self.entries[key]
+        self.entries[key] = ALWAYS
+        scope = self.index.scopes[file][number]
+        if scope.kind == "module":
+            return ALWAYS
+        if scope.kind == "class":
+            self.entries[key] = found = self.reach(file, scope.parent, scope.place)
+            return found
+        found = self.decorated(file, number)
+        if found.who == EVERYONE:
+            sites = self.callers.get(key, [])
+            strong = [site for site in sites if not site.weak] or sites
+            if strong and (key not in self.escaped or len(strong) > 0) and self.depth < _DEEPEST:
+                self.depth += 1
+                try:
+                    ways = [self.reach_of_site(site) for site in strong[:40]]
+                finally:
+                    self.depth -= 1
+                if key in self.escaped and not any(site.way != "call" for site in strong):
+                    ways.append(ALWAYS)
+                found = _widest(ways)
+            elif scope.kind == "lambda" or (not sites and scope.parent > 0):
+                found = ALWAYS
+        self.entries[key] = found
+        return found
+
+    def reach_of_site(self, site: Site) -> Who:
+        """Who gets to a call."""
+        event = self.files[site.file].summary.events[site.event]
+        return self.reach(site.file, event[1], event[2])
+
+    def reach(self, file: int, scope: int, place: int) -> Who:
+        """Who reaches a place: its guards, and whoever enters its scope."""
+        return both((self.who_of_place(file, place), self.entry(file, scope)))
+
+
+def _widest(ways: list[Who]) -> Who:
+    """Who gets in by any of several ways."""
+    if any(way.who in (EVERYONE, DISTRIBUTED, SINGLE, UNCLEAR, BY_DATA) for way in ways):
+        return ALWAYS
+    named = {way.who for way in ways}
+    certain = all(way.certain for way in ways)
+    if len(named) == 1:
+        return Who(ways[0].who, certain)
+    if named <= {MAIN, ONE, LOCAL_MAIN}:
+        return Who(LOCAL_MAIN if LOCAL_MAIN in named else ONE, certain)
+    return either(ways)
+
+
+def device_of(atom: Atom) -> tuple[str, tuple[Atom, ...]]:
+    """Type and index of what is given where a device belongs; empty where they are not known."""
+    if atom.kind == DEVICE:
+        return atom.const or "", atom.of
+    if atom.kind == CONST and isinstance(atom.const, str):
+        kind, _, number = atom.const.partition(":")
+        return kind, (Atom(CONST, int(number)),) if number.isdigit() else ()
+    if atom.kind == CONST and isinstance(atom.const, int) and not isinstance(atom.const, bool):
+        return "cuda", (Atom(CONST, atom.const),)
+    if atom.kind == TEXT and isinstance(atom.const, str):
+        kind, colon, _ = atom.const.partition(":")
+        return (kind, atom.of) if colon else ("", ())
+    if atom.kind in RANKS or atom.kind in (RANK_DEPENDENT, ENV_TEXT):
+        return "cuda", (atom,)
+    return "", ()
+
+
+def render(terms: list[tuple[Any, ...]], number: int, depth: int = 0) -> str:
+    """A term as source, shortened: for messages."""
+    if number < 0 or depth > 8:
+        return "…"
+    term = terms[number]
+    operation = term[0]
+
+    def part(index: int) -> str:
+        return render(terms, index, depth + 1)
+
+    if operation == "k":
+        return repr(term[2])
+    if operation in ("p", "v", "fn", "cls"):
+        return str(term[2])
+    if operation == "i":
+        return str(term[1]).lstrip(".").rsplit(".", 1)[-1]
+    if operation == "a":
+        return f"{part(term[1])}.{term[2]}"
+    if operation == "c":
+        given = [part(item) for item in term[2]] + [f"{name}={part(item)}" for name, item in term[3]]
+        return f"{part(term[1])}({', '.join(given)})"
+    if operation == "s":
+        return f"{part(term[1])}[{part(term[2])}]"
+    if operation in ("o", "="):
+        return f"{part(term[2])} {term[1]} {part(term[3])}"
+    if operation == "u":
+        return (
+            f"not {part(term[2])}"
+            if term[1] == "not"
+            else part(term[2])
+            if term[1] == "reduced"
+            else f"{term[1]}{part(term[2])}"
+        )
+    if operation in ("and", "or"):
+        return f" {operation} ".join(part(item) for item in term[1])
+    if operation == "t":
+        return f"({', '.join(part(item) for item in term[1])})"
+    if operation == "l":
+        return f"[{', '.join(part(item) for item in term[1])}]"
+    return "…"
+
+
+def _known(found: tuple[str, Any]) -> Value:
+    kind, detail = found
+    if kind == "test":
+        return Value((Atom(TEST, detail),))
+    if kind == "device":
+        return Value((Atom(DEVICE, "cuda", of=(Atom(detail),)),))
+    return Value((Atom(kind, detail),))
+
+
+def _first(scope: Scope) -> str:
+    return scope.parameters[0][0] if scope.parameters else ""
+
+
+def _last_name(terms: list[tuple[Any, ...]], number: int) -> str:
+    """The last name of a dotted term: what its value is called in the source."""
+    if number < 0:
+        return ""
+    term = terms[number]
+    if term[0] in ("p", "v", "a", "fn", "cls"):
+        return str(term[2])
+    if term[0] == "i":
+        return str(term[1]).rsplit(".", 1)[-1]
+    if term[0] == "c":
+        return _last_name(terms, term[1])
+    return ""
+
+
+def _destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterable[str]:
+    """The attributes under which an option is stored."""
+    for name, value in call[3]:
+        if name == "dest" and terms[value][0] == "k" and isinstance(terms[value][2], str):
+            return [terms[value][2]]
+    spellings = [terms[item][2] for item in call[2] if terms[item][0] == "k" and isinstance(terms[item][2], str)]
+    long = [text for text in spellings if text.startswith("--")] or spellings
+    return list(dict.fromkeys(text.lstrip("-").split("/")[0].replace("-", "_") for text in long[:2]))[:1]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _compute(operator: str, one: float, other: float) -> Any:
+    try:
+        if operator == "+":
+            return one + other
+        if operator == "-":
+            return one - other
+        if operator == "*":
+            return one * other
+        if operator == "//":
+            return one // other
+        if operator == "%":
+            return one % other
+    except (ZeroDivisionError, OverflowError):
+        return None
+    return None
+
+
+def _concrete(operator: str, one: Any, other: Any) -> Who | bool:
+    try:
+        if operator in ("==", "is"):
+            return bool(one == other)
+        if operator in ("!=", "is not"):
+            return bool(one != other)
+        if operator == "<":
+            return bool(one < other)
+        if operator == "<=":
+            return bool(one <= other)
+        if operator == ">":
+            return bool(one > other)
+        if operator == ">=":
+            return bool(one >= other)
+    except TypeError:
+        return NOT_CLEAR
+    return NOT_CLEAR
+
+
+def _speaks_of_ranks(imports: list[str]) -> bool:
+    """Whether a file imports what makes a name like ``rank`` a rank of a job."""
+    for dotted in imports:
+        if (
+            dotted.startswith(
+                (
+                    "torch.distributed",
+                    "torch.multiprocessing",
+                    "torch.nn.parallel",
+                    "horovod",
+                    "deepspeed",
+                    "accelerate",
+                    "torch_xla",
+                )
+            )
+            or "dist" in dotted.lower()
+        ):
+            return True
+    return False
+
+
+def _mentions(terms: list[tuple[Any, ...]], roots: list[int], scope: int, parameters: set[str]) -> bool:
+    """Whether one of these parameters stands in one of the terms."""
+    seen: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        number = waiting.pop()
+        if number < 0 or number in seen:
+            continue
+        seen.add(number)
+        term = terms[number]
+        if term[0] in ("p", "v"):
+            if term[2] in parameters:
+                return True
+        elif term[0] in ("a", "x"):
+            waiting.append(term[1])
+        elif term[0] == "c":
+            waiting.append(term[1])
+            waiting.extend(term[2])
+            waiting.extend(value for _, value in term[3])
+        elif term[0] in ("o", "="):
+            waiting.extend(term[2:4])
+        elif term[0] == "u":
+            waiting.append(term[2])
+        elif term[0] in ("and", "or", "t", "l", "f"):
+            waiting.extend(term[1])
+        elif term[0] == "d":
+            waiting.extend(term[2])
+        elif term[0] in ("?", "|", "s", "*", "e", "w"):
+            waiting.extend(term[1:])
+    return False
+
+
+def _is_collection(name: str) -> bool:
+    """Whether a name is that of a loader or data set, whose length ranks share."""
+    plain = name.lower()
+    return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))

@@ -1,0 +1,925 @@
+"""Makes the summary of one source file in one pass over its syntax tree. It knows Python, and nothing of ranks.
+
+Within a function the value of a name is followed from assignment to use, through branches; across functions a name is
+all that was ever assigned to it. What a term means is decided when files are linked.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from typing import Any
+
+from .summary import Header, Summary
+
+#: Texts that say something about a launch or a place, wherever they stand.
+_TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
+#: Calls that leave the process.
+_LEAVING = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
+#: Names of in-place collectives: after them a tensor holds the same on all ranks of the group.
+_IN_PLACE = frozenset(
+    [
+        "all_reduce",
+        "broadcast",
+        "broadcast_object_list",
+        "all_gather",
+        "all_gather_object",
+        "all_gather_into_tensor",
+        "allreduce",
+        "broadcast_",
+    ]
+)
+_COMMENTS = re.compile(rb"#[^\n]*(?:noqa|distcheck)", re.IGNORECASE)
+_OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)
+_BARE = re.compile(r"#[^\n]*\bnoqa\b", re.IGNORECASE)
+_COMMENT = re.compile(r"noqa|distcheck\s*:", re.IGNORECASE)
+#: Deeper trees than this are not followed; Python's own parser stops at about the same depth.
+_DEEPEST = 150
+_LONGEST_TEXT = 200
+
+_OPERATORS: dict[type, str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitOr: "|", ast.BitAnd: "&", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>", ast.MatMult: "@",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+    ast.Not: "not", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~",
+}  # fmt: skip
+
+#: An exit of a block: the term under which it is taken (-1: always), its kind, its line.
+Exit = tuple[int, str, int]
+
+
+def extract(text: bytes | str) -> Summary:
+    """The summary of a Python source file; one that does not parse has a ``problem`` and nothing else.
+
+    :param text: bytes as they stand in the file (its encoding cookie is honoured), or text
+    """
+    comments = _comments(text)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        return _unreadable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1, comments)
+    except ValueError as error:  # null bytes on some versions of Python
+        return _unreadable(str(error), 1, 1, comments)
+    except (RecursionError, MemoryError):
+        return _unreadable("it is nested too deeply", 1, 1, comments)
+    extractor = _Extractor(comments)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 30 * _DEEPEST))
+    try:
+        return extractor.run(tree)
+    except RecursionError:
+        return _unreadable("it is nested too deeply", 1, 1, comments)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _unreadable(message: str, line: int, column: int, comments: list[tuple[int, str]]) -> Summary:
+    header = Header(comments, (message, line, max(column, 1)), False, [], [])
+    return Summary(header, [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])
+
+
+def _comments(text: bytes | str) -> list[tuple[int, str]]:
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    if not _COMMENTS.search(data):
+        return []
+    if not _OURS.search(data):
+        # only bare ones: what looks like one within a text does no harm
+        lines = re.split(r"\r\n?|\n", text if isinstance(text, str) else data.decode("utf-8", "replace"))
+        return [(number, line[line.index("#") :]) for number, line in enumerate(lines, 1) if _BARE.search(line)]
+    found = []
+    try:
+        for token in tokenize.tokenize(io.BytesIO(data).readline):
+            if token.type == tokenize.COMMENT and _COMMENT.search(token.string):
+                found.append((token.start[0], token.string))
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        pass  # what was read until here counts; the parser says what is wrong with the rest
+    return found
+
+
+class _Frame:
+    """The state within one scope: what each name holds at this point."""
+
+    __slots__ = ("dotted", "env", "globals", "outer", "scope")
+
+    def __init__(self, scope: int, outer: _Frame | None) -> None:
+        self.scope = scope
+        self.env: dict[str, int] = {}
+        #: whether ``env`` may hold attributes as well
+        self.dotted = False
+        self.globals: set[str] = set()
+        self.outer = outer
+
+
+class _Extractor:
+    def __init__(self, comments: list[tuple[int, str]]) -> None:
+        self.comments = comments
+        self.terms: list[tuple[Any, ...]] = []
+        self.index: dict[tuple[Any, ...], int] = {}
+        self.unknown = self.term("-")
+        self.events: list[tuple[Any, ...]] = []
+        self.places: list[tuple[int, str, int, bool, int, int]] = [(-1, "", 0, True, 0, 0)]
+        self.scopes: list[list[Any]] = []
+        self.classes: list[tuple[Any, ...]] = []
+        self.imports: list[str] = []
+        self.place = 0
+        self.owner = -1
+        self.use = "value"
+        self.has_main_guard = False
+        self.frame = _Frame(0, None)
+        self.statements: dict[type, Any] = {
+            ast.Expr: self.expression, ast.Assign: self.assign, ast.AugAssign: self.augmented,
+            ast.AnnAssign: self.annotated, ast.If: self.branch, ast.For: self.loop, ast.AsyncFor: self.loop,
+            ast.While: self.while_loop, ast.Try: self.attempt, ast.With: self.with_block,
+            ast.AsyncWith: self.with_block,
+            ast.FunctionDef: self.function, ast.AsyncFunctionDef: self.function, ast.ClassDef: self.class_body,
+            ast.Return: self.give_back, ast.Raise: self.throw, ast.Break: self.leave_loop,
+            ast.Continue: self.leave_loop,
+            ast.Import: self.imported, ast.ImportFrom: self.imported_from, ast.Global: self.declared_global,
+            ast.Assert: self.asserted, ast.Delete: self.deleted, ast.Match: self.matched,
+        }  # fmt: skip
+        if hasattr(ast, "TryStar"):
+            self.statements[ast.TryStar] = self.attempt
+        self.expressions: dict[type, Any] = {
+            ast.Constant: self.constant, ast.Name: self.name, ast.Attribute: self.attribute, ast.Call: self.call,
+            ast.Subscript: self.subscript, ast.BinOp: self.arithmetic, ast.UnaryOp: self.unary,
+            ast.BoolOp: self.boolean,
+            ast.Compare: self.compare, ast.IfExp: self.choice, ast.Tuple: self.tuple, ast.List: self.list,
+            ast.Set: self.list, ast.Dict: self.dict, ast.JoinedStr: self.joined, ast.FormattedValue: self.formatted,
+            ast.Lambda: self.lambda_, ast.ListComp: self.comprehension, ast.SetComp: self.comprehension,
+            ast.GeneratorExp: self.comprehension, ast.DictComp: self.comprehension, ast.Await: self.awaited,
+            ast.Yield: self.yielded, ast.YieldFrom: self.yielded, ast.NamedExpr: self.walrus, ast.Starred: self.starred,
+            ast.Slice: self.slice,
+        }  # fmt: skip
+
+    def run(self, tree: ast.Module) -> Summary:
+        self.new_scope("", "", "module", -1, (), (), 1, 0)
+        self.block(tree.body)
+        header = Header(
+            self.comments, None, self.has_main_guard, list(dict.fromkeys(self.imports)), self.calls_by_owner()
+        )
+        return Summary(
+            header, self.terms, self.events, self.places, [tuple(scope) for scope in self.scopes], self.classes
+        )
+
+    def calls_by_owner(self) -> list[tuple[str, list[str]]]:
+        """What each outermost function or class calls, by last names."""
+        outermost: list[str] = []
+        for scope in self.scopes:
+            outermost.append(scope[0] if scope[3] <= 0 else outermost[scope[3]])
+        found: dict[str, set[str]] = {}
+        for event in self.events:
+            if event[0] == "call" and outermost[event[1]]:
+                callee = self.terms[self.terms[event[7]][1]]
+                name = (
+                    callee[2] if callee[0] in ("a", "v") else callee[1].rsplit(".", 1)[-1] if callee[0] == "i" else ""
+                )
+                if name:
+                    found.setdefault(outermost[event[1]], set()).add(name)
+        return [(name, sorted(calls)) for name, calls in found.items()]
+
+    # tables
+
+    def term(self, *parts: Any) -> int:
+        """The index of a term; equal terms are one."""
+        found = self.index.get(parts)
+        if found is None:
+            found = self.index[parts] = len(self.terms)
+            self.terms.append(parts)
+        return found
+
+    def node(self, kind: str, term: int, polarity: bool, line: int, end_line: int) -> int:
+        self.places.append((self.place, kind, term, polarity, line, end_line))
+        return len(self.places) - 1
+
+    def event(self, kind: str, node: Any, *payload: Any) -> int:
+        self.events.append(
+            (
+                kind,
+                self.frame.scope,
+                self.place,
+                node.lineno,
+                node.col_offset,
+                node.end_lineno or node.lineno,
+                node.end_col_offset or node.col_offset,
+                *payload,
+            )
+        )
+        return len(self.events) - 1
+
+    def new_scope(
+        self,
+        name: str,
+        qualified: str,
+        kind: str,
+        parent: int,
+        parameters: tuple[tuple[str, int, str], ...],
+        decorators: tuple[int, ...],
+        line: int,
+        end_line: int,
+    ) -> int:
+        self.scopes.append(
+            [name, qualified, kind, parent, self.owner, parameters, decorators, self.place, line, end_line, {}, []]
+        )
+        return len(self.scopes) - 1
+
+    # names
+
+    def bind(self, name: str, term: int) -> None:
+        frame = self.frame
+        prefix = name + "."
+        if frame.dotted:
+            for key in [key for key in frame.env if key.startswith(prefix)]:
+                del frame.env[key]
+        frame.env[name] = term
+        scope = 0 if name in frame.globals else frame.scope
+        self.scopes[scope][10].setdefault(name, []).append(term)
+
+    def merge(self, test: int, yes: dict[str, int], no: dict[str, int]) -> dict[str, int]:
+        """What names hold after two ways; ``test`` -1 where nothing is known about which was taken."""
+        if yes == no:
+            return yes
+        merged = {}
+        for name in {**yes, **no}:
+            first, second = yes.get(name, -1), no.get(name, -1)
+            if first == second:
+                merged[name] = first
+                continue
+            if first < 0 or second < 0:
+                if "." in name:
+                    # an attribute that only one way has assigned may hold anything on the other
+                    continue
+                other = self.term("v", self.frame.scope, name) if self.frame.scope else -1
+                known = first if first >= 0 else second
+                if other < 0:
+                    merged[name] = known
+                    continue
+                first, second = (known, other) if first >= 0 else (other, known)
+                merged[name] = known
+                continue
+            merged[name] = self.term("?", test, first, second) if test >= 0 else self.term("|", first, second)
+        return merged
+
+    # statements: each returns whether control never gets past it, and the conditions of partial exits
+
+    def block(self, body: list[Any]) -> tuple[bool, list[Exit]]:
+        """Visit statements; what stands after a partial exit is placed below a node that says so."""
+        before = self.place
+        exits: list[Exit] = []
+        for statement in body:
+            handler = self.statements.get(type(statement))
+            if handler is None:
+                continue
+            ended, new = handler(statement)
+            exits.extend(new)
+            if ended:
+                self.place = before
+                return True, exits
+            for term, kind, line in new:
+                self.place = self.node("exit:" + kind, term, False, line, line)
+        self.place = before
+        return False, exits
+
+    def nothing(self) -> tuple[bool, list[Exit]]:
+        return False, []
+
+    def expression(self, node: ast.Expr) -> tuple[bool, list[Exit]]:
+        value = node.value
+        if isinstance(value, ast.Constant):
+            return False, []
+        term = self.visit(value, "drop")
+        if isinstance(value, ast.Call) and _dotted(value.func) in _LEAVING:
+            self.event("exit", node, "call")
+            return True, []
+        self.after_in_place(value, term)
+        return False, []
+
+    def after_in_place(self, value: ast.expr, term: int) -> None:
+        """An in-place collective leaves the same value on all ranks: the name holds something new."""
+        if not isinstance(value, ast.Call) or not value.args:
+            return
+        function = value.func
+        method = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        first = value.args[0]
+        if method in _IN_PLACE and isinstance(first, ast.Name) and first.id in self.frame.env:
+            self.frame.env[first.id] = self.term("u", "reduced", self.frame.env[first.id])
+
+    def assign(self, node: ast.Assign) -> tuple[bool, list[Exit]]:
+        first = node.targets[0]
+        use = f"assign:{first.id}" if isinstance(first, ast.Name) else "assign:"
+        value = self.visit(node.value, use)
+        for target in node.targets:
+            self.store(target, value, node)
+        return False, []
+
+    def store(self, target: ast.expr, value: int, node: ast.stmt | ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value)
+            self.event("bind", node, target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            parts = self.terms[value]
+            items = parts[1] if parts[0] in ("t", "l") and len(parts[1]) == len(target.elts) else None
+            for position, element in enumerate(target.elts):
+                inner = element.value if isinstance(element, ast.Starred) else element
+                item = items[position] if items else self.term("x", value, position)
+                self.store(inner, item, node)
+        elif isinstance(target, ast.Attribute):
+            base = self.visit(target.value)
+            self.event("attribute", node, base, target.attr, value)
+            path = _dotted(target)
+            if path:
+                self.frame.env[path] = value
+                self.frame.dotted = True
+        elif isinstance(target, ast.Subscript):
+            base = self.visit(target.value)
+            index = self.visit(target.slice)
+            self.event("store", node, base, index, value, "=")
+        elif isinstance(target, ast.Starred):
+            self.store(target.value, value, node)
+
+    def augmented(self, node: ast.AugAssign) -> tuple[bool, list[Exit]]:
+        operator = _OPERATORS.get(type(node.op), "?")
+        target = node.target
+        value = self.visit(node.value, "arithmetic")
+        if isinstance(target, ast.Subscript):
+            base = self.visit(target.value)
+            index = self.visit(target.slice)
+            self.event("store", node, base, index, value, operator + "=")
+            return False, []
+        old = self.visit(target)
+        new = self.term("o", operator, old, value)
+        self.store(target, new, node)
+        return False, []
+
+    def annotated(self, node: ast.AnnAssign) -> tuple[bool, list[Exit]]:
+        if node.value is not None:
+            use = f"assign:{node.target.id}" if isinstance(node.target, ast.Name) else "assign:"
+            self.store(node.target, self.visit(node.value, use), node)
+        return False, []
+
+    def branch(self, node: ast.If) -> tuple[bool, list[Exit]]:
+        test = self.visit(node.test, "test")
+        if _is_main_guard(node.test):
+            self.has_main_guard = True
+        env = self.frame.env
+        before = self.place
+        end = node.end_lineno or node.lineno
+        self.frame.env = dict(env)
+        self.place = self.node("if", test, True, node.lineno, end)
+        first_ended, first_exits = self.block(node.body)
+        yes = self.frame.env
+        self.frame.env = dict(env)
+        second_ended = False
+        second_exits: list[Exit] = []
+        if node.orelse:
+            self.place = before
+            self.place = self.node("if", test, False, node.lineno, end)
+            second_ended, second_exits = self.block(node.orelse)
+        no = self.frame.env
+        self.place = before
+        if first_ended and not second_ended:
+            self.frame.env = no
+        elif second_ended and not first_ended:
+            self.frame.env = yes
+        else:
+            self.frame.env = self.merge(test, yes, no)
+        exits: list[Exit] = []
+        inverse = self.term("u", "not", test) if node.orelse else -1
+        exits.extend((self.both(test, term), kind, line) for term, kind, line in first_exits)
+        exits.extend((self.both(inverse, term), kind, line) for term, kind, line in second_exits)
+        if first_ended:
+            exits.append((test, self.kind_of(node.body), node.lineno))
+        if second_ended:
+            exits.append((inverse, self.kind_of(node.orelse), node.lineno))
+        return first_ended and second_ended, exits
+
+    def kind_of(self, body: list[ast.stmt]) -> str:
+        """How a block that always leaves does it."""
+        last = body[-1] if body else None
+        if isinstance(last, ast.Return):
+            return "return"
+        if isinstance(last, ast.Raise):
+            return "raise"
+        if isinstance(last, ast.Break):
+            return "break"
+        if isinstance(last, ast.Continue):
+            return "continue"
+        if isinstance(last, ast.Expr):
+            return "call"
+        if isinstance(last, ast.If):
+            return self.kind_of(last.body)
+        if isinstance(last, (ast.With, ast.Try)):
+            return self.kind_of(last.body)
+        return "return"
+
+    def both(self, first: int, second: int) -> int:
+        if first < 0:
+            return second
+        if second < 0:
+            return first
+        return self.term("and", (first, second))
+
+    def loop(self, node: ast.For | ast.AsyncFor) -> tuple[bool, list[Exit]]:
+        iterable = self.visit(node.iter)
+        before, env = self.place, self.frame.env
+        self.frame.env = dict(env)
+        self.place = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
+        self.store(node.target, self.term("e", iterable), node.target)
+        return self.rest_of_loop(node, before, env)
+
+    def while_loop(self, node: ast.While) -> tuple[bool, list[Exit]]:
+        test = self.visit(node.test, "test")
+        before, env = self.place, self.frame.env
+        self.frame.env = dict(env)
+        self.place = self.node("while", test, True, node.lineno, node.end_lineno or node.lineno)
+        return self.rest_of_loop(node, before, env)
+
+    def rest_of_loop(
+        self, node: ast.For | ast.AsyncFor | ast.While, before: int, env: dict[str, int]
+    ) -> tuple[bool, list[Exit]]:
+        _, exits = self.block(node.body)
+        self.frame.env = self.merge(-1, self.frame.env, env)
+        self.place = before
+        if node.orelse:
+            self.place = self.node("else", self.unknown, True, node.lineno, node.end_lineno or node.lineno)
+            self.block(node.orelse)
+            self.place = before
+        forever = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+        breaks = any(kind == "break" for _, kind, _ in exits) or _breaks(node.body)
+        return forever and not breaks, [item for item in exits if item[1] not in ("break", "continue")]
+
+    def attempt(self, node: ast.Try) -> tuple[bool, list[Exit]]:
+        before, env = self.place, self.frame.env
+        end = node.end_lineno or node.lineno
+        self.frame.env = dict(env)
+        self.place = self.node("try", self.unknown, True, node.lineno, end)
+        ended, exits = self.block(node.body)
+        if node.orelse and not ended:
+            ended, more = self.block(node.orelse)
+            exits.extend(more)
+        after = self.frame.env
+        ways = [] if ended else [after]
+        all_ended = ended
+        entry = self.merge(-1, after, env)
+        for handler in node.handlers:
+            self.frame.env = dict(entry)
+            self.place = before
+            caught = self.visit(handler.type) if handler.type is not None else self.unknown
+            self.place = self.node("except", caught, True, handler.lineno, handler.end_lineno or handler.lineno)
+            if handler.name:
+                self.bind(handler.name, self.unknown)
+            handler_ended, more = self.block(handler.body)
+            exits.extend((self.unknown if term < 0 else term, kind, line) for term, kind, line in more)
+            all_ended = all_ended and handler_ended
+            if not handler_ended:
+                ways.append(self.frame.env)
+        merged = ways[0] if ways else entry
+        for way in ways[1:]:
+            merged = self.merge(-1, merged, way)
+        self.frame.env = merged
+        self.place = before
+        if node.finalbody:
+            self.place = self.node("finally", self.unknown, True, node.lineno, end)
+            final_ended, more = self.block(node.finalbody)
+            exits.extend(more)
+            all_ended = all_ended or final_ended
+            self.place = before
+        return all_ended, exits
+
+    def with_block(self, node: ast.With | ast.AsyncWith) -> tuple[bool, list[Exit]]:
+        before = self.place
+        for item in node.items:
+            context = self.visit(item.context_expr, "with")
+            self.place = self.node("with", context, True, node.lineno, node.end_lineno or node.lineno)
+            if item.optional_vars is not None:
+                self.store(item.optional_vars, self.term("w", context), item.optional_vars)
+        result = self.block(node.body)
+        self.place = before
+        return result
+
+    def matched(self, node: ast.Match) -> tuple[bool, list[Exit]]:
+        subject = self.visit(node.subject)
+        before, env = self.place, self.frame.env
+        ways: list[dict[str, int]] = []
+        exits: list[Exit] = []
+        all_ended, default = True, False
+        for case in node.cases:
+            self.frame.env = dict(env)
+            self.place = before
+            pattern = case.pattern
+            if isinstance(pattern, ast.MatchValue):
+                test = self.term("=", "==", subject, self.visit(pattern.value))
+            elif isinstance(pattern, ast.MatchSingleton):
+                test = self.term("=", "is", subject, self.term("k", "none", None))
+            else:
+                test = self.unknown
+                default = default or (isinstance(pattern, ast.MatchAs) and pattern.pattern is None and not case.guard)
+            if case.guard is not None:
+                test = self.both(test, self.visit(case.guard)) if test != self.unknown else self.visit(case.guard)
+            self.place = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
+            ended, more = self.block(case.body)
+            exits.extend((self.both(test, term), kind, line) for term, kind, line in more)
+            if ended:
+                exits.append((test, self.kind_of(case.body), node.lineno))
+            else:
+                ways.append(self.frame.env)
+            all_ended = all_ended and ended
+        if not default:
+            ways.append(env)
+        merged = ways[0] if ways else env
+        for way in ways[1:]:
+            merged = self.merge(-1, merged, way)
+        self.frame.env = merged
+        self.place = before
+        return all_ended and default and bool(node.cases), exits
+
+    def give_back(self, node: ast.Return) -> tuple[bool, list[Exit]]:
+        term = self.visit(node.value, "return") if node.value is not None else -1
+        self.event("return", node, term)
+        self.event("exit", node, "return")
+        return True, []
+
+    def throw(self, node: ast.Raise) -> tuple[bool, list[Exit]]:
+        if node.exc is not None:
+            self.visit(node.exc)
+        self.event("exit", node, "raise")
+        return True, []
+
+    def leave_loop(self, node: ast.Break | ast.Continue) -> tuple[bool, list[Exit]]:
+        self.event("exit", node, "break" if isinstance(node, ast.Break) else "continue")
+        return True, []
+
+    def asserted(self, node: ast.Assert) -> tuple[bool, list[Exit]]:
+        self.visit(node.test)
+        return False, []
+
+    def deleted(self, node: ast.Delete) -> tuple[bool, list[Exit]]:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.frame.env.pop(target.id, None)
+            elif isinstance(target, ast.Subscript):
+                base, index = self.visit(target.value), self.visit(target.slice)
+                self.event("store", node, base, index, self.unknown, "del")
+        return False, []
+
+    def declared_global(self, node: ast.Global) -> tuple[bool, list[Exit]]:
+        self.frame.globals.update(node.names)
+        return False, []
+
+    def imported(self, node: ast.Import) -> tuple[bool, list[Exit]]:
+        for alias in node.names:
+            self.imports.append(alias.name)
+            self.event("import", alias, alias.name)
+            if alias.asname:
+                self.bind(alias.asname, self.term("i", alias.name))
+            else:
+                first = alias.name.split(".")[0]
+                self.bind(first, self.term("i", first))
+        return False, []
+
+    def imported_from(self, node: ast.ImportFrom) -> tuple[bool, list[Exit]]:
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                self.scopes[self.frame.scope][11].append(module)
+                self.imports.append(module)
+                continue
+            dotted = module + alias.name if module.endswith(".") else f"{module}.{alias.name}"
+            self.imports.append(dotted)
+            self.event("import", alias, dotted)
+            self.bind(alias.asname or alias.name, self.term("i", dotted))
+        return False, []
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[bool, list[Exit]]:
+        decorators = tuple(self.visit(decorator) for decorator in node.decorator_list)
+        scope = self.enter(node.name, "function", node.args, decorators, node)
+        self.bind(node.name, self.term("fn", scope, node.name))
+        self.body_of(scope, node.args, node.body)
+        return False, []
+
+    def enter(
+        self, name: str, kind: str, arguments: ast.arguments, decorators: tuple[int, ...], node: ast.stmt | ast.expr
+    ) -> int:
+        outer = self.scopes[self.frame.scope]
+        qualified = f"{outer[1]}.{name}" if outer[1] else name
+        positional = [*arguments.posonlyargs, *arguments.args]
+        first_default = len(positional) - len(arguments.defaults)
+        parameters: list[tuple[str, int, str]] = []
+        for position, argument in enumerate(positional):
+            default = -1
+            if position >= first_default:
+                default = self.visit(arguments.defaults[position - first_default])
+            parameters.append((argument.arg, default, ""))
+        if arguments.vararg is not None:
+            parameters.append((arguments.vararg.arg, -1, "*"))
+        for argument, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            parameters.append((argument.arg, self.visit(value) if value is not None else -1, "k"))
+        if arguments.kwarg is not None:
+            parameters.append((arguments.kwarg.arg, -1, "**"))
+        return self.new_scope(
+            name,
+            qualified,
+            kind,
+            self.frame.scope,
+            tuple(parameters),
+            decorators,
+            node.lineno,
+            node.end_lineno or node.lineno,
+        )
+
+    def body_of(self, scope: int, arguments: ast.arguments, body: list[ast.stmt]) -> None:
+        frame = _Frame(scope, self.frame)
+        for name, _, _ in self.scopes[scope][5]:
+            frame.env[name] = self.term("p", scope, name)
+        saved, self.frame, place, self.place = self.frame, frame, self.place, 0
+        owner, self.owner = self.owner, -1
+        self.block(body)
+        self.frame, self.place, self.owner = saved, place, owner
+
+    def class_body(self, node: ast.ClassDef) -> tuple[bool, list[Exit]]:
+        decorators = tuple(self.visit(decorator) for decorator in node.decorator_list)
+        bases = tuple(self.visit(base) for base in node.bases)
+        outer = self.scopes[self.frame.scope]
+        qualified = f"{outer[1]}.{node.name}" if outer[1] else node.name
+        number = len(self.classes)
+        saved_owner, self.owner = self.owner, number
+        scope = self.new_scope(
+            node.name,
+            qualified,
+            "class",
+            self.frame.scope,
+            (),
+            decorators,
+            node.lineno,
+            node.end_lineno or node.lineno,
+        )
+        self.classes.append((node.name, scope, bases, node.lineno))
+        saved, self.frame = self.frame, _Frame(scope, self.frame)
+        self.block(node.body)
+        self.frame, self.owner = saved, saved_owner
+        self.bind(node.name, self.term("cls", number, node.name))
+        return False, []
+
+    # expressions: each returns the index of its term
+
+    def visit(self, node: ast.expr, use: str = "value") -> int:
+        handler = self.expressions.get(type(node))
+        if handler is None:
+            return self.unknown
+        self.use = use
+        found: int = handler(node)
+        return found
+
+    def constant(self, node: ast.Constant) -> int:
+        value: Any = node.value
+        if value is None:
+            return self.term("k", "none", None)
+        kind = type(value).__name__
+        if kind == "str":
+            if _TEXTS.search(value):
+                self.event("text", node, value[:_LONGEST_TEXT])
+            return self.term("k", "str", value[:_LONGEST_TEXT])
+        if kind == "int" and abs(value) > 1 << 62:
+            return self.unknown
+        if kind in ("int", "bool", "float"):
+            return self.term("k", kind, value)
+        return self.term("k", "other", None)
+
+    def name(self, node: ast.Name) -> int:
+        found = self.frame.env.get(node.id)
+        if found is not None:
+            return found
+        return self.term("v", self.frame.scope, node.id)
+
+    def attribute(self, node: ast.Attribute) -> int:
+        path = _dotted(node) if self.frame.dotted else ""
+        if path:
+            found = self.frame.env.get(path)
+            if found is not None:
+                return found
+        return self.term("a", self.visit(node.value, "attribute"), node.attr)
+
+    def call(self, node: ast.Call) -> int:
+        use = self.use
+        callee = self.visit(node.func, "callee")
+        arguments: list[int] = []
+        star = False
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                star = True
+                self.visit(argument.value, "argument")
+                continue
+            arguments.append(self.visit(argument, "argument"))
+        keywords: list[tuple[str, int]] = []
+        for keyword in node.keywords:
+            value = self.visit(keyword.value, "argument")
+            if keyword.arg is None:
+                star = True
+                # **{"a": 1} and **dict(a=1) are as good as keywords
+                parts = self.terms[value]
+                if parts[0] == "d":
+                    for key, item in zip(parts[1], parts[2], strict=True):
+                        if key >= 0 and self.terms[key][0] == "k" and self.terms[key][1] == "str":
+                            keywords.append((self.terms[key][2], item))
+                continue
+            keywords.append((keyword.arg, value))
+        term = self.term("c", callee, tuple(arguments), tuple(keywords), star, len(self.events))
+        self.event("call", node, term, use)
+        return term
+
+    def subscript(self, node: ast.Subscript) -> int:
+        base = self.visit(node.value, "subscript")
+        index = self.visit(node.slice, "index")
+        term = self.term("s", base, index)
+        if isinstance(node.value, (ast.Attribute, ast.Name)):
+            name = node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id
+            if name == "environ":
+                self.event("read", node, term)
+        return term
+
+    def arithmetic(self, node: ast.BinOp) -> int:
+        left = self.visit(node.left, "arithmetic")
+        right = self.visit(node.right, "arithmetic")
+        return self.term("o", _OPERATORS.get(type(node.op), "?"), left, right)
+
+    def unary(self, node: ast.UnaryOp) -> int:
+        operand = self.visit(node.operand, "arithmetic" if not isinstance(node.op, ast.Not) else "test")
+        operator = _OPERATORS[type(node.op)]
+        parts = self.terms[operand]
+        if operator == "-" and parts[0] == "k" and parts[1] in ("int", "float"):
+            return self.term("k", parts[1], -parts[2])
+        return self.term("u", operator, operand)
+
+    def boolean(self, node: ast.BoolOp) -> int:
+        conjunction = isinstance(node.op, ast.And)
+        before = self.place
+        operands = []
+        use = self.use
+        for operand in node.values:
+            term = self.visit(operand, use if operand is node.values[-1] else "test")
+            operands.append(term)
+            if operand is not node.values[-1]:
+                self.place = self.node("if", term, conjunction, operand.lineno, node.end_lineno or node.lineno)
+        self.place = before
+        found = self.term("and" if conjunction else "or", tuple(operands))
+        if not conjunction:
+            self.event("or", node, found, use)
+        return found
+
+    def compare(self, node: ast.Compare) -> int:
+        left = self.visit(node.left, "compare")
+        found = []
+        for operator, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.visit(comparator, "compare")
+            term = self.term("=", _OPERATORS[type(operator)], left, right)
+            found.append(term)
+            for side in (left, right):
+                parts = self.terms[side]
+                numbers = parts[0] == "k" and parts[1] in ("int", "bool", "float")
+                if numbers or (parts[0] in ("t", "l") and parts[1]):
+                    self.event("compare", node, term)
+                    break
+            left = right
+        return found[0] if len(found) == 1 else self.term("and", tuple(found))
+
+    def choice(self, node: ast.IfExp) -> int:
+        use = self.use
+        test = self.visit(node.test, "test")
+        before = self.place
+        self.place = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
+        yes = self.visit(node.body, use)
+        self.place = before
+        self.place = self.node("if", test, False, node.lineno, node.end_lineno or node.lineno)
+        no = self.visit(node.orelse, use)
+        self.place = before
+        found = self.term("?", test, yes, no)
+        self.event("choice", node, found)
+        return found
+
+    def tuple(self, node: ast.Tuple) -> int:
+        return self.term("t", tuple(self.visit(element, "element") for element in node.elts))
+
+    def list(self, node: ast.List | ast.Set) -> int:
+        return self.term("l", tuple(self.visit(element, "element") for element in node.elts))
+
+    def dict(self, node: ast.Dict) -> int:
+        keys = tuple(self.visit(key) if key is not None else -1 for key in node.keys)
+        return self.term("d", keys, tuple(self.visit(value, "element") for value in node.values))
+
+    def joined(self, node: ast.JoinedStr) -> int:
+        return self.term("f", tuple(self.visit(part, "text") for part in node.values))
+
+    def formatted(self, node: ast.FormattedValue) -> int:
+        return self.visit(node.value, "text")
+
+    def lambda_(self, node: ast.Lambda) -> int:
+        scope = self.enter("<lambda>", "lambda", node.args, (), node)
+        frame = _Frame(scope, self.frame)
+        for name, _, _ in self.scopes[scope][5]:
+            frame.env[name] = self.term("p", scope, name)
+        saved, self.frame, place, self.place = self.frame, frame, self.place, 0
+        value = self.visit(node.body, "return")
+        self.event("return", node, value)
+        self.frame, self.place = saved, place
+        return self.term("fn", scope, "<lambda>")
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
+        before, env = self.place, self.frame.env
+        self.frame.env = dict(env)
+        iterable = self.unknown
+        tests: list[int] = []
+        for generator in node.generators:
+            iterable = self.visit(generator.iter)
+            self.place = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
+            self.store_quietly(generator.target, self.term("e", iterable))
+            for condition in generator.ifs:
+                test = self.visit(condition, "test")
+                tests.append(test)
+                self.place = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
+        if isinstance(node, ast.DictComp):
+            self.visit(node.key)
+            element = self.visit(node.value, "element")
+        else:
+            element = self.visit(node.elt, "element")
+        self.place, self.frame.env = before, env
+        kind = -1 if isinstance(node, ast.GeneratorExp) else self.unknown
+        return self.term("*", element, iterable, kind, *tests)
+
+    def store_quietly(self, target: ast.expr, value: int) -> None:
+        """Targets of comprehensions: names of their own, seen by nobody else."""
+        if isinstance(target, ast.Name):
+            self.frame.env[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for position, element in enumerate(target.elts):
+                self.store_quietly(element, self.term("x", value, position))
+        elif isinstance(target, ast.Starred):
+            self.store_quietly(target.value, value)
+
+    def awaited(self, node: ast.Await) -> int:
+        return self.visit(node.value, self.use)
+
+    def yielded(self, node: ast.Yield | ast.YieldFrom) -> int:
+        term = self.visit(node.value, "return") if node.value is not None else -1
+        self.event("yield", node, term)
+        return self.unknown
+
+    def walrus(self, node: ast.NamedExpr) -> int:
+        value = self.visit(node.value, f"assign:{node.target.id}")
+        self.store(node.target, value, node)
+        return value
+
+    def starred(self, node: ast.Starred) -> int:
+        return self.term("e", self.visit(node.value))
+
+    def slice(self, node: ast.Slice) -> int:
+        parts = (node.lower, node.upper, node.step)
+        return self.term(":", tuple(-1 if part is None else self.visit(part) for part in parts))
+
+
+def _dotted(node: ast.expr) -> str:
+    """``a.b.c`` for such an expression, empty for any other."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    names.append(node.id)
+    return ".".join(reversed(names))
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+        and len(test.comparators) == 1
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == "__main__"
+    )
+
+
+def _breaks(body: list[ast.stmt]) -> bool:
+    """Whether a loop's own body holds a ``break``, in handlers and contexts, too."""
+    for statement in body:
+        if isinstance(statement, ast.Break):
+            return True
+        if isinstance(
+            statement, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        ):
+            if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)) and _breaks(statement.orelse):
+                return True
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            if _breaks(getattr(statement, field, [])):
+                return True
+        for handler in getattr(statement, "handlers", []):
+            if _breaks(handler.body):
+                return True
+        for case in getattr(statement, "cases", []):
+            if _breaks(case.body):
+                return True
+    return False

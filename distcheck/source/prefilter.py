@@ -1,0 +1,133 @@
+"""Which files can matter at all, told from their bytes: most of a tree has nothing to do with ranks.
+
+A file passes by a literal. One without may still matter because it calls or guards what another file defines: those are
+found by what they import, round after round, until nothing new turns up.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .summary import Header
+
+#: A file that holds one of these is analysed: common parts of many words.
+LITERALS: tuple[bytes, ...] = (
+    b".distributed", b"Distributed", b"_distributed", b"distributed_",  b"import distributed", b"init_process",
+    b"DataParallel", b"_rank", b"RANK", b"rank()", b"world_size", b"WORLD_SIZE", b"MASTER_", b"VISIBLE_DEVICES",
+    b"accelerat", b"deepspeed", b"horovod", b"main_process", b"is_master", b"all_reduce", b"fsdp", b"FSDP",
+    b"fully_shard",
+    b"mp.spawn", b"multiprocessing", b"lightning", b"NCCL", b"GLOO", b"TORCHELASTIC", b"noqa: DC", b"noqa:DC",
+    b"distcheck:", b"is_global_zero",
+    b"set_device",
+)  # fmt: skip
+
+#: Two that only count together: workers of a loader that use the GPU.
+PAIRS: tuple[tuple[bytes, bytes], ...] = ((b"num_workers", b"cuda"),)
+
+#: What matters in a file only because one that has passed imports it: what is written, loaded, logged or fed there is
+#: done by every rank.
+HELPERS: tuple[bytes, ...] = (
+    b"rank", b"is_main", b"master",
+    b"torch.save", b"torch.load", b"import load", b"import save", b"save_file", b"save_pretrained", b"makedirs",
+    b"mkdir",
+    b"DataLoader", b"Dataset", b"Sampler", b"datasets", b"download", b"urlretrieve", b"random_split",
+    b"train_test_split",
+    b"manual_seed", b"seed(", b"set_epoch", b"wandb", b"SummaryWriter", b"mlflow", b"comet_ml", b"neptune",
+    b".backward(",
+    b"load_state_dict", b"cuda", b"np.save", b"init_process",
+    b"torch.optim", b"clip_grad", b"requires_grad", b"extractall",
+)  # fmt: skip
+#: Calls (by their last name) whose callers matter: what is done there depends on who gets there.
+INTEREST = frozenset(
+    [
+        "all_reduce",
+        "broadcast",
+        "barrier",
+        "all_gather",
+        "reduce",
+        "gather",
+        "all_gather_object",
+        "broadcast_object_list",
+        "get_rank",
+        "get_world_size",
+        "init_process_group",
+        "wait_for_everyone",
+        "synchronize",
+        "save",
+        "save_state",
+        "save_checkpoint",
+        "load",
+        "makedirs",
+        "mkdir",
+        "DistributedSampler",
+        "DistributedDataParallel",
+        "FullyShardedDataParallel",
+        "fully_shard",
+        "set_device",
+        "new_group",
+        "spawn",
+        "set_epoch",
+        "state_dict",
+        "allreduce",
+    ]
+)
+#: Names that too many modules have: they count only together with the module that they are imported from.
+_COMMON = frozenset(
+    b"main run save load train test setup init forward get build evaluate step create parse update "
+    b"Trainer Model Dataset Config State".split()
+)
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE
+)
+_WORD = re.compile(rb"\w+")
+
+
+def passes(data: bytes) -> bool:
+    """Whether a file holds one of the literals, or both of a pair."""
+    return any(literal in data for literal in LITERALS) or any(one in data and other in data for one, other in PAIRS)
+
+
+def stem_of(path: str) -> str:
+    """The name that a file is imported by."""
+    parts = path.replace("\\", "/").rsplit(".", 1)[0].split("/")
+    return parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
+
+
+def helps(data: bytes) -> bool:
+    """Whether a file that a file of interest imports may decide something for it."""
+    return any(literal in data for literal in HELPERS)
+
+
+class Interest:
+    """What files put aside may call or guard: the functions and classes whose callers matter, by their modules."""
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, set[bytes]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def add(self, path: str, header: Header) -> bool:
+        """Take in a file's functions of interest; False where it has none."""
+        found = {name.encode() for name, calls in header.calls if not INTEREST.isdisjoint(calls)}
+        if found:
+            self.names.setdefault(stem_of(path).encode(), set()).update(found)
+        return bool(found)
+
+    def concerns(self, data: bytes) -> bool:
+        """Whether a file imports one of the names, or a module of them whose names it uses."""
+        every = set().union(*self.names.values()) - _COMMON
+        for match in _IMPORT.finditer(data):
+            module, imported, whole = match.groups()
+            if module is not None:
+                words = set(_WORD.findall(imported))
+                last = module.rsplit(b".", 1)[-1]
+                if words & every or words & self.names.get(last, set()):
+                    return True
+                modules = words
+            else:
+                modules = {part.split()[0].rsplit(b".", 1)[-1] for part in whole.split(b",") if part.split()}
+            for name in modules & self.names.keys():
+                if any(b"." + function + b"(" in data for function in self.names[name]):
+                    return True
+        return False

@@ -1,0 +1,263 @@
+"""Questions about the terms of a summary that several rooms of probes ask: what a term is made of, what is made of it,
+where it comes from. It works on tables only and judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .program import Call, Program, Row
+
+#: A term of the program: (file, term).
+Ref = tuple[int, int]
+
+#: Longest way that a value is followed back.
+_FARTHEST = 6
+_MOST_WAYS = 12
+
+
+def table(program: Program, file: int) -> list[tuple[Any, ...]]:
+    """The terms of a file."""
+    return program.index.files[file].summary.terms
+
+
+def operands(term: tuple[Any, ...]) -> Iterator[int]:
+    """The terms that a term is made of."""
+    kind = term[0]
+    if kind in ("a", "u", "e", "w", "x"):
+        yield term[2] if kind == "u" else term[1]
+    elif kind in ("s", "|", "*"):
+        yield from term[1:3]
+    elif kind in ("o", "="):
+        yield from term[2:4]
+    elif kind == "?":
+        yield from term[1:4]
+    elif kind == "c":
+        yield term[1]
+        yield from term[2]
+        for _, value in term[3]:
+            yield value
+    elif kind in ("and", "or", "t", "l", "f"):
+        yield from term[1]
+    elif kind == "d":
+        yield from (key for key in term[1] if key >= 0)
+        yield from term[2]
+
+
+def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[int]:
+    """A term and all that it is made of, each once; what terms of the kind ``stop`` are made of is left out."""
+    terms = table(program, file)
+    seen = {term}
+    waiting = [term]
+    while waiting:
+        number = waiting.pop()
+        if number < 0:
+            continue
+        yield number
+        for operand in () if terms[number][0] == stop else operands(terms[number]):
+            if operand not in seen:
+                seen.add(operand)
+                waiting.append(operand)
+
+
+def payload_terms(row: Row) -> Iterator[int]:
+    """The terms that an event speaks of."""
+    payload = row.payload
+    kind = row.kind
+    if kind in ("call", "return", "yield", "compare", "or", "choice", "read"):
+        yield payload[0]
+    elif kind == "bind":
+        yield payload[1]
+    elif kind == "attribute":
+        yield payload[0]
+        yield payload[2]
+    elif kind == "store":
+        yield from payload[:3]
+
+
+class Users(NamedTuple):
+    """For each term of a file the terms that are made of it."""
+
+    of: dict[int, list[int]]
+
+
+def users(program: Program, file: int) -> Users:
+    """Turn the table of terms around."""
+    found: dict[int, list[int]] = {}
+    for number, term in enumerate(table(program, file)):
+        for operand in dict.fromkeys(operands(term)):
+            found.setdefault(operand, []).append(number)
+    return Users(found)
+
+
+def passed_on(program: Program, file: int, users_of: Users, term: int) -> list[int]:
+    """A term, and those that may be the same value: after a branch, a loop, an in-place collective."""
+    terms = table(program, file)
+    found = [term]
+    for number in found:
+        for user in users_of.of.get(number, ()):
+            kind = terms[user]
+            same = (
+                kind[0] == "|" or (kind[0] == "?" and number in kind[2:4]) or (kind[0] == "u" and kind[1] == "reduced")
+            )
+            if same and user not in found:
+                found.append(user)
+    return found
+
+
+def origins(program: Program, file: int, term: int, depth: int = 0) -> list[Ref]:
+    """Where a value may come from: through branches, variables, attributes of ``self``, parameters, returned values.
+
+    What can't be followed further stands for itself.
+    """
+    found: list[Ref] = []
+    for ref in _origins(program, file, term, depth, set()):
+        if ref not in found:
+            found.append(ref)
+    return found[:_MOST_WAYS]
+
+
+def _origins(program: Program, file: int, number: int, depth: int, seen: set[Ref]) -> Iterator[Ref]:
+    if number < 0 or (file, number) in seen:
+        return
+    seen.add((file, number))
+    sources = [] if depth > _FARTHEST else _sources(program, file, number)
+    if not sources:
+        yield file, number
+        return
+    for source_file, source in sources[:_MOST_WAYS]:
+        yield from _origins(program, source_file, source, depth + 1, seen)
+
+
+def _sources(program: Program, file: int, number: int) -> list[Ref]:
+    """The terms that a term takes its value from unchanged; empty where there are none."""
+    term = table(program, file)[number]
+    kind = term[0]
+    if kind == "?":
+        return [(file, term[2]), (file, term[3])]
+    if kind == "|":
+        return [(file, term[1]), (file, term[2])]
+    if kind == "u" and term[1] == "reduced":
+        return [(file, term[2])]
+    if kind == "p":
+        return _passed(program, file, term[1], term[2])
+    if kind == "v":
+        return _bound(program, file, term[1], term[2])
+    if kind == "a":
+        return _attribute(program, file, term)
+    if kind == "c":
+        functions = [atom.const for atom in program.evaluator.value(file, term[1]) if atom.kind == "function"]
+        if len(functions) == 1 and not program.is_generator(functions[0]):
+            return [
+                (functions[0][0], row.payload[0])
+                for row in program.rows_of(*functions[0])
+                if row.kind == "return" and row.payload[0] >= 0
+            ]
+        return []
+    if kind == "x":
+        found: list[Ref] = []
+        for source_file, source in origins(program, file, term[1], _FARTHEST - 2):
+            inner = table(program, source_file)[source]
+            if inner[0] not in ("t", "l") or term[2] >= len(inner[1]):
+                return []
+            found.append((source_file, inner[1][term[2]]))
+        return found
+    if kind == "i":
+        located = program.index.locate(file, term[1])
+        if located is not None and len(located[1]) == 1 and located[0] != file:
+            bindings = program.index.scopes[located[0]][0].bindings.get(located[1][0], ())
+            return [(located[0], binding) for binding in bindings]
+    return []
+
+
+def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
+    """What the callers of a function pass; empty where one of them is not seen through."""
+    own = program.index.scopes[file][scope]
+    plain = [parameter for parameter, _, star in own.parameters if star not in ("*", "**")]
+    if name not in plain:
+        return []
+    default = next(default for parameter, default, _ in own.parameters if parameter == name)
+    found: list[Ref] = []
+    for site in program.evaluator.callers.get((file, scope), ()):
+        if site.way != "call" or site.weak:
+            return []
+        call = table(program, site.file)[program.index.files[site.file].summary.events[site.event][7]]
+        value = dict(call[3]).get(name)
+        position = plain.index(name) - site.offset
+        if value is None and 0 <= position < len(call[2]):
+            value = call[2][position]
+        if value is not None:
+            found.append((site.file, value))
+        elif call[4]:
+            return []
+        elif default >= 0:
+            found.append((file, default))
+    return found
+
+
+def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
+    """All that is assigned to a variable."""
+    scopes = program.index.scopes[file]
+    start = scope
+    while scope >= 0:
+        own = scopes[scope]
+        if own.kind != "class" or scope == start:
+            if name in own.bindings:
+                return [(file, term) for term in own.bindings[name]]
+            if any(parameter == name for parameter, _, _ in own.parameters):
+                return _passed(program, file, scope, name)
+        scope = own.parent
+    return []
+
+
+def _attribute(program: Program, file: int, term: tuple[Any, ...]) -> list[Ref]:
+    """All that is assigned to an attribute of the object whose method this is."""
+    base = table(program, file)[term[1]]
+    if base[0] != "p":
+        return []
+    owner = program.evaluator.owner_of(file, base[1])
+    scope = program.index.scopes[file][base[1]]
+    if owner < 0 or not scope.parameters or scope.parameters[0][0] != base[2]:
+        return []
+    stores = program.evaluator.stores.get((file, owner, term[2]), ())
+    return [(other, program.index.files[other].summary.events[number][9]) for other, number in stores]
+
+
+def origin_call(program: Program, ref: Ref) -> Call | None:
+    """The call that a term is; None for anything else."""
+    term = table(program, ref[0])[ref[1]]
+    return Call(program, ref[0], term[5]) if term[0] == "c" else None
+
+
+def first_event(program: Program, ref: Ref) -> Row | None:
+    """The first event that speaks of a term: the statement or call in which it is written."""
+    file, term = ref
+    for number in range(len(program.index.files[file].summary.events)):
+        kind = program.index.files[file].summary.events[number][0]
+        if kind not in ("call", "bind", "return", "attribute", "store"):
+            continue
+        row = Call(program, file, number) if kind == "call" else Row(program, file, number)
+        if any(term in parts(program, file, root) for root in payload_terms(row)):
+            return row
+    return None
+
+
+def mentions(program: Program, row: Row, *words: str) -> bool:
+    """Whether a condition around a row speaks of one of these names, as variable, attribute or function."""
+    terms = table(program, row.file)
+    for _, node in row.places:
+        if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
+            for number in parts(program, row.file, node[2]):
+                term = terms[number]
+                if (term[0] in ("v", "p", "a") and term[2] in words) or (
+                    term[0] == "i" and term[1].rsplit(".", 1)[-1] in words
+                ):
+                    return True
+    return False
+
+
+def callee_text(call: Call) -> str:
+    """What a call calls, as the source spells it: ``dist.all_reduce``."""
+    text = call.text().partition("(")[0].strip()
+    return text if text.replace(".", "").isidentifier() else call.method

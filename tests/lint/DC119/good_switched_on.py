@@ -1,0 +1,17 @@
+import os
+
+import torch
+import torch.distributed as dist
+
+os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"
+os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

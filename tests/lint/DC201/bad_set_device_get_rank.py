@@ -1,0 +1,19 @@
+"""The classic: works on one node, fails on the second."""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main() -> None:
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+    torch.cuda.set_device(rank)  # expect: DC201
+    model = torch.nn.Linear(16, 4).cuda()
+    model = DistributedDataParallel(model, device_ids=[rank])  # expect: DC201
+    model(torch.ones(2, 16, device="cuda")).sum().backward()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+data = TensorDataset(torch.arange(100))
+sampler = DistributedSampler(
+    data,
+    num_replicas=torch.cuda.device_count(),  # expect: DC213
+    rank=dist.get_rank(),
+    shuffle=False,
+)
+print(len(sampler))
+dist.destroy_process_group()

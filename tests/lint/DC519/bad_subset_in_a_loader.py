@@ -1,0 +1,41 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = torch.nn.Linear(16, 16)
+        self.head = torch.nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.relu(self.backbone(x)))
+
+
+def main() -> None:
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = DDP(Net().cuda(), device_ids=[local_rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    samples = [torch.randn(8, 16) for _ in range(1001)]
+
+    dataset = TensorDataset(torch.randn(1001, 16))
+    mine = Subset(dataset, range(rank, len(dataset), world_size))
+    loader = DataLoader(mine, batch_size=8)
+    for epoch in range(3):
+        for (batch,) in loader:  # expect: DC519
+            loss = model(batch.cuda()).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

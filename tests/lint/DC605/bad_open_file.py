@@ -1,0 +1,23 @@
+import os
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def worker(rank: int, world_size: int, extra: object) -> None:
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    dist.barrier()
+    print(rank, extra)
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "29511")
+    log = open("train.log", "a")
+    mp.spawn(worker, args=(2, log), nprocs=2, join=True)  # expect: DC605
+    log.close()
+
+
+if __name__ == "__main__":
+    main()

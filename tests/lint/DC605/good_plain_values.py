@@ -1,0 +1,25 @@
+import functools
+import logging
+import os
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def worker(rank: int, world_size: int, extra: object) -> None:
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    dist.barrier()
+    print(rank, extra)
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "29511")
+    logger = logging.getLogger("train")
+    mp.spawn(worker, args=(2, {"lr": 0.1, "logger": logger, "path": "train.log"}), nprocs=2)
+    mp.spawn(functools.partial(worker, extra=None), args=(2,), nprocs=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+import torch
+
+
+def save_model(model, path):
+    torch.save(model, path)  # expect: DC615

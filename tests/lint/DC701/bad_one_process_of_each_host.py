@@ -1,0 +1,18 @@
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main() -> None:
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    if local_rank == 0:
+        print("host is ready")
+        dist.barrier()  # expect: DC701
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+import torch
+import torch.distributed as dist
+
+
+def distribute(weights: torch.Tensor) -> None:
+    if dist.get_rank() == 0:
+        weights.fill_(2)
+        dist.broadcast(weights, 0)
+        dist.barrier()
+    else:
+        dist.broadcast(weights, 0)
+        dist.barrier()
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    distribute(torch.ones(4))
+    dist.destroy_process_group()

@@ -1,0 +1,17 @@
+"""Gloo takes the tensors of the CPU."""
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    total = torch.tensor(3.0)
+    dist.all_reduce(total)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+import torch
+
+
+def dump(module, path):
+    torch.save(module.state_dict(), path)

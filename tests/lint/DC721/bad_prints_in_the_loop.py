@@ -1,0 +1,21 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = DDP(torch.nn.Linear(8, 8).cuda(), device_ids=[local_rank])
+    for step in range(100):
+        loss = model(torch.randn(4, 8, device="cuda")).sum()
+        loss.backward()
+        print(f"step {step}: loss {loss.item():.4f}")  # expect: DC721=info
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

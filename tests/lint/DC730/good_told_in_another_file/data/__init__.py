@@ -1,0 +1,3 @@
+from .build import build_loader
+
+__all__ = ["build_loader"]

@@ -1,0 +1,16 @@
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    print(dist.get_rank())
+    dist.init_process_group("nccl")  # expect: DC741
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

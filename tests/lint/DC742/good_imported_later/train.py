@@ -1,0 +1,18 @@
+"""Imported where the group is there."""
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    import logs
+
+    logs.info("started")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

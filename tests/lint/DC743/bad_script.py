@@ -1,0 +1,16 @@
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")  # expect: DC743
+    loss = torch.rand(1, device="cuda")
+    dist.all_reduce(loss)
+    print(loss.item())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""Registered instead of called."""
+import atexit
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    atexit.register(dist.destroy_process_group)
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    main()

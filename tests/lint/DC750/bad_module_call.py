@@ -1,0 +1,23 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main() -> None:
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    ddp = DDP(torch.nn.Linear(16, 4).cuda(), device_ids=[local_rank])
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for _ in range(100):
+        inputs = torch.randn(8, 16, device="cuda")
+        optimizer.zero_grad()
+        ddp.module(inputs).square().mean().backward()  # expect: DC750
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

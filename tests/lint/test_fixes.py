@@ -1,0 +1,87 @@
+"""What ``--fix`` would do to every bad case: it compiles, the finding is gone for good, no other rule speaks, no comment is lost."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from distcheck.checker import Checker
+from distcheck.editing import apply_fixes, why_it_does_not_compile
+from distcheck.model import Finding, Severity
+from distcheck.rules import Selection
+from tests.lint.cases import Case, all_cases
+
+#: More rounds than a case has findings: whoever needs more undoes what another has done.
+_MOST_ROUNDS = 10
+
+
+def findings(files: dict[str, bytes], code: str) -> list[Finding]:
+    """What is found in files that stand in memory."""
+    from distcheck.source.engine import SourceFile, analyse
+
+    program = analyse([SourceFile(path, lambda data=data: data) for path, data in files.items()])
+    checker = Checker(Selection(extend_select=(code,)), rooms=("distcheck.source",), plug_ins=False)
+    report = checker.plan(type(program), command="lint", closed=True).run(program)
+    assert not [run for run in report.probes if run.status == "failed"], [run.traceback for run in report.probes]
+    return list(report.findings)
+
+
+@cache
+def fixable(code: str) -> frozenset[str]:
+    """The cases of a rule whose findings bring edits, by name."""
+    found = set()
+    for case in all_cases(code):
+        files = {path: case.text(path).encode() for path in case.paths}
+        if any(item.fix.edits for item in findings(files, case.code)):
+            found.add(case.name)
+    return frozenset(found)
+
+
+def comments(data: bytes) -> Counter[str]:
+    return Counter(
+        token.string for token in tokenize.tokenize(io.BytesIO(data).readline) if token.type == tokenize.COMMENT
+    )
+
+
+def loud(found: list[Finding]) -> Counter[str]:
+    return Counter(item.code for item in found if item.severity > Severity.INFO)
+
+
+@pytest.mark.parametrize("case", [case for case in all_cases() if case.bad], ids=lambda case: case.name)
+def test_a_fix_mends_and_breaks_nothing(case: Case) -> None:
+    before = {path: case.text(path).encode() for path in case.paths}
+    found = first = findings(before, case.code)
+    files = dict(before)
+    mended: Counter[str] = Counter()
+    for _ in range(_MOST_ROUNDS):
+        fixes = [item.fix for item in found if item.fix.edits]
+        if not fixes:
+            break
+        for fix in fixes:
+            assert fix.where == "code"
+            assert fix.safe or fix.risk, f"a fix that is not safe says what the risk is: {fix.text}"
+            assert {edit.path for edit in fix.edits} <= set(files)
+        edited = apply_fixes(fixes, files)
+        assert edited.refused == ()
+        assert edited.done, "no fix could be carried out"
+        mended.update(item.code for item in found if item.fix in edited.done)
+        files.update(edited.files)
+        found = findings(files, case.code)
+    assert not [item for item in found if item.fix.edits], "the fixes never come to an end"
+    for path, data in files.items():
+        assert why_it_does_not_compile(data) is None
+        assert not comments(before[path]) - comments(data), "a comment is lost"
+    assert not loud(found) - loud(first), "a fix made another rule speak"
+    left = Counter(item.code for item in found)
+    for code, number in mended.items():
+        assert left[code] <= sum(item.code == code for item in first) - number, f"{code} is still found"
+
+
+def test_some_cases_of_each_kind_can_be_mended() -> None:
+    """The fixes that users are promised; a rule that loses its edits would pass the test above unseen."""
+    promised = ("DC207", "DC209", "DC210", "DC712", "DC722", "DC723", "DC730", "DC801")
+    assert {code: bool(fixable(code)) for code in promised} == dict.fromkeys(promised, True)
