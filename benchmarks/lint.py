@@ -1,6 +1,6 @@
 """How fast and how large ``distcheck lint`` is, as ratios against Ruff, Flake8 and TorchFix in the same run.
 
-    python benchmarks/lint.py [--from FOLDER …] [--torch-python PYTHON_WITH_TORCH] [--files 5000] [--runs 5]
+    python benchmarks/lint.py [--from FOLDER …] [--torch-python PYTHON_WITH_TORCH] [--runs 5]
 
 A tree of Python files is copied from installed packages (or from the folders given). Commands are run in turn, one
 round after the other, so that a machine whose speed drifts slows all of them alike; the median of each is compared.
@@ -124,7 +124,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="folders", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--torch-python", action="append", default=[], help="take the packages of this Python as well")
-    parser.add_argument("--files", type=int, default=5000)
+    parser.add_argument(
+        "--files", type=int, help="so many files, repeated where there are fewer  [default: all that are found]"
+    )
     parser.add_argument("--part", type=int, default=500, help="files for the comparison with Flake8 and TorchFix")
     parser.add_argument("--memory-files", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
@@ -140,7 +142,7 @@ def main() -> None:
     figures: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         whole, part, large, store = (Path(scratch, name) for name in ("whole", "part", "large", "store"))
-        counts = build(files, arguments.files, whole)
+        counts = build(files, arguments.files or len(files), whole)
         step = max(1, len(files) // arguments.part)
         part_counts = build(files[::step], arguments.part, part)
         commands = {

@@ -14,7 +14,6 @@ from .. import rules
 from ..model import Edit, Finding, Fix, Severity, Where
 from ..registry import probe
 from . import names, ways
-from .evaluate import render
 from .program import Call, Program, Row
 from .values import (
     BATCH,
@@ -71,6 +70,8 @@ class _Loop(NamedTuple):
     #: numbers of the loaders' calls: (file, event)
     loaders: frozenset[tuple[int, int]]
     trains: bool
+    #: a backward pass is reached from its body; otherwise only names say that it trains
+    certain: bool
 
     @property
     def function(self) -> Function:
@@ -78,10 +79,8 @@ class _Loop(NamedTuple):
         return self.file, self.scope
 
 
-#: Words in what is walked through, where it may be a loader.
-_LIKE_A_LOADER = re.compile(
-    r"load|data|dl|batch|iter|train|val|test|bar|progress|tq|enumerate|log_every|fetch|epoch", re.I
-)
+#: Methods that take a step of training.
+_STEPS = re.compile(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_", re.I)
 
 
 def _loops(program: Program) -> list[_Loop]:
@@ -104,9 +103,23 @@ def _training_loops(program: Program) -> Iterator[_Loop]:
     for file in sorted(of_files):
         inside = {number for one, number in entered if one == file and not passes.isdisjoint(entered[one, number])}
         for number, scope, node, events in _for_places(program, file):
-            trains = any(node[4] <= line <= node[5] for line in lines.get(file, ())) or not inside.isdisjoint(events)
-            if trains:
+            if any(node[4] <= line <= node[5] for line in lines.get(file, ())) or not inside.isdisjoint(events):
                 yield from _over_loaders(program, file, scope, number, node, trains=True)
+    yield from _named_like_training(program)
+
+
+def _named_like_training(program: Program) -> Iterator[_Loop]:
+    """Loops over what is called a training loader, whose steps are taken where they can't be followed."""
+    for file in sorted({call.file for call in program.calls_to(*_LOADERS)}):
+        summary = program.index.files[file].summary
+        for number, scope, node, events in _for_places(program, file):
+            head = program.lines(file)[node[4] - 1]
+            if "train" in head.lower() and any(
+                _STEPS.search(program.last_name(summary.terms, summary.terms[summary.events[event][7]][1]))
+                for event in events
+            ):
+                for loop in _over_loaders(program, file, scope, number, node, trains=True):
+                    yield loop._replace(certain=False)
 
 
 def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
@@ -150,11 +163,9 @@ def _for_places(
 def _over_loaders(
     program: Program, file: int, scope: int, number: int, node: tuple[int, str, int, bool, int, int], *, trains: bool
 ) -> Iterator[_Loop]:
-    terms = program.index.files[file].summary.terms
-    if _LIKE_A_LOADER.search(render(terms, node[2])):
-        loaders = frozenset(_loaders_in(program, program.evaluator.value(file, node[2])))
-        if loaders:
-            yield _Loop(file, scope, number, node[4], node[5], loaders, trains)
+    loaders = frozenset(_loaders_in(program, program.evaluator.value(file, node[2])))
+    if loaders:
+        yield _Loop(file, scope, number, node[4], node[5], loaders, trains, trains)
 
 
 def _calls_within(program: Program, file: int, scope: int, place: int) -> Iterator[Call]:
@@ -282,7 +293,9 @@ def _shuffles(call: Call) -> bool:
     shuffle = call.argument(3, "shuffle")
     if shuffle is None:
         return True
-    return True in [constant for constant in shuffle.constants if isinstance(constant, bool)]
+    known = [constant for constant in shuffle.constants if isinstance(constant, bool)]
+    # where a configuration decides, what is meant for training is shuffled
+    return True in known if known else "train" in call.use.lower()
 
 
 def _is_fed_a_seed(call: Call) -> bool:
@@ -338,7 +351,8 @@ def _set_epoch_finding(program: Program, sampler: Call, repeated: Row, loud: boo
         f"loop at {program.index.files[repeated.file].path}:{outer[4]} have the same order",
         where=sampler.where(),
         fix=Fix(
-            f"{told}.set_epoch({counter}) as the first line of that loop",
+            f"{told}.set_epoch({counter}) as the first line of that loop"
+            + ("" if counter == epoch else ", with the number of the epoch"),
             edits=edits,
             safe=False,
             where="code",
@@ -366,6 +380,8 @@ def _loop_variable(program: Program, row: Row, node: tuple[int, str, int, bool, 
 def _first_line_of(program: Program, file: int, line: int, statement: str, sampler: Call) -> tuple[Edit, ...]:
     """The edit that puts a statement at the beginning of a loop's body; none where the loop's head is not one line."""
     lines = program.lines(file)
+    if program.index.files[file].cells:
+        return ()
     head = lines[line - 1]
     plain = re.sub(r"#[^'\"]*$", "", head).rstrip()
     if not plain.endswith(":") or not plain.lstrip().startswith("for ") or line >= len(lines):
@@ -384,7 +400,8 @@ def _first_line_of(program: Program, file: int, line: int, statement: str, sampl
     # a sampler that there is in the distributed case only
     if sampler.inside("if"):
         guard = f"if {statement.split('.', 1)[0]} is not None and hasattr({statement.split('.', 1)[0]}, 'set_epoch'): "
-    return (Edit(sampler.path, body + 1, 1, body + 1, 1, f"{indent}{guard}{statement}\n"),)
+    end = "\r\n" if "\r\n" in program.index.files[file].text else "\n"
+    return (Edit(sampler.path, body + 1, 1, body + 1, 1, f"{indent}{guard}{statement}{end}"),)
 
 
 @probe(rules.DC731)
@@ -477,7 +494,7 @@ def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
         ):
             continue
         for loop in _loops(program):
-            if loop.trains and (loader.file, loader.number) in loop.loaders:
+            if loop.certain and (loader.file, loader.number) in loop.loaders:
                 finding = _judge_loader(program, loader, loop)
                 if finding is not None:
                     yield finding

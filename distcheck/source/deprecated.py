@@ -5,7 +5,8 @@ A row of the table is one name or module. The table speaks of ``torch.distribute
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import rules
@@ -126,7 +127,7 @@ def old_names(program: Program) -> Iterator[Finding]:
         yield from _in_arguments(program, call, given)
     for row in program.rows("bind"):
         if row.file in files:
-            yield from _in_value(program, row, row.payload[1], row.span, given)
+            yield from _in_value(program, row, row.payload[1], None, given)
 
 
 def _holds_one(program: Program, file: int) -> bool:
@@ -138,14 +139,14 @@ def _in_arguments(program: Program, call: Call, given: set[tuple[int, int]]) -> 
     """Old names that are values, as in ``op=dist.reduce_op.SUM``."""
     for position, term in enumerate(call.term[2]):
         if program.index.files[call.file].summary.terms[term][0] == "a":
-            yield from _in_value(program, call, term, call.argument_span(position), given)
+            yield from _in_value(program, call, term, partial(call.argument_span, position), given)
     for name, term in call.term[3]:
         if program.index.files[call.file].summary.terms[term][0] == "a":
-            yield from _in_value(program, call, term, call.argument_span(None, name), given)
+            yield from _in_value(program, call, term, partial(call.argument_span, None, name), given)
 
 
 def _in_value(
-    program: Program, row: Row, number: int, span: Span | None, given: set[tuple[int, int]]
+    program: Program, row: Row, number: int, find: Callable[[], Span | None] | None, given: set[tuple[int, int]]
 ) -> Iterator[Finding]:
     """An old name within a dotted value; where a name holds it, it is reported once."""
     terms = program.index.files[row.file].summary.terms
@@ -153,7 +154,7 @@ def _in_value(
         old = look_up(dotted_of(program, row.file, number))
         if old is not None and not old.module and not _is_asked(program, row, old):
             if (row.file, number) not in given or row.kind == "call":
-                yield _found(program, row, old, span or row.span)
+                yield _found(program, row, old, (find() if find is not None else None) or row.span)
             given.add((row.file, number))
             return
         number = terms[number][1]

@@ -30,7 +30,7 @@ from .values import (
     Atom,
     Value,
 )
-from .ways import Function, operands, terms_of
+from .ways import operands, terms_of
 
 #: Kinds of devices that are numbered on each host.
 ACCELERATORS = frozenset({"cuda", "xpu", "npu", "hip", "musa", "hpu"})
@@ -61,12 +61,14 @@ _ABOUT = (
 )
 #: Keywords that take devices, and whether they take a list.
 _KEYWORDS = frozenset(["device", "device_id", "device_ids", "output_device", "map_location", "device_map"])
+#: The names under which wrappers are called.
+_WRAPPING = frozenset(["DistributedDataParallel", "DDP", "DataParallel", "DP"])
 #: What takes devices as its second and third positional arguments.
 _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel")
 #: What only shows a text.
 _SHOWS = frozenset(
-    "print debug info warning warn error critical log exception write format join append pprint set_description "
-    "set_postfix add_argument".split()
+    ["print", "debug", "info", "warning", "warn", "error", "critical", "log", "exception", "write", "format", "join",
+     "append", "pprint", "set_description", "set_postfix", "add_argument"]
 )  # fmt: skip
 _STARTS = ("cuda:", "xpu:", "npu:", "hip:", "musa:", "hpu:")
 _TEXT_OF_DEVICE = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):\{\}$")
@@ -123,53 +125,149 @@ def _all_uses(program: Program) -> Iterator[DeviceUse]:
     known: dict[Call, str] = {}
     for way, targets in ((ASKED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
         known.update(dict.fromkeys(program.calls_to(*targets), way))
-    numbers = {(call.file, call.number) for call in known}
-    for file, facts in enumerate(program.index.files):
-        summary = facts.summary
-        chosen, named = _candidates(summary.terms, summary.events)
-        chosen.update(number for one, number in numbers if one == file)
+    certain: dict[int, set[int]] = {}
+    for call in known:
+        certain.setdefault(call.file, set()).add(call.number)
+    for file, shapes in enumerate(shapes_of(program)):
+        chosen = shapes.devices | certain.get(file, set())
         uses: list[DeviceUse] = []
-        for number in chosen:
-            if summary.events[number][0] == "call":
-                uses.extend(_in_call(Call(program, file, number), named, known))
+        for number in sorted(chosen):
+            row = event_row(program, file, number)
+            if isinstance(row, Call):
+                uses.extend(_in_call(row, shapes.named, known))
             else:
-                uses.extend(_in_assignment(Row(program, file, number), named))
+                uses.extend(_in_assignment(row, shapes.named))
         yield from sorted(uses, key=lambda use: (use.row.line, use.row.number))
 
 
-def _candidates(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> tuple[set[int], set[int]]:
-    """The events of one file that may say which device, told by their shape; and the terms that get a name.
+def event_row(program: Program, file: int, number: int) -> Row:
+    """One event as a row."""
+    kind = program.index.files[file].summary.events[number][0]
+    return Call(program, file, number) if kind == "call" else Row(program, file, number)
 
-    A use of a term that has a name is a use of the name.
-    """
-    chosen: set[int] = set()
+
+class Shapes(NamedTuple):
+    """What in one file is worth a look, told by its shape, before any value is asked for."""
+
+    #: events that may say which device
+    devices: set[int]
+    #: terms that get a name, where there are such events: a use of one of them is a use of the name
+    named: set[int]
+    #: (event, term) of slices with a start and a step
+    strides: tuple[tuple[int, int], ...]
+    #: (event, term) of remainders that get a name, are returned, or are given where a device belongs
+    remainders: tuple[tuple[int, int], ...]
+    #: terms that compare two values, neither of them a literal
+    comparisons: tuple[int, ...]
+
+
+_NOTHING = Shapes(set(), set(), (), (), ())
+
+
+def shapes_of(program: Program) -> list[Shapes]:
+    """The shapes of all files, by their numbers; each file is looked through once."""
+    return program.table(_shapes)
+
+
+def _shapes(program: Program) -> Iterator[Shapes]:
+    for facts in program.index.files:
+        summary = facts.summary
+        found = _shapes_in(summary.terms, summary.events)
+        yield found if any(found[position] for position in (0, 2, 3, 4)) else _NOTHING
+
+
+def _shapes_in(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> Shapes:
+    slices = {
+        number
+        for number, parts in enumerate(terms)
+        if parts[0] == "s" and terms[parts[2]][0] == ":" and min(terms[parts[2]][1][0], terms[parts[2]][1][2]) >= 0
+    }
+    modulos = {
+        number
+        for number, parts in enumerate(terms)
+        if parts[0] == "o"
+        and parts[1] == "%"
+        and terms[parts[2]][0] not in ("k", "f")
+        and terms[parts[3]][0] not in ("k", "t")
+    }
+    comparisons = tuple(
+        number
+        for number, parts in enumerate(terms)
+        if parts[0] == "=" and parts[1] in _MIRRORED and terms[parts[2]][0] != "k" and terms[parts[3]][0] != "k"
+    )
+    devices: set[int] = set()
     named: set[int] = set()
+    strides: list[tuple[int, int]] = []
+    remainders: list[tuple[int, int]] = []
     for number, event in enumerate(events):
         kind = event[0]
+        takes = True
         if kind == "call":
             _, callee, positional, keywords, _, _ = terms[event[7]]
-            last = terms[callee]
-            name = last[2] if last[0] == "a" else last[1].rsplit(".", 1)[-1] if last[0] == "i" else ""
-            if (
-                (name in ("to", "cuda", "set_device") and positional)
-                or (name == "load" and len(positional) > 1)
-                or (len(positional) > 1 and name not in _SHOWS and name[:1].isupper())
-                or any(keyword in _KEYWORDS for keyword, _ in keywords)
-                or any(_may_be_text(terms, item) for item in positional)
-                or any(_may_be_text(terms, item) for _, item in keywords)
-            ):
-                chosen.add(number)
+            name = _last(terms[callee])
+            roots = [*positional, *(value for _, value in keywords)]
+            takes = name in _TAKE_DEVICES
+            if _may_take_a_device(terms, name, positional, keywords):
+                devices.add(number)
         elif kind in _ASSIGNED:
             value = event[7 + _ASSIGNED[kind]]
+            roots = [value] if value >= 0 else []
             if kind != "return":
                 named.add(value)
-            if value >= 0 and _may_hold_text(terms, value):
-                chosen.add(number)
-    return chosen, named
+            if roots and _may_hold_text(terms, value):
+                devices.add(number)
+        else:
+            continue
+        if slices:
+            for root in roots:
+                # what is looped over counts as well
+                inner = terms[root][1] if terms[root][0] == "e" else terms[root][2] if terms[root][0] == "*" else root
+                if inner in slices:
+                    slices.discard(inner)
+                    strides.append((number, inner))
+        if modulos and takes:
+            remainders.extend((number, term) for root in roots for term in _made_of(terms, root) if term in modulos)
+    return Shapes(devices, named if devices else set(), tuple(strides), tuple(remainders), comparisons)
 
 
+#: What a remainder may be given to, as the number of a device.
+_TAKE_DEVICES = frozenset(["to", "cuda", "set_device", "device", "set_device_index"])
 #: Where the value stands in the payload of what assigns.
 _ASSIGNED = {"bind": 1, "attribute": 2, "return": 0}
+
+
+def _last(callee: tuple[Any, ...]) -> str:
+    if callee[0] in ("a", "v", "p"):
+        return str(callee[2])
+    return str(callee[1]).rsplit(".", 1)[-1] if callee[0] == "i" else ""
+
+
+def _may_take_a_device(
+    terms: list[tuple[Any, ...]], name: str, positional: tuple[int, ...], keywords: tuple[tuple[str, int], ...]
+) -> bool:
+    """Whether the shape of a call lets it say which device."""
+    if name in ("to", "cuda", "set_device") and positional:
+        return not _is_plain(terms, positional[0])
+    if any(keyword in _KEYWORDS and not _is_plain(terms, value) for keyword, value in keywords):
+        return True
+    if (name == "load" and len(positional) > 1) or (len(positional) > 1 and name in _WRAPPING):
+        return True
+    return any(_may_be_text(terms, item) for item in positional) or any(
+        _may_be_text(terms, item) for _, item in keywords
+    )
+
+
+def _is_plain(terms: list[tuple[Any, ...]], term: int) -> bool:
+    """Whether an argument is a type, or the device of another tensor: ``torch.float16``, ``x.dtype``, ``x.device``."""
+    parts = terms[term]
+    if parts[0] != "a":
+        return bool(parts[0] == "k" and isinstance(parts[2], str) and ":" not in parts[2])
+    base = terms[parts[1]]
+    if base[0] == "i":
+        return bool(base[1] == "torch")
+    return parts[2] == "dtype" or (
+        parts[2] == "device" and not (base[0] in ("p", "v") and base[2] in ("self", "cls", "args", "cfg"))
+    )
 
 
 def _may_hold_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
@@ -177,6 +275,16 @@ def _may_hold_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> b
     if parts[0] in ("?", "|", "t", "l", "d", "and", "or") and depth < 5:
         return any(item >= 0 and _may_hold_text(terms, item, depth + 1) for item in operands(parts))
     return _may_be_text(terms, term)
+
+
+def _made_of(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[int]:
+    """A term and what it is made of, as far as the value goes through: a comparison is something else."""
+    if term < 0 or depth > 6:
+        return
+    yield term
+    if terms[term][0] in ("f", "o", "?", "|", "t", "l"):
+        for part in operands(terms[term]):
+            yield from _made_of(terms, part, depth + 1)
 
 
 def _in_call(call: Call, named: set[int], known: dict[Call, str]) -> Iterator[DeviceUse]:
@@ -190,8 +298,9 @@ def _in_call(call: Call, named: set[int], known: dict[Call, str]) -> Iterator[De
         return
     if method in ("to", "cuda") and call.term[2]:
         # .to(…) of a project's own object may mean anything; that of torch takes a device first
-        if not call.program.functions(call):
-            yield from _use(call, (0, "device"), MOVED, named)
+        uses = list(_use(call, (0, "device"), MOVED, named))
+        if uses and not call.program.functions(call):
+            yield from uses
         return
     if method == "set_device" and call.term[2] and call.receiver_text and not call.program.functions(call):
         # a module of devices that was chosen at run time
@@ -224,8 +333,10 @@ def _made(call: Call, named: set[int]) -> Iterator[DeviceUse]:
     if index >= 0:
         kind = call.argument(0, "type")
         names = {atom.const for atom in kind or () if atom.kind == CONST}
-        if not names or names & ACCELERATORS:
-            yield DeviceUse(call, call.term_value(index), index, MADE, False, (), (1, "index"))
+        number = call.term_value(index)
+        # a literal number for a kind that is not known is what torch means by a kind without a number
+        if names & ACCELERATORS or (not names and not number.only(CONST)):
+            yield DeviceUse(call, number, index, MADE, False, (), (1, "index"))
         return
     yield from _use(call, (0, "device"), MADE, named)
 
@@ -299,7 +410,7 @@ def _use(
 
 
 def _of_text(atom: Atom, in_device: bool = False) -> list[Atom]:
-    """The index in the text of a device: ``cuda:{rank}``, ``cuda:0``; of any kind of device where it can be nothing else."""
+    """The index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
     if atom.kind == CONST and isinstance(atom.const, str):
         match = _LITERAL.match(atom.const)
         return [Atom(CONST, int(match[2]), when=atom.when)] if match else []
@@ -402,7 +513,7 @@ def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Call
 
 
 def around(row: Row, depth: int = 4) -> Iterator[tuple[Row, int, bool]]:
-    """The conditions around a row and around the only call of its function: (row, term, polarity), the nearest first."""
+    """The conditions around a row, and around the only call of its function: (row, term, polarity), from inside out."""
     program = row.program
     for _, node in reversed(row.places):
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
@@ -423,7 +534,7 @@ def is_for_one_process(use: DeviceUse) -> bool:
 
 
 def fits_on_one_host(row: Row) -> bool:
-    """Whether the program makes sure of one host: it compares the world size with the GPUs here, or asks for the nodes."""
+    """Whether the program makes sure of one host: it compares the world size with the GPUs, or asks for the nodes."""
     program = row.program
     if any(_counts_hosts(program, one.file, term) for one, term, _ in around(row)):
         return True
@@ -462,10 +573,9 @@ def _comparing_files(program: Program) -> set[int]:
     found: set[int] | None = program.notes.get("comparing files")
     if found is None:
         found = set()
-        for file, facts in enumerate(program.index.files):
-            for parts in facts.summary.terms:
-                if parts[0] != "=" or parts[1] not in ("<", "<=", ">", ">=", "==", "!="):
-                    continue
+        for file, shapes in enumerate(shapes_of(program)):
+            for number in shapes.comparisons:
+                parts = program.index.files[file].summary.terms[number]
                 left, right = (program.evaluator.value(file, side) for side in parts[2:4])
                 for one, other in ((left, right), (right, left)):
                     if one.has(WORLD_SIZE) and other.has(DEVICE_COUNT, LOCAL_WORLD_SIZE):
@@ -529,7 +639,7 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
         return None if answer is None else not answer
     if kind in ("and", "or"):
         answers = [holds_for_negative(program, file, part, depth + 1) for part in parts[1]]
-        decided = kind == "or"
+        decided = bool(kind == "or")
         if decided in answers:
             return decided
         return None if None in answers else not decided
@@ -614,8 +724,3 @@ def local_rank_here(row: Row) -> str | None:
         if atoms and all(atom.kind == "local rank" and atom.certain for atom in atoms):
             return str(other.payload[0])
     return None
-
-
-def function_of(row: Row) -> Function:
-    """The function that a row stands in."""
-    return row.file, row.scope

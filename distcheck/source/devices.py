@@ -7,6 +7,7 @@ in :mod:`.ranks`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from .. import rules
 from ..model import Finding, Fix, Severity, Where
@@ -33,8 +34,7 @@ from .device_uses import (
     may_be_negative,
 )
 from .program import FEW, Call, Program, Row
-from .settings import Write
-from .settings import writes as all_writes
+from .settings import Write, writes
 from .values import (
     CONST,
     DEVICE,
@@ -55,7 +55,7 @@ from .values import (
     NoConstant,
     Value,
 )
-from .ways import Function, terms_of
+from .ways import Function, operands, terms_of
 
 _MASK = "CUDA_VISIBLE_DEVICES"
 _MASKS = (_MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
@@ -64,11 +64,6 @@ _INIT = "torch.distributed.init_process_group"
 _WRAPPERS = tuple(dotted for dotted, way in names.WRAPPERS.items() if way != "dp")
 _PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process")
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-
-
-def writes(program: Program) -> list[Write]:
-    """The masks that code sets for itself, and all else in its environment; found once."""
-    return program.table(all_writes)
 
 
 # the global rank as a device
@@ -111,8 +106,7 @@ def global_rank_of(index: Value) -> Atom | None:
         if atom.kind == RANK and atom.const == "option":
             return atom
         if atom.kind == ENV_TEXT and names.VARIABLES.get(atom.const) == GLOBAL_RANK:
-            if not any(one.kind == ENV_TEXT or one.kind == LOCAL_RANK for one in atom.of):
-                return atom
+            return None if any(one.kind in (ENV_TEXT, LOCAL_RANK) for one in atom.of) else atom
     return None
 
 
@@ -197,8 +191,7 @@ def _spawned_rank(program: Program, row: Row) -> Call | None:
     spawned = [call for call in inits if _is_spawned(call)]
     if spawned and len(spawned) < len(inits):
         roots = roots_of(program, row)
-        reached = {function for root in roots for function in ways.reached_from(program, root)}
-        near = [call for call in inits if (call.file, call.scope) in reached]
+        near = [call for call in inits if roots.intersection(roots_of(program, call))]
         spawned = [call for call in spawned if call in near] if all(_is_spawned(call) for call in near) else []
     return spawned[0] if spawned else None
 
@@ -326,8 +319,10 @@ def _from_mask(program: Program, row: Row, term: int, depth: int = 0) -> bool:
         return _from_mask(program, row, parts[1], depth + 1)
     if kind in ("*", "e"):
         return _from_mask(program, row, parts[1], depth + 1)
-    if kind == "?" or kind == "|":
+    if kind in ("?", "|"):
         return any(_from_mask(program, row, arm, depth + 1) for arm in parts[-2:])
+    if kind == "f" or (kind == "o" and parts[1] == "+"):
+        return any(_from_mask(program, row, part, depth + 1) for part in operands(parts))
     if kind == "v":
         scope = parts[1]
         while scope >= 0:
@@ -374,21 +369,37 @@ def _world_of_one(call: Call) -> bool:
     return size is not None and size.constant == 1
 
 
-def roots_of(program: Program, row: Row) -> list[Function]:
-    """What the processes that reach a row start with: modules and spawned functions."""
-    found = []
-    for way in ways.ways_of_all(program, row):
-        found.append(way.root)
-        for call in program.callers(way.root):
-            found.append((call.file, call.scope))
-        if len(found) > 20:
-            break
-    return list(dict.fromkeys(root for root in found if _starts(program, root)))
-
-
-def _starts(program: Program, root: Function) -> bool:
-    """Whether something in sight starts a function: a module does by itself, others are called or spawned."""
-    return program.scope(root).kind == "module" or bool(program.callers(root)) or root in program.evaluator.escaped
+def roots_of(program: Program, row: Row) -> frozenset[Function]:
+    """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
+    known: dict[Function, frozenset[Function]] = program.notes.setdefault("roots", {})
+    function = (row.file, row.scope)
+    if function not in known:
+        found: set[Function] = set()
+        seen = {function}
+        waiting = [function]
+        while waiting and len(seen) < 500:
+            one = waiting.pop()
+            scope = program.scope(one)
+            if scope.kind == "module":
+                found.add(one)
+                continue
+            callers = [
+                (site.file, int(program.index.files[site.file].summary.events[site.event][1]))
+                for site in program.evaluator.callers.get(one, ())
+                if not site.weak
+            ]
+            if scope.kind in ("lambda", "class") or (
+                not callers and program.scope((one[0], scope.parent)).kind != "module"
+            ):
+                callers.append((one[0], scope.parent))
+            if not callers and one in program.evaluator.escaped:
+                found.add(one)
+            for caller in callers:
+                if caller not in seen:
+                    seen.add(caller)
+                    waiting.append(caller)
+        known[function] = frozenset(found)
+    return known[function]
 
 
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
@@ -514,12 +525,12 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
         before = _cuda_before(program, write.row)
         if before is not None:
             yield rules.DC214.found(
-                f"{write.name} is set when {before.text()} at {before.path}:{before.line} has already started CUDA: "
+                f"{write.name} is set when {before.text()} at {before.path}:{before.line} has started CUDA: "
                 "it has no effect",
                 where=write.row.where(),
                 fix=Fix(
-                    f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in this "
-                    "process, use torch.cuda.set_device",
+                    f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+                    "this process, use torch.cuda.set_device",
                     where="code",
                 ),
             )
@@ -705,11 +716,12 @@ def _only_number(value: Value | None) -> int | None:
 
 def _init_with_nccl(program: Program, row: Row) -> Call | None:
     """A start of NCCL by the same processes that reach a row."""
-    roots = set(roots_of(program, row)) or {(row.file, row.scope)}
+    roots = roots_of(program, row) or {(row.file, row.scope)}
     for init in program.calls_to(_INIT):
-        if uses_nccl(init) and not _world_of_one(init) and not program.excludes(init, row):
-            if (init.file, init.scope) == (row.file, row.scope) or roots.intersection(roots_of(program, init)):
-                return init
+        if not uses_nccl(init) or _world_of_one(init) or program.excludes(init, row):
+            continue
+        if (init.file, init.scope) == (row.file, row.scope) or roots.intersection(roots_of(program, init)):
+            return init
     return None
 
 
@@ -791,6 +803,7 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
         seen.add((row.file, row.line))
         yield _shared(program, row, f"{use.shown} is GPU {number} on every rank", use.where())
     yield from _before_binding(program, seen)
+    yield from _never_bound(program, seen)
 
 
 def _literal_index(use: DeviceUse) -> int | None:
@@ -800,12 +813,21 @@ def _literal_index(use: DeviceUse) -> int | None:
         return None
     if any(atom.when.who == SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
         return None
-    parts = terms_of(use.row)[use.term] if use.term >= 0 else ("-",)
-    # what a parameter or an attribute holds was decided elsewhere
-    if parts[0] in ("p", "a", "v", "s", "x", "e"):
+    # what a parameter or an attribute holds was decided elsewhere, and so was what replaces a device without a number
+    if not _is_written(terms_of(use.row), use.term):
         return None
     number = numbers.pop()
     return number if number >= 0 else None
+
+
+def _is_written(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
+    """Whether a literal stands in the source where it is used, in an arm of a conditional expression at most."""
+    if term < 0 or depth > 4:
+        return False
+    parts = terms[term]
+    if parts[0] == "?":
+        return all(_is_written(terms, arm, depth + 1) for arm in parts[2:4])
+    return parts[0] == "k" or (parts[0] == "f" and all(terms[part][0] == "k" for part in parts[1]))
 
 
 def _has_ranked_arm(use: DeviceUse) -> bool:
@@ -846,7 +868,9 @@ def _all_ranks_run(program: Program, row: Row) -> bool:
         starts.extend(called_in(program, files, *_WRAPPERS))
     if any((start.file, start.scope) == (row.file, row.scope) and not program.excludes(start, row) for start in starts):
         return True
-    roots = set(roots_of(program, row))
+    if row.inside("if"):
+        return False  # a branch that the distributed run need not take
+    roots = roots_of(program, row)
     return bool(roots) and any(roots.intersection(roots_of(program, start)) for start in starts)
 
 
@@ -866,7 +890,7 @@ def _shared(program: Program, row: Row, what: str, where: Where) -> Finding:
         what,
         where=where,
         fix=Fix(
-            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and say "cuda" without a number',
+            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and say "cuda" elsewhere',
             where="code",
         ),
     )
@@ -898,6 +922,45 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
             )
 
 
+def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Models that are wrapped for all ranks on the current GPU, where nothing binds one; with NCCL, DC206 says it."""
+    for wrap in program.calls_to(*_WRAPPERS):
+        roots = roots_of(program, wrap)
+        files = frozenset().union(*(files_from(program, root[0]) for root in roots))
+        inits = called_in(program, files, _INIT)
+        if not inits or any(uses_nccl(init) for init in inits) or _is_bound(program, files):
+            continue
+        if any(program.framework(file) for file in files):
+            continue
+        terms = terms_of(wrap)
+        model = set(_arms(terms, wrap.argument_term(0, "module")))
+        for call in program.rows_of(wrap.file, wrap.scope):
+            if call.number >= wrap.number:
+                break
+            if not isinstance(call, Call) or (call.file, call.line) in seen or not _is_current(program, call):
+                continue
+            callee = terms[call.term[1]]
+            moved = {call.event[7], callee[1]} if callee[0] == "a" else {call.event[7]}
+            if not model.isdisjoint(moved) and not program.excludes(call, wrap) and _all_ranks_run(program, call):
+                seen.add((call.file, call.line))
+                yield _shared(
+                    program,
+                    call,
+                    f"{call.text()} goes to GPU 0 on every rank: nothing binds a rank to a GPU of its own",
+                    call.where(),
+                )
+
+
+def _arms(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[int]:
+    """A term and the alternatives that it joins."""
+    if term < 0 or depth > 4:
+        return
+    yield term
+    if terms[term][0] in ("?", "|"):
+        for arm in terms[term][-2:]:
+            yield from _arms(terms, arm, depth + 1)
+
+
 def _precedes(program: Program, one: Call, other: Call) -> bool:
     """Whether a call stands before another in one function, both outside of arms that exclude each other."""
     return program.may_precede(one, other) and not one.inside("if", "for", "while")
@@ -914,9 +977,10 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
         if not _has_forked_workers(program, loader):
             continue
         for function in _run_by_workers(program, loader):
-            call = _cuda_in(program, function)
-            if call is not None and (call.file, call.number) not in seen:
-                seen.add((call.file, call.number))
+            for call in _cuda_in(program, function):
+                if (call.file, call.line) in seen:
+                    continue
+                seen.add((call.file, call.line))
                 yield rules.DC218.found(
                     f"{call.text()} runs in the workers of the DataLoader at {loader.path}:{loader.line}, "
                     "which are forks",
@@ -962,20 +1026,17 @@ def _run_by_workers(program: Program, loader: Call) -> Iterator[Function]:
             yield atom.const
 
 
-def _cuda_in(program: Program, function: Function, depth: int = 0) -> Call | None:
-    """A call that uses the GPU whenever a function runs."""
+def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[Call]:
+    """The calls that use the GPU whenever a function runs."""
     if depth > 3:
-        return None
+        return
     for row in program.rows_of(*function):
         if not isinstance(row, Call) or row.inside("except") or _asks_for_worker(program, row):
             continue
         if _uses_gpu(program, row):
-            return row
+            yield row
         for inner in program.functions(row)[:1]:
-            found = _cuda_in(program, inner, depth + 1)
-            if found is not None:
-                return found
-    return None
+            yield from _cuda_in(program, inner, depth + 1)
 
 
 def _asks_for_worker(program: Program, row: Row) -> bool:
@@ -1002,7 +1063,7 @@ def _forked_processes(program: Program) -> Iterator[Finding]:
             continue
         target = call.argument(1, "target")
         functions = [atom.const for atom in target or () if atom.kind == FUNCTION]
-        used = next((found for function in functions[:1] if (found := _cuda_in(program, function))), None)
+        used = next((found for function in functions[:1] for found in _cuda_in(program, function)), None)
         started = _cuda_before(program, call) if used is not None else None
         if used is not None and started is not None:
             yield rules.DC218.found(

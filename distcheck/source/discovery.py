@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 #: Folders that hold nothing of the project's own: those that Ruff leaves out by default (its setting ``exclude``, ruff
-#: 0.17), and what Python and we write.
+#: 0.17), and what Python and we write. ``dist`` is not among them: of all names, it is what training projects call the
+#: package that starts their process groups.
 DEFAULT_EXCLUDES = (
     ".bzr",
     ".direnv",
@@ -37,7 +38,6 @@ DEFAULT_EXCLUDES = (
     "__pypackages__",
     "_build",
     "buck-out",
-    "dist",
     "node_modules",
     "site-packages",
     "venv",

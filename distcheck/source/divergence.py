@@ -17,6 +17,7 @@ from .program import Call, Program, Row
 from .sequences import (
     Meeting,
     Sequences,
+    condition_text,
     guarded_calls,
     level,
     narrow_guards,
@@ -118,7 +119,7 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
             continue
         if all(_depends_on_rank(Value((atom,))) for atom in ranks):
             yield rules.DC706.found(
-                f"`{call.text()}` gets its own list on every rank: `{call.argument_text(0, 'ranks')}` is its own",
+                f"`{call.text()}` gets a list of its own on every rank, where all ranks must pass the same one",
                 fix=Fix(
                     "make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
                     "call new_group for each, and keep the one with this rank in it; or pass "
@@ -236,7 +237,7 @@ def _operations(sequences: Sequences, call: Call, place: int) -> list[tuple[Meet
 def _in_branch(program: Program, meeting: Meeting, guard: Guard) -> Finding:
     call = meeting.row
     name = meeting.operations[0]
-    condition = program.guard_text(call.file, guard)
+    condition = condition_text(program, call.file, guard)
     if name.startswith("broadcast") and meeting.innermost == call:
         text = f"let the other ranks call {name} too: move it out of the branch in line {guard.line}, with the same src"
     else:
@@ -258,7 +259,7 @@ def _after_exit(sequences: Sequences, meeting: Meeting, guard: Guard) -> Finding
     exits = sequences.exits_behind(call, guard)
     line = exits[0].line if exits else guard.line
     leaving = exits[0].text() if exits else guard.kind.removeprefix("exit:")
-    condition = program.guard_text(call.file, guard)
+    condition = condition_text(program, call.file, guard)
     return rules.DC702.found(
         f"{_subject(program, meeting)}, but {words(guard.who)} there: the rest left by `{leaving}` in line {line}",
         fix=Fix(
@@ -275,7 +276,7 @@ def _after_exit(sequences: Sequences, meeting: Meeting, guard: Guard) -> Finding
 def _differ(program: Program, guard: Guard, meeting: Meeting, name: str, instead: str) -> Finding:
     call = meeting.row
     others = f"meet it with {instead}" if instead else "have no call left for it"
-    condition = program.guard_text(call.file, guard._replace(polarity=True))
+    condition = condition_text(program, call.file, guard._replace(polarity=True))
     return rules.DC703.found(
         f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
         f"{others}",
@@ -291,7 +292,7 @@ def _differ(program: Program, guard: Guard, meeting: Meeting, name: str, instead
 
 def _group(program: Program, meeting: Meeting, guard: Guard) -> Finding:
     call = meeting.row
-    condition = program.guard_text(call.file, guard)
+    condition = condition_text(program, call.file, guard)
     who = "only the members get" if guard.who.who == MEMBERS else words(guard.who)
     return rules.DC706.found(
         f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
@@ -391,7 +392,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if not shared or any(meeting.row.number > row.number for meeting in shared):
             continue
         meeting = shared[0]
-        condition = program.guard_text(row.file, guard)
+        condition = condition_text(program, row.file, guard)
         yield rules.DC702.found(
             f"{_subject(program, meeting)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",

@@ -22,7 +22,7 @@ from .summary import ENGINE_VERSION, Header, Summary, pack
 #: Bytes to parse above which a second process pays for its start.
 _WORTH_A_PROCESS = 1_500_000
 #: Bytes of files put aside that are kept for the second round; beyond, they are read again.
-_KEPT = 100_000_000
+_KEPT = 20_000_000
 #: Files larger than this are generated, not written: they are not analysed, and said so.
 LARGEST = 5_000_000
 
@@ -129,8 +129,8 @@ def _next_round(
     for facts in new:
         if interest.add(facts.path, facts.header):
             tops.add(_top(facts.path))
-        imported.update(_modules_imported(facts))
-        importing.add(_top(facts.path))
+            importing.add(_top(facts.path))
+            imported.update(_modules_imported(facts))
     chosen: list[tuple[SourceFile, bytes]] = []
     rest: list[tuple[SourceFile, bytes | None]] = []
     for file, data in aside:

@@ -7,7 +7,7 @@ attributes what was ever assigned to them; a name counts as evidence only where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from . import names
@@ -80,6 +80,10 @@ from .values import (
 _DEEPEST = 60
 #: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
 _MOST_NESTED = 2
+#: Who may be all ranks of a job.
+_WIDE = frozenset({EVERYONE, DISTRIBUTED, SINGLE, UNCLEAR, BY_DATA})
+#: Calls that share nothing but a method's name with it: more of them say that anybody may call it.
+_MOST_WEAK = 8
 #: Alternatives of one variable that are looked at.
 _MOST_BINDINGS = 12
 #: Names of objects that hold the options of a program.
@@ -234,7 +238,8 @@ class Evaluator:
         self._collect(visit)
         self._link()
         self.linking = False
-        self._results = {}
+        for known in (self._results, self._bases, self._exported):
+            known.clear()
         self.memo = [{} for _ in self.files]
         self.tests = [{} for _ in self.files]
 
@@ -248,11 +253,28 @@ class Evaluator:
         #: names of all functions and classes: what is called by another name enters none of them
         self.defined: set[str] = set()
         self._attributes: dict[tuple[int, int], list[str]] | None = None
+        # what is asked of files again and again while others are looked at: so that their summaries need not be loaded
+        self._exports: list[dict[str, tuple[tuple[str, Any], ...]]] = []
+        self._exported: dict[tuple[int, str], Value] = {}
+        self._stars: list[list[str]] = []
+        self._methods: dict[tuple[int, int], dict[str, int]] = {}
+        self._bases: dict[tuple[int, int], tuple[Atom, ...]] = {}
         for file, facts in enumerate(self.files):
             summary = facts.summary
             visit(file, summary)
             terms = summary.terms
             scopes = self.index.scopes[file]
+            module = scopes[0] if scopes else None
+            self._stars.append(list(module.stars) if module is not None else [])
+            self._exports.append(
+                {name: _plain(terms, values) for name, values in module.bindings.items()} if module is not None else {}
+            )
+            for number, one in enumerate(self.index.classes[file]):
+                self._methods[file, number] = {
+                    name: terms[values[-1]][1]
+                    for name, values in scopes[one.scope].bindings.items()
+                    if terms[values[-1]][0] == "fn"
+                }
             for number, event in enumerate(summary.events):
                 kind = event[0]
                 if kind == "read":
@@ -351,8 +373,7 @@ class Evaluator:
         elif not found and term[0] == "a":
             # a common name: whoever is called so may be called from here
             for candidate in self.methods.get(term[2], [])[:20]:
-                if self.index.scopes[candidate[0]][candidate[1]].owner >= 0:
-                    self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+                self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
 
     def _escape(self, file: int, term: int, event: int) -> None:
         """A function that is an argument of a call may be called by whoever gets it."""
@@ -382,20 +403,21 @@ class Evaluator:
 
     # classes
 
-    def bases(self, ref: tuple[int, int]) -> Iterator[Atom]:
+    def bases(self, ref: tuple[int, int]) -> tuple[Atom, ...]:
         """What a class derives from."""
-        file, number = ref
-        for base in self.index.classes[file][number].bases:
-            yield from self.value(file, base)
+        known = self._bases.get(ref)
+        if known is None:
+            file, number = ref
+            self._bases[ref] = ()
+            bases = self.index.classes[file][number].bases
+            known = self._bases[ref] = tuple(atom for base in bases for atom in self.value(file, base))
+        return known
 
     def method(self, ref: tuple[int, int], name: str, depth: int = 0) -> tuple[int, int] | None:
         """The scope of a method, inherited ones included."""
-        file, number = ref
-        scope = self.index.scopes[file][self.index.classes[file][number].scope]
-        for term in reversed(scope.bindings.get(name, ())):
-            parts = self.files[file].summary.terms[term]
-            if parts[0] == "fn":
-                return file, parts[1]
+        own = self._methods[ref].get(name)
+        if own is not None:
+            return ref[0], own
         if depth < 8:
             for base in self.bases(ref):
                 if base.kind == CLASS and base.const != ref:
@@ -594,7 +616,7 @@ class Evaluator:
             return self.by_name(file, name)
         default = next((default for own, default, _ in scope.parameters if own == name), -1)
         found: list[Value] = []
-        for site in self.callers.get((file, number), ())[:_MOST_BINDINGS]:
+        for site in self.likely_callers((file, number))[:_MOST_BINDINGS]:
             passed = self.passed(site, scope, name)
             if passed is not None:
                 found.append(passed)
@@ -611,6 +633,12 @@ class Evaluator:
             if not evidence.has(UNKNOWN):
                 return join((evidence, Value(atom for atom in joined if atom.kind == CONST)))
         return joined
+
+    def likely_callers(self, function: tuple[int, int]) -> list[Site]:
+        """Who calls a function for sure; where nobody does, the few calls that have nothing but its name."""
+        sites = self.callers.get(function, [])
+        strong = [site for site in sites if not site.weak]
+        return strong or (sites if len(sites) <= _MOST_WEAK else [])
 
     def is_static(self, file: int, scope: Scope) -> bool:
         """Whether a method takes no object."""
@@ -739,12 +767,18 @@ class Evaluator:
 
     def of_module(self, file: int, name: str, *, star: bool = False, depth: int = 0) -> Value | None:
         """A name of another file; None where that file does not bind it."""
-        scope = self.index.scopes[file][0] if self.index.scopes[file] else None
-        if scope is None:
-            return None
-        if name in scope.bindings:
+        exported = self._exports[file].get(name)
+        if exported:
+            key = (file, name)
+            known = self._exported.get(key)
+            if known is None:
+                # modules may import each other in a circle
+                self._exported[key] = NOTHING_KNOWN
+                known = self._exported[key] = join(self.exported(file, part) for part in exported)
+            return known
+        if exported is not None:
             return self.binding(file, 0, name)
-        for module in scope.stars:
+        for module in self._stars[file]:
             located = self.index.locate(file, module)
             if located is not None and not located[1] and located[0] != file and depth < 5:
                 found = self.of_module(located[0], name, star=True, depth=depth + 1)
@@ -755,6 +789,13 @@ class Evaluator:
             if located is not None and not located[1]:
                 return Value((Atom(MODULE, located[0]),))
         return None
+
+    def exported(self, file: int, part: tuple[str, Any]) -> Value:
+        """What a module binds a name to, where that is a function, a class or an import."""
+        kind, what = part
+        if kind == "i":
+            return self.imported(file, what)
+        return Value((Atom(FUNCTION if kind == "fn" else CLASS, (file, what)),))
 
     def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
@@ -1173,6 +1214,9 @@ class Evaluator:
         if term < 0:
             return True
         value = self.value(file, term)
+        if value.constant is None and self.files[file].summary.terms[term][0] == "v":
+            # a name of the module that is None so far is there to be set: by another file, as comm._LOCAL_PROCESS_GROUP
+            return False
         return all(
             (atom.kind == CONST and atom.const is None) or (atom.kind == GROUP and atom.const == "world")
             for atom in value
@@ -1809,21 +1853,26 @@ class Evaluator:
             return found
         found = self.decorated(file, number)
         if found.who == EVERYONE:
-            sites = self.callers.get(key, [])
-            strong = [site for site in sites if not site.weak] or sites
-            if strong and (key not in self.escaped or len(strong) > 0) and self.depth < _DEEPEST:
+            sites = self.likely_callers(key)
+            handed_around = key in self.escaped and all(site.way == "call" for site in sites)
+            if sites and not handed_around and self.depth < _DEEPEST:
                 self.depth += 1
                 try:
-                    ways = [self.reach_of_site(site) for site in strong[:40]]
+                    found = self._entry_by(sites[:40])
                 finally:
                     self.depth -= 1
-                if key in self.escaped and not any(site.way != "call" for site in strong):
-                    ways.append(ALWAYS)
-                found = _widest(ways)
-            elif scope.kind == "lambda" or (not sites and scope.parent > 0):
-                found = ALWAYS
         self.entries[key] = found
         return found
+
+    def _entry_by(self, sites: list[Site]) -> Who:
+        """Who gets in by any of several calls; the first that everyone gets to settles it."""
+        ways = []
+        for site in sites:
+            way = self.reach_of_site(site)
+            if way.who in _WIDE:
+                return ALWAYS
+            ways.append(way)
+        return _widest(ways)
 
     def reach_of_site(self, site: Site) -> Who:
         """Who gets to a call."""
@@ -1837,7 +1886,7 @@ class Evaluator:
 
 def _widest(ways: list[Who]) -> Who:
     """Who gets in by any of several ways."""
-    if any(way.who in (EVERYONE, DISTRIBUTED, SINGLE, UNCLEAR, BY_DATA) for way in ways):
+    if any(way.who in _WIDE for way in ways):
         return ALWAYS
     named = {way.who for way in ways}
     certain = all(way.certain for way in ways)
@@ -2046,3 +2095,11 @@ def _is_collection(name: str) -> bool:
     """Whether a name is that of a loader or data set, whose length ranks share."""
     plain = name.lower()
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))
+
+
+def _plain(terms: list[tuple[Any, ...]], values: list[int]) -> tuple[tuple[str, Any], ...]:
+    """What a name is bound to, where that is functions, classes and imports only; else nothing."""
+    found = [terms[value] for value in values]
+    if any(term[0] not in ("fn", "cls", "i") for term in found):
+        return ()
+    return tuple((term[0], term[1]) for term in found)

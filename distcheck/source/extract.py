@@ -158,6 +158,8 @@ class _Extractor:
     def run(self, tree: ast.Module) -> Summary:
         self.new_scope("", "", "module", -1, (), (), 1, 0)
         self.block(tree.body)
+        # bound methods make a circle: without it all of this goes as soon as the summary is made
+        self.statements, self.expressions = {}, {}
         header = Header(
             self.comments, None, self.has_main_guard, list(dict.fromkeys(self.imports)), self.calls_by_owner()
         )
@@ -165,20 +167,32 @@ class _Extractor:
             header, self.terms, self.events, self.places, [tuple(scope) for scope in self.scopes], self.classes
         )
 
+    def dotted(self, number: int) -> str:
+        """The dotted name of a term that is an import or an attribute of one; empty for any other."""
+        term = self.terms[number]
+        if term[0] == "i":
+            return str(term[1])
+        if term[0] == "a" and (base := self.dotted(term[1])):
+            return f"{base}.{term[2]}"
+        return ""
+
     def calls_by_owner(self) -> list[tuple[str, list[str]]]:
-        """What each outermost function or class calls, by last names."""
+        """What each outermost function or class calls, and the module itself (named by an empty text): last names, and
+        dotted ones of what is imported."""
         outermost: list[str] = []
         for scope in self.scopes:
             outermost.append(scope[0] if scope[3] <= 0 else outermost[scope[3]])
         found: dict[str, set[str]] = {}
         for event in self.events:
-            if event[0] == "call" and outermost[event[1]]:
+            if event[0] == "call":
                 callee = self.terms[self.terms[event[7]][1]]
                 name = (
                     callee[2] if callee[0] in ("a", "v") else callee[1].rsplit(".", 1)[-1] if callee[0] == "i" else ""
                 )
-                if name:
-                    found.setdefault(outermost[event[1]], set()).add(name)
+                calls = found.setdefault(outermost[event[1]], set())
+                calls.add(name)
+                if callee[0] in ("i", "a"):
+                    calls.add(self.dotted(self.terms[event[7]][1]))
         return [(name, sorted(calls)) for name, calls in found.items()]
 
     # tables

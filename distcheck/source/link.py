@@ -6,7 +6,6 @@ It resolves names only; what values mean is for :mod:`.evaluate`, which works on
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -54,30 +53,42 @@ class _Loaded:
 
 
 #: Stored bytes of the summaries that are kept loaded; loaded they take some fifteen times as much.
-_MOST_LOADED = 10_000_000
+_MOST_LOADED = 32_000_000
 
 
 class Shelf:
-    """Keeps the summaries that were asked for last loaded: those of a large tree do not fit into memory together."""
+    """Keeps summaries loaded: those of a large tree do not fit into memory together.
+
+    What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be what
+    is asked for next.
+    """
 
     def __init__(self, most: int = _MOST_LOADED) -> None:
         self.most = most
         self.size = 0
-        self.loaded: OrderedDict[int, _Loaded] = OrderedDict()
+        self.loaded: dict[int, _Loaded] = {}
+        self._keys: list[int] = []
+        self._lot = 1
 
     def get(self, facts: FileFacts) -> _Loaded:
         """A file's summary."""
-        key = id(facts)
-        found = self.loaded.get(key)
+        found = self.loaded.get(id(facts))
         if found is None:
-            found = self.loaded[key] = _Loaded(unpack(facts.stored), len(facts.stored))
+            found = _Loaded(unpack(facts.stored), len(facts.stored))
+            while self._keys and self.size + found.size > self.most:
+                self._drop()
+            self.loaded[id(facts)] = found
+            self._keys.append(id(facts))
             self.size += found.size
-            while self.size > self.most and len(self.loaded) > 1:
-                _, dropped = self.loaded.popitem(last=False)
-                self.size -= dropped.size
-        else:
-            self.loaded.move_to_end(key)
         return found
+
+    def _drop(self) -> None:
+        # a generator of our own: the same run always goes the same way (constants: Numerical Recipes, ranqd1)
+        self._lot = (self._lot * 1664525 + 1013904223) % 2**32
+        place = self._lot % len(self._keys)
+        key, self._keys[place] = self._keys[place], self._keys[-1]
+        self._keys.pop()
+        self.size -= self.loaded.pop(key).size
 
 
 class FileFacts:

@@ -13,7 +13,7 @@ from ..model import Finding, Fix
 from ..registry import probe
 from .evaluate import Guard
 from .program import Call, Program, Row
-from .sequences import Sequences, level, partial_guards, strict_guards, trail_of
+from .sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
 from .values import BATCH, BY_DATA, PARTIAL
 
 #: Models whose backward pass all ranks make together.
@@ -42,7 +42,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         if shared is None or _agreed(program, sequences, row, guard, loop):
             continue
         by_rank = guard.who.who in PARTIAL
-        condition = program.guard_text(row.file, guard)
+        condition = condition_text(program, row.file, guard)
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
         leaves = "ends the loop" if way == "break" else "skips the rest of the step"
         yield rules.DC707.found(

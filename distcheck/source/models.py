@@ -75,15 +75,14 @@ def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozense
 
 def wraps(program: Program, *ways: str) -> list[Wrap]:
     """All places where a model is wrapped, of these ways (``ddp``, ``fsdp``, ``fsdp2``)."""
-    known: list[Wrap] | None = program.notes.get("wraps")
-    if known is None:
-        known = program.notes["wraps"] = list(_all_wraps(program))
-    return [wrap for wrap in known if wrap.way in ways]
+    return [wrap for wrap in program.table(_all_wraps) if wrap.way in ways]
 
 
 def _all_wraps(program: Program) -> Iterator[Wrap]:
     last = {name.rsplit(".", 1)[-1] for name in names.WRAPPERS}
-    last |= {one.name for file in range(len(program.index.files)) for one in _wrapper_classes(program, file)}
+    for file, facts in enumerate(program.index.files):
+        if any("arallel" in dotted or "FSDP" in dotted for dotted in facts.imports):
+            last |= {one.name for one in _wrapper_classes(program, file)}
     seen = set()
     for call in sorted(program.calls_named(*sorted(last)), key=lambda call: (call.file, call.number)):
         if call in seen or not (call.positional or call.keywords):

@@ -193,6 +193,10 @@ SOURCES: dict[str, tuple[str, Any]] = {
     "torch_xla.core.xla_model.get_local_ordinal": (LOCAL_RANK, None), "torch_xla.core.xla_model.is_master_ordinal": ("test", MAIN),
     "torch_xla.runtime.global_ordinal": (GLOBAL_RANK, None), "torch_xla.runtime.world_size": (WORLD_SIZE, None),
     "jax.process_index": (GLOBAL_RANK, None),
+    "mpi4py.MPI.COMM_WORLD.Get_rank": (GLOBAL_RANK, None), "mpi4py.MPI.COMM_WORLD.Get_size": (WORLD_SIZE, None),
+    "ray.train.get_context.get_world_rank": (GLOBAL_RANK, None), "ray.train.get_context.get_local_rank": (LOCAL_RANK, None),
+    "ray.train.get_context.get_world_size": (WORLD_SIZE, None), "ray.train.get_context.get_node_rank": (NODE_RANK, None),
+    "ray.train.get_context.get_local_world_size": (LOCAL_WORLD_SIZE, None),
 }  # fmt: skip
 
 #: Attributes of objects of frameworks, by the object's class.

@@ -11,7 +11,7 @@ from typing import Any
 from .. import rules
 from ..model import Finding, Fix, Severity
 from ..registry import probe
-from .models import calls_in, is_backward, lifted, precedes, trains
+from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, Call, Program, Row
 from .terms import table
 from .values import LOCAL_OTHERS, OTHERS, SIZES, Who
@@ -33,58 +33,60 @@ _SPLITS = frozenset(
 def uneven_inputs(program: Program) -> Iterator[Finding]:
     """A loop in which all ranks must meet has the same number of steps on all of them."""
     shares = _Shares(program)
-    for file, facts in enumerate(program.index.files):
-        if not program.is_distributed(file):
+    seen: set[tuple[int, int]] = set()
+    for meeting in [*program.calls_named("backward"), *program.collectives()]:
+        if not _all_meet(program, meeting):
             continue
-        for number, (_, kind, term, _, line, _) in enumerate(facts.summary.places):
-            if kind != "for":
-                continue
-            if not shares.uneven(file, term):
-                continue
-            rows = _rows_in_loop(program, file, number, line)
-            first = next((row for row in rows if row.kind == "bind"), None)
-            if first is None or _may_end_early(program, rows):
-                continue
-            meeting = next((row for row in rows if isinstance(row, Call) and _all_meet(program, row)), None)
-            if meeting is None or meeting.within("join", "Join", "no_sync"):
-                continue
-            yield rules.DC519.found(
-                f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
-                f" and all ranks meet in each step of this loop, at line {meeting.line}",
-                where=first.where(),
-                severity=Severity.INFO if program.is_test(file) else rules.DC519.severity,
-                fix=Fix(
-                    "cut the total to a multiple of the number of ranks before it is divided,"
-                    " use a DistributedSampler, or put the loop under Join",
-                    where="code",
-                ),
-                evidence={"meeting": f"{meeting.path}:{meeting.line}: {meeting.text()}"},
-            )
+        for row in lifted(program, meeting):
+            if row.own_reach.who in PARTIAL or row.inside("except"):
+                break
+            for loop, term in row.loops:
+                if (row.file, loop) in seen:
+                    continue
+                seen.add((row.file, loop))
+                if shares.uneven(row.file, term):
+                    yield from _uneven_loop(program, row, loop)
 
 
-def _rows_in_loop(program: Program, file: int, loop: int, line: int) -> list[Row]:
-    """What happens in a loop of its own function."""
-    summary = program.index.files[file].summary
-    scope = next((event[1] for event in summary.events if event[2] == loop), None)
-    if scope is None:
-        return []
+def _uneven_loop(program: Program, meeting: Row, loop: int) -> Iterator[Finding]:
+    """The finding about a loop over an uneven share, unless something keeps its ranks together."""
+    file = meeting.file
+    line = program.index.files[file].summary.places[loop][4]
+    rows = _rows_in_loop(program, file, meeting.scope, loop)
+    first = next((row for row in rows if row.kind == "bind"), None)
+    if first is None or _may_end_early(rows) or meeting.within("join", "Join", "no_sync"):
+        return
+    yield rules.DC519.found(
+        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
+        f" and all ranks meet in each step of this loop, at line {meeting.line}",
+        where=first.where(),
+        severity=Severity.INFO if program.is_test(file) else rules.DC519.severity,
+        fix=Fix(
+            "cut the total to a multiple of the number of ranks before it is divided,"
+            " use a DistributedSampler, or put the loop under Join",
+            where="code",
+        ),
+        evidence={"meeting": f"{meeting.path}:{meeting.line}: {meeting.text()}"},
+    )
+
+
+def _rows_in_loop(program: Program, file: int, scope: int, loop: int) -> list[Row]:
+    """What happens in a loop of a function."""
     return [row for row in program.rows_of(file, scope) if any(number == loop for number, _ in row.loops)]
 
 
-def _may_end_early(program: Program, rows: list[Row]) -> bool:
+def _may_end_early(rows: list[Row]) -> bool:
     """Whether a loop is left by a count of its own, so that its length is not what decides."""
     return any(row.kind == "exit" and row.payload[0] == "break" for row in rows)
 
 
 def _all_meet(program: Program, call: Call) -> bool:
     """Whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
-    if call.own_reach.who in PARTIAL or call.inside("except"):
+    if not call.loops and not program.callers((call.file, call.scope)):
         return False
     if is_backward(call):
         return _has_wrapper(program, call)
-    if program.effects(call):
-        return True
-    return any(trains(program, function, 1) for function in program.functions(call)) and _has_wrapper(program, call)
+    return program.is_world_collective(call) is not None
 
 
 def _has_wrapper(program: Program, call: Call) -> bool:
@@ -109,22 +111,19 @@ class _Shares:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        #: the functions of files in which anything is divided, by name: only those are entered
-        self.functions: set[str] = set()
-        for file in range(len(program.index.files)):
-            if self.divides(file):
-                self.functions.update(scope.name for scope in program.index.scopes[file] if scope.kind == "function")
+        self.dividing: dict[int, bool] = {}
 
     def divides(self, file: int) -> bool:
         """Whether a file may divide something, as far as the form of its terms says."""
-        for term in table(self.program, file):
-            if term[0] == ":" and term[1][2] >= 0:
-                return True
-            if term[0] == "*" and len(term) > 4:
-                return True
-            if term[0] == "c" and self.program.last_name(table(self.program, file), term[1]) in _DIVIDES:
-                return True
-        return False
+        if file not in self.dividing:
+            terms = table(self.program, file)
+            self.dividing[file] = any(
+                (term[0] == ":" and term[1][2] >= 0)
+                or (term[0] == "*" and len(term) > 4)
+                or (term[0] == "c" and self.program.last_name(terms, term[1]) in _DIVIDES)
+                for term in terms
+            )
+        return self.dividing[file]
 
     def is_rank(self, file: int, term: int) -> bool:
         """Whether a term is certainly a rank."""
@@ -186,11 +185,10 @@ class _Shares:
             return self.uneven(file, call.argument_term(0, "dataset"), depth + 1)
         if call.method in _THROUGH and call.positional:
             return self.uneven(file, call.argument_term(0), depth + 1)
-        if call.method not in self.functions:
-            return False
         return any(
             row.kind == "return" and self.uneven(row.file, row.payload[0], depth + 2)
             for function in self.program.functions(call)[:1]
+            if self.divides(function[0])
             for row in self.program.rows_of(*function)
         )
 

@@ -50,21 +50,19 @@ class _Switch(NamedTuple):
 
 def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
     """All places in these files that set ``requires_grad`` of parameters to a constant."""
-    for row in program.rows("attribute"):
-        if row.payload[1] != "requires_grad" or row.file not in files:
+    for row in program.rows("attribute", files):
+        if row.payload[1] != "requires_grad":
             continue
         wanted = row.term_value(row.payload[2]).constant
         model = model_of_parameters(program, row.file, row.payload[0])
         if isinstance(wanted, bool) and model >= 0:
             yield _Switch(row, model, wanted, _is_chosen(row))
-    for call in program.calls_named("requires_grad_"):
-        if call.file not in files:
-            continue
+    for call in program.calls_named("requires_grad_", files=files):
         argument = call.argument(0, "requires_grad")
         wanted = True if argument is None else argument.constant
         terms = table(program, call.file)
         callee = terms[call.term[1]]
-        if not isinstance(wanted, bool) or callee[0] != "a":
+        if not isinstance(wanted, bool) or callee[0] != "a" or program.last_name(terms, callee[1]) == "grad":
             continue
         model = model_of_parameters(program, call.file, callee[1])
         yield _Switch(call, model if model >= 0 else callee[1], wanted, model >= 0 and _is_chosen(call))
@@ -229,8 +227,10 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
     if not known:
         return
     files = near(program, known)
-    for call in program.calls:
-        if call.file not in files or not any(_OPTIMIZERS.match(target) for target in call.targets):
+    for row in program.rows("call", files):
+        call = Call(program, row.file, row.number)
+        # the name of an optimizer's class, or of one that it was imported as
+        if not call.method[:1].isupper() or not any(_OPTIMIZERS.match(target) for target in call.targets):
             continue
         wrap = _sharded_later(program, call, known)
         if wrap is None or _built_again(program, call, wrap):
@@ -358,7 +358,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
         return
     reported: set[tuple[int, int, int]] = set()
     files = near(program, known)
-    moves = (call for call in program.calls_named("to", *_TO_CPU, *_TO_GPU, *_CASTS) if call.file in files)
+    moves = program.calls_named("to", *_TO_CPU, *_TO_GPU, *_CASTS, files=files)
     for call in sorted(moves, key=lambda call: (call.file, call.number)):
         terms = table(program, call.file)
         callee = terms[call.term[1]]

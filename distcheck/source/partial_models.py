@@ -13,7 +13,7 @@ from ..registry import probe
 from . import names
 from .evaluate import Guard
 from .program import Call, Program
-from .sequences import Sequences, guarded_calls, level, trail_of, words
+from .sequences import Sequences, condition_text, guarded_calls, level, trail_of, words
 from .values import BARE, DEVICE, PARTIAL, UNKNOWN, WRAPPED, Atom, Value
 
 #: How deep helpers are followed.
@@ -159,7 +159,7 @@ def _place(call: Call, inner: Call) -> Call:
 
 def _by(program: Program, call: Call, here: Call, guard: Guard) -> str:
     """Who gets there, and by which test."""
-    test = f"by `{program.guard_text(call.file, guard)}` in line {guard.line}"
+    test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
     if here == call:
         return f"{words(guard.who)} there, {test}"
     return f"{words(guard.who)} there: it is called in line {call.line}, {test}"

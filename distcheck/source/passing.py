@@ -108,12 +108,18 @@ def _connection_in(program: Program, atom: Atom, *, copied: bool, depth: int) ->
 
 
 class _Handed(NamedTuple):
-    """An object that is pickled: where, by what, its term, and what the source calls it."""
+    """An object that is pickled: where, its term, and which argument it is."""
 
     call: Call
-    way: str
     term: int
-    text: str
+    position: int
+    #: the name of the parameter; empty for what a process gets
+    name: str
+
+    @property
+    def text(self) -> str:
+        """What the source calls it."""
+        return self.call.argument_text(self.position, self.name) if self.name else _role(self.position)
 
 
 def _handed_over(program: Program) -> Iterator[_Handed]:
@@ -123,10 +129,10 @@ def _handed_over(program: Program) -> Iterator[_Handed]:
         position, name = _PICKLES.get(target, (0, ""))
         term = call.argument_term(position, name)
         if term >= 0:
-            yield _Handed(call, call.method, term, call.argument_text(position, name))
+            yield _Handed(call, term, position, name)
     for call, target_term, arguments in _started(program):
         for position, term in enumerate((target_term, *arguments)):
-            yield _Handed(call, call.method, term, _role(position))
+            yield _Handed(call, term, position, "")
 
 
 def _role(position: int) -> str:
@@ -137,8 +143,9 @@ def _role(position: int) -> str:
 @probe(rules.DC602)
 def process_group_in_object(program: Program) -> Iterator[Finding]:
     """What is pickled or copied holds no process group and no store."""
-    for call, way, term, given in _handed_over(program):
-        found = _group_in(program, call, way, term)
+    for handed in _handed_over(program):
+        call, way = handed.call, handed.call.method
+        found = _group_in(program, call, way, handed.term)
         if found is None:
             continue
         path, what = found
@@ -152,7 +159,7 @@ def process_group_in_object(program: Program) -> Iterator[Finding]:
         else:
             fix = "send the list of ranks, and let each rank call new_group with it"
         yield rules.DC602.found(
-            f"{given}{path} is {what}, which can't be pickled: {callee_text(call)} raises TypeError",
+            f"{handed.text}{path} is {what}, which can't be pickled: {callee_text(call)} raises TypeError",
             where=call.where(),
             severity=level(program, call.file, rules.DC602),
             fix=Fix(fix, where="code"),
@@ -455,14 +462,14 @@ def whole_module_saved(program: Program) -> Iterator[Finding]:
 
 def _module_in(program: Program, call: Call, term: int) -> tuple[str, Value] | None:
     """The module that a term is, or has as the value of a key: its source and its value."""
-    given = call.argument_text(0, "obj")
     value = call.term_value(term)
     if _only_modules(program, value):
-        return given, value
+        return call.argument_text(0, "obj"), value
     for atom in value:
         if atom.kind == DICT:
             for key, item in zip(atom.const or (), atom.items, strict=False):
                 if _only_modules(program, item):
+                    given = call.argument_text(0, "obj")
                     return (f"{given}[{key!r}]" if given.isidentifier() else f"the value of {key!r}"), item
     return None
 

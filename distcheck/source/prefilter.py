@@ -37,40 +37,15 @@ HELPERS: tuple[bytes, ...] = (
     b"load_state_dict", b"cuda", b"np.save", b"init_process",
     b"torch.optim", b"clip_grad", b"requires_grad", b"extractall",
 )  # fmt: skip
-#: Calls (by their last name) whose callers matter: what is done there depends on who gets there.
+#: Calls whose callers matter: what is done there depends on who gets there. By their last name, or with the module that
+#: they are imported from where the name alone says too little.
 INTEREST = frozenset(
-    [
-        "all_reduce",
-        "broadcast",
-        "barrier",
-        "all_gather",
-        "reduce",
-        "gather",
-        "all_gather_object",
-        "broadcast_object_list",
-        "get_rank",
-        "get_world_size",
-        "init_process_group",
-        "wait_for_everyone",
-        "synchronize",
-        "save",
-        "save_state",
-        "save_checkpoint",
-        "load",
-        "makedirs",
-        "mkdir",
-        "DistributedSampler",
-        "DistributedDataParallel",
-        "FullyShardedDataParallel",
-        "fully_shard",
-        "set_device",
-        "new_group",
-        "spawn",
-        "set_epoch",
-        "state_dict",
-        "allreduce",
-    ]
-)
+    ["all_reduce", "barrier", "all_gather", "all_gather_object", "broadcast_object_list", "get_rank", "get_world_size",
+     "init_process_group", "wait_for_everyone", "synchronize", "save_state", "save_checkpoint", "DistributedSampler",
+     "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "set_device", "new_group", "set_epoch",
+     "allreduce", "torch.save", "torch.load", "os.makedirs", "os.mkdir", "torch.multiprocessing.spawn",
+     "torch.distributed.broadcast", "torch.distributed.reduce", "torch.distributed.gather"]
+)  # fmt: skip
 #: Names that too many modules have: they count only together with the module that they are imported from.
 _COMMON = frozenset(
     b"main run save load train test setup init forward get build evaluate step create parse update "
@@ -108,10 +83,11 @@ class Interest:
         return bool(self.names)
 
     def add(self, path: str, header: Header) -> bool:
-        """Take in a file's functions of interest; False where it has none."""
+        """Take in a file's functions of interest; False where nothing in it is of any, its own lines included."""
         found = {name.encode() for name, calls in header.calls if not INTEREST.isdisjoint(calls)}
-        if found:
-            self.names.setdefault(stem_of(path).encode(), set()).update(found)
+        named = found - {b""}
+        if named:
+            self.names.setdefault(stem_of(path).encode(), set()).update(named)
         return bool(found)
 
     def concerns(self, data: bytes) -> bool:

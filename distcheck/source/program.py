@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..model import Edit, Where
@@ -350,10 +350,11 @@ class Program:
 
     # tables
 
-    def rows(self, kind: str) -> Iterator[Row]:
-        """All events of a kind, in order of files and of evaluation."""
+    def rows(self, kind: str, files: Container[int] | None = None) -> Iterator[Row]:
+        """All events of a kind, in order of files and of evaluation; those of some files only where these are given."""
         for packed in self._rows.get(kind, ()):
-            yield self.row(packed)
+            if files is None or packed >> _SHIFT in files:
+                yield self.row(packed)
 
     @property
     def calls(self) -> Iterator[Call]:
@@ -361,10 +362,14 @@ class Program:
         for packed in self._rows.get("call", ()):
             yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
 
-    def calls_named(self, *last_names: str) -> Iterator[Call]:
-        """Calls by the last name of what is called, whatever it belongs to."""
+    def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[Call]:
+        """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
+        given.
+        """
         for name in dict.fromkeys(last_names):
             for packed in self._named.get(name, ()):
+                if files is not None and packed >> _SHIFT not in files:
+                    continue
                 yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
 
     def calls_to(self, *dotted: str) -> Iterator[Call]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from .. import rules
 from ..model import Finding, Fix, Severity, Where
 from ..registry import probe
 from . import names
-from .device_uses import argument_place, called_in, files_from
+from .device_uses import argument_place, called_in, event_row, files_from, shapes_of
 from .program import Call, Program, Row
 from .settings import Read, reads, writes
 from .values import (
@@ -34,7 +33,7 @@ from .values import (
     Step,
     Value,
 )
-from .ways import operands, terms_of
+from .ways import terms_of
 
 _INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
@@ -173,52 +172,21 @@ def _shards(program: Program) -> Iterator[Finding]:
 
 def _slices(program: Program) -> Iterator[Finding]:
     """``files[local_rank::world_size]``."""
-    for row, root in program.table(_strides):
-        first, _, step = terms_of(row)[terms_of(row)[root][2]][1]
-        atom = _local(row.term_value(first))
-        if atom is not None and row.term_value(step).has(WORLD_SIZE):
-            yield _local_as_global(
-                program,
-                row,
-                atom,
-                "the slice starts at the local rank and steps by the world size: hosts take the same items, "
-                "and nobody takes others",
-                "start at `dist.get_rank()`",
-                row.where(),
-            )
-
-
-def _strides(program: Program) -> Iterator[tuple[Row, int]]:
-    """The slices with a start and a step, each where it first stands."""
-    for file, facts in enumerate(program.index.files):
-        terms, events = facts.summary.terms, facts.summary.events
-        strides = {
-            number
-            for number, parts in enumerate(terms)
-            if parts[0] == "s" and terms[parts[2]][0] == ":" and min(terms[parts[2]][1][0], terms[parts[2]][1][2]) >= 0
-        }
-        for number, event in enumerate(events) if strides else ():
-            for root in _roots(terms, event):
-                # what is looped over counts as well
-                inner = terms[root][1] if terms[root][0] == "e" else terms[root][2] if terms[root][0] == "*" else root
-                if inner in strides:
-                    strides.discard(inner)
-                    yield program_row(program, file, number), inner
-
-
-def program_row(program: Program, file: int, number: int) -> Row:
-    """One event as a row."""
-    kind = program.index.files[file].summary.events[number][0]
-    return Call(program, file, number) if kind == "call" else Row(program, file, number)
-
-
-def _roots(terms: list[tuple[Any, ...]], event: tuple[Any, ...]) -> list[int]:
-    """The terms that an event gives a name, returns or passes."""
-    if event[0] == "call":
-        term = terms[event[7]]
-        return [*term[2], *(value for _, value in term[3])]
-    position = {"bind": 8, "attribute": 9, "return": 7}.get(event[0])
-    return [event[position]] if position is not None and event[position] >= 0 else []
+    for file, shapes in enumerate(shapes_of(program)):
+        for number, term in shapes.strides:
+            row = event_row(program, file, number)
+            first, _, step = terms_of(row)[terms_of(row)[term][2]][1]
+            atom = _local(row.term_value(first))
+            if atom is not None and row.term_value(step).has(WORLD_SIZE):
+                yield _local_as_global(
+                    program,
+                    row,
+                    atom,
+                    "the slice starts at the local rank and steps by the world size: hosts take the same items, "
+                    "and nobody takes others",
+                    "start at `dist.get_rank()`",
+                    row.where(),
+                )
 
 
 # the size of the job
@@ -299,13 +267,15 @@ def _not_the_size(program: Program, row: Row, message: str, fix: str, where: Whe
 def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
     """The device is told by the launcher, not by a remainder."""
     first: dict[tuple[int, int], tuple[Row, Atom]] = {}
-    for row, term in program.table(_remainders):
-        atom = _remainder(row, term)
-        if atom is not None:
-            # a name stands for the same term wherever it is used: its first line is where it was made
-            known = first.get((row.file, term))
-            if known is None or row.line < known[0].line:
-                first[row.file, term] = row, atom
+    for file, shapes in enumerate(shapes_of(program)):
+        for number, term in shapes.remainders:
+            row = event_row(program, file, number)
+            atom = _remainder(row, term)
+            if atom is not None:
+                # a name stands for the same term wherever it is used: its first line is where it was made
+                known = first.get((file, term))
+                if known is None or row.line < known[0].line:
+                    first[file, term] = row, atom
     seen: set[tuple[int, int]] = set()
     for row, atom in first.values():
         if (row.file, row.line) not in seen:
@@ -316,41 +286,6 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
                 fix=Fix('read the local rank: `int(os.environ["LOCAL_RANK"])`', where="code"),
                 evidence={"flow": program.flow(atom.trail)},
             )
-
-
-_TAKE_DEVICES = frozenset(["to", "cuda", "set_device", "device", "set_device_index"])
-
-
-def _remainders(program: Program) -> Iterator[tuple[Row, int]]:
-    """The remainders that get a name, are returned, or are given where a device belongs, and their terms."""
-    for file, facts in enumerate(program.index.files):
-        terms, events = facts.summary.terms, facts.summary.events
-        found = {
-            number
-            for number, parts in enumerate(terms)
-            if parts[0] == "o"
-            and parts[1] == "%"
-            and terms[parts[2]][0] not in ("k", "f")
-            and terms[parts[3]][0] not in ("k", "t")
-        }
-        for number, event in enumerate(events) if found else ():
-            if event[0] == "call":
-                if program.last_name(terms, terms[event[7]][1]) not in _TAKE_DEVICES:
-                    continue
-            for root in _roots(terms, event):
-                for term in _made_of(terms, root):
-                    if term in found:
-                        yield program_row(program, file, number), term
-
-
-def _made_of(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[int]:
-    """A term and what it is made of, as far as the value goes through: a comparison is something else."""
-    if term < 0 or depth > 6:
-        return
-    yield term
-    if terms[term][0] in ("f", "o", "?", "|", "t", "l"):
-        for part in operands(terms[term]):
-            yield from _made_of(terms, part, depth + 1)
 
 
 def _remainder(row: Row, term: int) -> Atom | None:
@@ -371,8 +306,7 @@ _OF_A_HOST = re.compile(
     r"^/(tmp|dev/shm|scratch|local|raid|mnt/(local|nvme|ssd)|var/tmp|localscratch|lscratch)(/|$)", re.IGNORECASE
 )
 _HOST_VARIABLES = frozenset(
-    "TMPDIR TMP TEMP SLURM_TMPDIR LOCAL_SCRATCH SCRATCH_LOCAL LSCRATCH LOCALSCRATCH SLURM_NODEID SLURM_JOB_TMP JOB_TMPDIR "
-    "TORCH_HOME HF_HOME".split()
+    ["TMPDIR", "TMP", "TEMP", "SLURM_TMPDIR", "LOCAL_SCRATCH", "LSCRATCH", "LOCALSCRATCH", "SLURM_NODEID", "JOB_TMPDIR"]
 )  # fmt: skip
 _HOST_CALLS = ("tempfile.", "socket.gethostname", "platform.node", "os.uname", "torch.hub.get_dir", "socket.getfqdn")
 _HOST_WORDS = re.compile(r"(^|_)(local|node|host|scratch|tmp|temp|cache|shm)(_|$|dir|path)", re.IGNORECASE)
@@ -416,9 +350,20 @@ def _written_by_each_host(program: Program, call: Call, path: int) -> Iterator[F
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
         where=call.where(),
         severity=Severity.INFO if quiet else Severity.WARNING,
-        fix=Fix(f"ask for the global rank instead of `{text}`: `dist.get_rank() == 0`", where="code"),
+        fix=Fix(f"ask for the global rank instead: `{_global_test(text)}`", where="code"),
         evidence={"flow": [f"{row.path}:{row.line}: only where `{text}`", *program.flow(trail)]},
     )
+
+
+def _global_test(text: str) -> str:
+    """The condition that one rank of the job fulfils, in the words of this one where it has such."""
+    for local, whole in (
+        ("is_local_main_process", "is_main_process"),
+        ("is_local_process_zero", "is_world_process_zero"),
+    ):
+        if local in text:
+            return text.replace(local, whole)
+    return "dist.get_rank() == 0"
 
 
 def _guard_of(program: Program, row: Row, depth: int = 6) -> tuple[Row, int, str] | None:
@@ -435,6 +380,7 @@ def _guard_of(program: Program, row: Row, depth: int = 6) -> tuple[Row, int, str
 
 
 def _trail_of(program: Program, file: int, term: int) -> tuple[Step, ...]:
+    """The way of the local rank in a condition."""
     for number in program.subterms(file, term):
         for atom in program.evaluator.value(file, number):
             if atom.kind == LOCAL_RANK and atom.trail:

@@ -13,7 +13,7 @@ from ..model import Rule, Severity
 from . import names
 from .evaluate import Guard
 from .program import Call, Program, Row
-from .values import CONST, MEMBERS, PARTIAL, RANKS, SINGLE, UNCLEAR, UNKNOWN, Atom, NoConstant, Value, Who
+from .values import CONST, FUNCTION, MEMBERS, PARTIAL, RANKS, SINGLE, UNCLEAR, UNKNOWN, Atom, NoConstant, Value, Who
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
@@ -334,7 +334,26 @@ class Sequences:
             if any(node[1] not in ("with",) for node in below) or not meeting.exact:
                 exact = False
             meetings.append(meeting)
+        # a function that is made here, or handed to something unseen, may be called there
+        unseen = unseen or any(self.has_any(function) for function in self._made_in(row, place))
         return meetings, exact, unseen
+
+    def _made_in(self, row: Row, place: int) -> Iterator[tuple[int, int]]:
+        """The functions that are defined below a place, or handed to others there."""
+        summary = self.program.index.files[row.file].summary
+        for number, scope in enumerate(self.program.index.scopes[row.file]):
+            if scope.parent == row.scope and scope.kind in ("function", "lambda"):
+                above = scope.place
+                while above > place:
+                    above = summary.places[above][0]
+                if above == place and place > 0:
+                    yield row.file, number
+        for other in self.rows_in(row, place):
+            if isinstance(other, Call):
+                for term in (*other.term[2], *(value for _, value in other.term[3])):
+                    for atom in other.term_value(term):
+                        if atom.kind == FUNCTION:
+                            yield atom.const
 
     def is_unseen(self, call: Call) -> bool:
         """Whether a call of something that is not here has a name that lets a collective be expected."""
@@ -482,6 +501,14 @@ def words(who: Who) -> str:
         "one rank of each host": "only one rank of each host gets",
         "all but one rank of each host": "all but one rank of each host get",
     }.get(who.who, "only some ranks get")
+
+
+def condition_text(program: Program, file: int, guard: Guard) -> str:
+    """A guard as source; what is not not so is so."""
+    text = program.guard_text(file, guard)
+    if text.startswith("not (not ") and text.endswith(")") and not re.search(r"\b(and|or)\b", text):
+        return text[len("not (not ") : -1]
+    return text
 
 
 def trail_of(program: Program, file: int, term: int) -> list[str]:

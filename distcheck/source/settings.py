@@ -74,11 +74,19 @@ class Read(NamedTuple):
     must: bool
 
 
-def writes(program: Program) -> Iterator[Write]:
-    """All variables that code sets in its own environment, in order of files."""
+def writes(program: Program) -> list[Write]:
+    """All variables that code sets in its own environment, in order of files; found once."""
+    return program.table(_writes)
+
+
+def _writes(program: Program) -> Iterator[Write]:
     for row in program.rows("store"):
         base, index, value, operator = row.payload
-        if operator == "=" and row.term_value(base).named("os.environ"):
+        if operator != "=":
+            continue
+        # most of what is stored into is a table of something else: its name tells before its value does
+        name = program.last_name(program.index.files[row.file].summary.terms, base)
+        if "env" in name.lower() and row.term_value(base).named("os.environ"):
             name = row.term_value(index).constant
             if isinstance(name, str):
                 yield Write(row, name, row.term_value(value), value, "=", partial(_assigned, row))
@@ -115,8 +123,12 @@ def _updates(program: Program, call: Call) -> Iterator[Write]:
             yield Write(call, name, value, terms.get(name, -1), "update", place)
 
 
-def reads(program: Program) -> Iterator[Read]:
-    """All variables that code asks for: ``os.environ["RANK"]``, ``os.environ.get("RANK")``, ``os.getenv("RANK")``."""
+def reads(program: Program) -> list[Read]:
+    """All variables that code asks for, found once: ``os.environ["RANK"]``, ``os.environ.get(…)``, ``os.getenv(…)``."""
+    return program.table(_reads)
+
+
+def _reads(program: Program) -> Iterator[Read]:
     for row in program.rows("read"):
         atom = row.term_value(row.payload[0]).get(ENV_TEXT)
         if atom is not None:
@@ -166,9 +178,11 @@ def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
         for text, number, position in ((left, right, 0), (right, left, 1)):
             if operator in ("in", "not in") and position == 1:
                 continue
-            found = row.term_value(text)
             numbers = _numbers(terms, number)
-            if numbers is None or not _is_text(found) or _asks_whether_set(found, operator, numbers):
+            if numbers is None:
+                continue
+            found = row.term_value(text)
+            if not _is_text(found) or _asks_whether_set(found, operator, numbers):
                 continue
             if _also_as_text(terms, text):
                 continue

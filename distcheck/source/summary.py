@@ -62,7 +62,7 @@ import marshal
 from typing import Any, NamedTuple
 
 #: Grows with every change of what extract makes, so that cached summaries of older engines are not taken.
-ENGINE_VERSION = 1
+ENGINE_VERSION = 3
 
 
 class Scope(NamedTuple):
@@ -109,7 +109,8 @@ class Header(NamedTuple):
     has_main_guard: bool
     #: dotted names of all imports, as written
     imports: list[str]
-    #: last names of what each outermost function or class calls: (its name, last names)
+    #: what each outermost function or class calls, and the module itself, whose name is empty: (name, last names, and
+    #: dotted names of what is imported)
     calls: list[tuple[str, list[str]]]
 
 

@@ -69,8 +69,10 @@ _OF_PROCESS = re.compile(
 )
 #: Calls whose results differ between processes; a dot at the end takes all of a module.
 _PER_PROCESS = (
-    "tempfile.", "uuid.", "os.getpid", "os.getppid", "socket.", "platform.node", "random.", "numpy.random.",
-    "secrets.", "os.urandom", "time.time", "time.perf_counter", "time.monotonic",
+    "tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "tempfile.TemporaryDirectory",
+    "tempfile.NamedTemporaryFile", "tempfile.TemporaryFile", "tempfile.SpooledTemporaryFile", "uuid.", "os.getpid",
+    "os.getppid", "socket.", "platform.node", "random.", "numpy.random.", "secrets.", "os.urandom", "time.time",
+    "time.perf_counter", "time.monotonic",
 )  # fmt: skip
 #: Kinds of values that differ between ranks.
 _OF_RANKS = frozenset({GLOBAL_RANK, LOCAL_RANK, NODE_RANK, RANK, GROUP_RANK, RANK_DEPENDENT, NODE_OFFSET, DEVICE})
@@ -229,11 +231,21 @@ def is_guarded(row: Row, *, first_is_a_guard: bool = False) -> bool:
                 return True
             if who == UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
                 return True
+            if _has_no_rank(row, term, polarity):
+                return True
         elif kind == "with" and first_is_a_guard:
             name = program.last_name(terms_of(row), term).lower()
             if name in names.MAIN_FIRST or "first" in name or "lock" in name:
                 return True
     return False
+
+
+def _has_no_rank(row: Row, term: int, polarity: bool) -> bool:
+    """Whether a condition says that there is no rank or GPU: ``gpu is None``, which a job of several ranks has not."""
+    parts = terms_of(row)[term]
+    if parts[0] != "=" or parts[1] not in ("is", "is not") or terms_of(row)[parts[3]] != ("k", "none", None):
+        return False
+    return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
 
 
 def ways_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -> Iterator[Way]:
@@ -313,7 +325,7 @@ class _Search:
             return
         for call in _handed_on(program, function):
             yield from self.ways(call, (*calls, call), False, seen)
-        if function not in evaluator.escaped and _starts_by_itself(program, function):
+        if _starts_by_itself(program, function):
             yield Way(self.target, calls, function, False)
 
 
@@ -351,7 +363,12 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     """Whether a function that nobody in the project calls makes a group, wraps a model or has all ranks meet in it."""
     if spawns_ranks(program, function):
         return False
-    if starts_a_group(program, function) or program.body_effects(function):
+    if starts_a_group(program, function):
+        return True
+    if function in program.evaluator.escaped:
+        # handed to something that may call it on one rank only
+        return False
+    if program.body_effects(function):
         # where all ranks meet in a function, all of them enter it
         return True
     owner = program.evaluator.owner_of(*function)
@@ -455,6 +472,15 @@ def _is_own_text(program: Program, row: Row, term: int) -> bool:
 def terms_of(row: Row) -> list[tuple[Any, ...]]:
     """The terms of a row's file."""
     return row.program.index.files[row.file].summary.terms
+
+
+def words(row: Row, term: int, depth: int = 0) -> str:
+    """The names and texts that a term is made of, with spaces between them."""
+    if term < 0 or depth > 10:
+        return ""
+    parts = terms_of(row)[term]
+    own = str(parts[2]) if parts[0] in ("k", "p", "v", "a") else str(parts[1]) if parts[0] == "i" else ""
+    return " ".join([own, *(words(row, inner, depth + 1) for inner in operands(parts))])
 
 
 def operands(parts: tuple[Any, ...]) -> tuple[int, ...]:

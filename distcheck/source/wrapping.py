@@ -93,6 +93,7 @@ _NOT_FORWARD = frozenset(
 _REDUCES_GRADIENTS = re.compile(
     r"(average|reduce|sync|synchroni[sz]e|allreduce|all_reduce|gather)\w*_grad", re.IGNORECASE
 )
+_REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "allreduce", "allreduce_")
 #: Functions that take a network out of its wrapper, as they are usually called.
 _UNWRAPS = re.compile(r"unwrap|de_?parallel|without_ddp|raw_model|get_model|strip|bare|inner|^getattr$", re.IGNORECASE)
 
@@ -263,20 +264,19 @@ def _unwraps(program: Program, call: Call) -> bool:
     return False
 
 
-def _reduced_by_hand(program: Program, files: Iterable[int]) -> bool:
+def _reduced_by_hand(program: Program, files: list[int]) -> bool:
     """Whether somebody in these files reduces gradients without DDP."""
-    within = set(files)
-    for call in program.calls:
-        if call.file not in within:
-            continue
-        if _REDUCES_GRADIENTS.search(call.method):
+    for file in files:
+        if any(
+            _REDUCES_GRADIENTS.search(name) for _, called in program.index.files[file].header.calls for name in called
+        ):
             return True
-        if call.method in ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "allreduce", "allreduce_"):
-            terms = table(program, call.file)
-            arguments = call.term[2] or tuple(value for _, value in call.term[3])
-            for number in program.subterms(call.file, *arguments):
-                if terms[number][0] == "a" and terms[number][2] in ("grad", "main_grad"):
-                    return True
+    for call in program.calls_named(*_REDUCTIONS, files=frozenset(files)):
+        terms = table(program, call.file)
+        arguments = call.term[2] or tuple(value for _, value in call.term[3])
+        for number in program.subterms(call.file, *arguments):
+            if terms[number][0] == "a" and terms[number][2] in ("grad", "main_grad"):
+                return True
     return False
 
 
@@ -289,7 +289,8 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
     flow = _Flow(program)
     by_hand: dict[int, bool] = {}
     candidates = _Candidates(program, known)
-    for call in program.calls:
+    for row in program.rows("call", candidates.files):
+        call = Call(program, row.file, row.number)
         if not candidates.has(call):
             continue
         found = _around(program, call, known)
@@ -342,8 +343,8 @@ class _Candidates:
         self.files = near(program, known)
         self.scopes = {(wrap.call.file, wrap.call.scope) for wrap in known}
         self.classes = {(wrap.call.file, owner_of(wrap.call.file, wrap.call.scope)) for wrap in known}
-        for row in program.rows("attribute"):
-            if row.file in self.files and self.has_module(row.file, row.payload[2]):
+        for row in program.rows("attribute", self.files):
+            if self.has_module(row.file, row.payload[2]):
                 self.classes.add((row.file, owner_of(row.file, row.scope)))
 
     def has_module(self, file: int, number: int) -> bool:
@@ -359,7 +360,7 @@ class _Candidates:
 
     def has(self, call: Call) -> bool:
         """Whether a call may be a forward around a wrapper."""
-        if call.file not in self.files or call.use == "drop" or not (call.positional or call.keywords):
+        if call.use == "drop" or not (call.positional or call.keywords):
             return False
         terms = table(self.program, call.file)
         number = call.term[1]

@@ -14,7 +14,7 @@ from ..model import Edit, Finding, Fix, Severity, Where
 from ..registry import probe
 from . import ways
 from .program import FEW, Call, Program, Row
-from .values import LOCAL_OTHERS, OTHERS, PARTIAL, NoConstant, Value
+from .values import LOCAL_OTHERS, NAMED, OTHERS, PARTIAL, RESULT, NoConstant, Value
 from .ways import Way
 
 # saving
@@ -42,7 +42,7 @@ _WRITERS = {
     "open": _Writer(0, "file"),
 }
 #: What is written to memory, or to a file that only this process has.
-_IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "tempfile.")
+_IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "StringIO")
 
 
 @probe(rules.DC720)
@@ -51,7 +51,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_WRITERS):
         writer = next(_WRITERS[target] for target in call.targets if target in _WRITERS)
         path = call.argument_term(writer.position, writer.keyword)
-        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in call.argument_text(0):
+        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in ways.words(call, path):
             continue
         yield from _unguarded_save(program, call, path, writer.checkpoint)
     for call in program.calls_named("save_pretrained"):
@@ -59,7 +59,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         if path < 0 or call.gives(None, "is_main_process") or call.has_star:
             continue
         if not any(atom.kind in ("wrapped model",) and atom.const != "ddp" for atom in call.receiver):
-            yield from _unguarded_save(program, call, path, False)
+            yield from _unguarded_save(program, call, path, True)
 
 
 def _opens_anew(call: Call) -> bool:
@@ -68,12 +68,19 @@ def _opens_anew(call: Call) -> bool:
 
 
 def _unguarded_save(program: Program, call: Call, path: int, checkpoint: bool) -> Iterator[Finding]:
-    way = ways.way_of_all(program, call)
+    given = ways.terms_of(call)[path]
+    # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
+    if not checkpoint and given[0] != "p" and not ways.is_constant(call.term_value(path)):
+        return
+    # where one rank goes first, the others mostly find what it has written
+    way = ways.way_of_all(program, call, first_is_a_guard=True)
     if way is None or _only_of_this_process(way, path) or call.inside("except"):
         return
     value = ways.value_on(way, path)
-    certain = checkpoint and way.certain and ways.is_constant(value)
-    severity = Severity.ERROR if certain else Severity.WARNING
+    certain = way.certain and ways.is_constant(value)
+    if not (checkpoint or certain):
+        return
+    severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
     if ways.owned_by_a_framework(way) or ways.in_tests(way):
         severity = Severity.INFO
     name = _called(call)
@@ -118,11 +125,7 @@ def _only_of_this_process(way: Way, path: int, *, by_data: bool = True) -> bool:
 
 
 def _is_in_memory(value: Value) -> bool:
-    return any(
-        atom.kind in ("result", "name")
-        and any(str(atom.const).startswith(one) if one.endswith(".") else atom.const == one for one in _IN_MEMORY)
-        for atom in value
-    )
+    return any(atom.kind in (RESULT, NAMED) and atom.const in _IN_MEMORY for atom in value)
 
 
 def _position_of(call: Call, term: int) -> int | None:
@@ -264,7 +267,7 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         path = call.argument_term(0, "name") if kind == "makedirs" else call.argument_term(0, "path")
         if kind == "Path.mkdir":
             path = int(ways.terms_of(call)[call.term[1]][1])
-        way = ways.way_of_all(program, call)
+        way = ways.way_of_all(program, call, first_is_a_guard=True)
         if way is None or path < 0 or _only_of_this_process(way, path):
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
@@ -286,7 +289,7 @@ def _made_before(program: Program, call: Call) -> Iterator[Call]:
                 and one.number < row.number
                 and one.method in ("makedirs", "mkdir")
                 and one.own_reach.who in FEW
-                and one.argument_text(0) == call.argument_text(0)
+                and one.argument_term(0) == call.argument_term(0)
             ]
             if made:
                 yield row
@@ -375,7 +378,11 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         # what is handed on may be None by default; who calls decides
         if call.has_star or (given >= 0 and ways.terms_of(call)[given] != ("k", "none", None)):
             continue
-        if call.gives(None, "mmap") or not call.gives(0, "f") or _MEMORY.search(call.argument_text(0, "f")):
+        if (
+            call.gives(None, "mmap")
+            or not call.gives(0, "f")
+            or _MEMORY.search(ways.words(call, call.argument_term(0, "f")))
+        ):
             continue
         if not _loads_weights(call, used):
             continue
@@ -435,7 +442,7 @@ def _loads_weights(call: Call, used: set[tuple[int, int]]) -> bool:
         return True
     name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
     owner = call.program.evaluator.owner_of(call.file, call.scope)
-    words = f"{name} {call.argument_text(0, 'f')} {call.function.name}"
+    words = f"{name} {ways.words(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
     if owner >= 0:
         one = call.program.index.classes[call.file][owner]
         if call.program.evaluator.derives(

@@ -38,7 +38,7 @@ def test_python_files_and_notebooks_below_a_folder_in_order(tmp_path: Path) -> N
 
 
 def test_folders_that_are_nobodys_own_are_left_out(tmp_path: Path) -> None:
-    tree(tmp_path, "a.py", ".venv/b.py", "x/node_modules/c.py", ".git/d.py", "x/__pycache__/e.py", "dist/f.py")
+    tree(tmp_path, "a.py", ".venv/b.py", "x/node_modules/c.py", ".git/d.py", "x/__pycache__/e.py", ".tox/f.py")
     assert files(tmp_path) == ["a.py"]
 
 
@@ -200,3 +200,8 @@ def test_no_pattern_breaks_it(pattern: str, path: str) -> None:
         and pattern == pattern.strip()
     ):
         assert Globs([(pattern, "/base")]).match("/base/x", pattern)
+
+
+def test_a_package_named_dist_is_read(tmp_path: Path) -> None:
+    tree(tmp_path, "engine/dist/__init__.py", "engine/dist/utils.py")
+    assert "engine/dist/utils.py" in files(tmp_path)
