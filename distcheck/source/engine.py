@@ -127,8 +127,10 @@ def _next_round(
     imported: set[str] = set()
     importing: set[str] = set()
     for facts in new:
-        if interest.add(facts.path, facts.header):
+        calls = interest.add(facts.path, facts.header)
+        if calls:
             tops.add(_top(facts.path))
+        if calls or any("distributed" in name for name in facts.imports):
             importing.add(_top(facts.path))
             imported.update(_modules_imported(facts))
     chosen: list[tuple[SourceFile, bytes]] = []

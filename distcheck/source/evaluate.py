@@ -1634,6 +1634,11 @@ class Evaluator:
         return join(values)
 
     def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        # a comparison whose outcome is known; a flag that defaults to False may still be given as True
+        compared = self.files[file].summary.terms[term[1]][0] == "="
+        settled = self.value(file, term[1], context).constant if compared else None
+        if isinstance(settled, bool):
+            return self.value(file, term[2 if settled else 3], context)
         who = self.test(file, term[1], context)
         yes, no = self.value(file, term[2], context), self.value(file, term[3], context)
         return join((self.under(yes, who), self.under(no, who.inverse())))

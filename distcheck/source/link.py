@@ -59,8 +59,8 @@ _MOST_LOADED = 32_000_000
 class Shelf:
     """Keeps summaries loaded: those of a large tree do not fit into memory together.
 
-    What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be what
-    is asked for next.
+    What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be
+    what is asked for next.
     """
 
     def __init__(self, most: int = _MOST_LOADED) -> None:

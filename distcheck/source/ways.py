@@ -253,7 +253,8 @@ def ways_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -
 
     Only so many steps are taken: in a project where everything calls everything, not all ways are found.
     """
-    yield from _Search(program, row, first_is_a_guard, weak=True, once=False).ways(row, (), True, frozenset())
+    search = _Search(program, row, first_is_a_guard, weak=True, once=False)
+    yield from (way for way in search.ways(row, (), True, frozenset()) if _is_open(way))
 
 
 def way_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -> Way | None:
@@ -262,10 +263,10 @@ def way_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) ->
     known: dict[tuple[int, int, bool], Way | None] = program.notes.setdefault("way of all", {})
     if key not in known:
         sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
-        best = next((way for way in sure if way.certain), None)
+        best = next((way for way in sure if way.certain and _is_open(way)), None)
         if best is None:
-            every = _Search(program, row, first_is_a_guard, weak=True, once=True)
-            best = next(every.ways(row, (), True, frozenset()), None)
+            every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
+            best = next(filter(_is_open, every), None)
         known[key] = best
     return known[key]
 
@@ -376,6 +377,40 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
         return False
     init = program.evaluator.method((function[0], owner), "__init__")
     return init is not None and starts_a_group(program, init)
+
+
+def _is_open(way: Way) -> bool:
+    """Whether no condition on a way asks for a parameter that is not given on it: ``if trt_file is not None``."""
+    calls = way.calls
+    for position, row in enumerate((way.row, *calls)):
+        here = Way(row, calls[position:], way.root, way.certain)
+        for _, (_, kind, term, polarity, _, _) in row.places:
+            if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
+                return False
+    return True
+
+
+def _fails(way: Way, term: int, polarity: bool) -> bool:
+    """Whether a condition is never fulfilled by what a parameter is given on this way."""
+    row = way.row
+    parts = terms_of(row)[term]
+    if parts[0] == "and" and polarity:
+        return any(_fails(way, part, True) for part in parts[1])
+    if parts[0] == "or" and not polarity:
+        return any(_fails(way, part, False) for part in parts[1])
+    if parts[0] == "u" and parts[1] == "not":
+        return _fails(way, parts[2], not polarity)
+    asked = term
+    if parts[0] == "=" and parts[1] in ("is", "is not") and terms_of(row)[parts[3]] == ("k", "none", None):
+        asked, polarity = parts[2], (parts[1] == "is not") == polarity
+    if not polarity or terms_of(row)[asked][0] != "p" or terms_of(row)[asked][1] != row.scope:
+        return False
+    value = value_on(way, asked)
+    if not way.calls:
+        # nobody is seen to call it: what is off by default may be on where there is one process only
+        default = next((given for name, given, _ in row.function.parameters if name == terms_of(row)[asked][2]), -1)
+        return default >= 0 and row.term_value(default).constant in (None, False)
+    return value.constant is None or value.constant is False or value.constant == ""
 
 
 # values on a way
@@ -586,7 +621,8 @@ def _closure(edges: dict[int, set[int]], start: set[int]) -> set[int]:
 def owned_by_a_framework(way: Way) -> bool:
     """Whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
     program = way.row.program
-    return bool(program.framework(way.row.file) or program.framework(way.root[0]))
+    files = {way.root[0], *(row.file for row in (way.row, *way.calls))}
+    return any(program.framework(file) or program.imports_from(file, "ray") for file in files)
 
 
 def in_tests(way: Way) -> bool:

@@ -1,0 +1,112 @@
+"""What expressions hold: each case is a line of a script, and the kind of the value that it prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from distcheck.source import values
+from distcheck.source.engine import SourceFile, analyse
+from distcheck.source.program import Program
+
+HEAD = """
+import argparse, os, torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+"""
+
+
+def program(**files: str) -> Program:
+    return analyse(
+        [SourceFile(f"{name}.py", lambda text=text: text.encode()) for name, text in files.items()]  # type: ignore[misc]
+    )
+
+
+def shown(source: str, **others: str) -> values.Value:
+    """What the argument of the one call of ``show`` holds."""
+    (call,) = program(main=HEAD + source, **others).calls_named("show")
+    value = call.argument(0)
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("show(dist.get_rank())", values.GLOBAL_RANK),
+        ('show(int(os.environ["RANK"]))', values.GLOBAL_RANK),
+        ('show(int(os.environ.get("LOCAL_RANK", 0)))', values.LOCAL_RANK),
+        ('show(int(os.getenv("SLURM_LOCALID")))', values.LOCAL_RANK),
+        ('show(os.environ["RANK"])', values.ENV_TEXT),
+        ("show(dist.get_rank() % torch.cuda.device_count())", values.LOCAL_RANK),
+        ("show(dist.get_rank() // torch.cuda.device_count())", values.NODE_RANK),
+        ("show(dist.get_rank() + 1)", values.RANK_DEPENDENT),
+        ("show(dist.get_world_size())", values.WORLD_SIZE),
+        ("rank, size = dist.get_rank(), dist.get_world_size()\nshow(size)", values.WORLD_SIZE),
+        ('rank = int(os.environ["LOCAL_RANK"])\nshow(rank)', values.LOCAL_RANK),
+        ("local_rank = dist.get_rank()\nshow(local_rank)", values.GLOBAL_RANK),
+        ('show(torch.device(f"cuda:{dist.get_rank()}"))', values.DEVICE),
+        ("show(DDP(torch.nn.Linear(1, 1)))", values.WRAPPED),
+        ("show(DDP(torch.nn.Linear(1, 1)).cuda().train())", values.WRAPPED),
+        ("show(DDP(torch.nn.Linear(1, 1)).module)", values.BARE),
+        ("show(dist.get_rank() == 0)", values.TEST),
+        ("show(dist.new_group([0]))", values.GROUP),
+        ("def worker(index, size):\n    show(index)\nmp.spawn(worker, args=(2,), nprocs=2)", values.LOCAL_RANK),
+        (
+            "p = argparse.ArgumentParser()\np.add_argument('--local_rank', type=int)\nargs = p.parse_args()\nshow(args.local_rank)",
+            values.LOCAL_RANK,
+        ),
+        ("class T:\n    def __init__(self):\n        self.r = dist.get_rank()\n    def f(self):\n        show(self.r)", values.GLOBAL_RANK),
+        ("def rank():\n    return dist.get_rank() if dist.is_initialized() else 0\nshow(rank())", values.GLOBAL_RANK),
+        ("def twice(value):\n    return value\nshow(twice(dist.get_rank()))", values.GLOBAL_RANK),
+        ("def f(r):\n    show(r)\nf(dist.get_rank())", values.GLOBAL_RANK),
+    ],
+)  # fmt: skip
+def test_what_an_expression_holds(source: str, kind: str) -> None:
+    assert shown(source).has(kind)
+
+
+def test_values_cross_files() -> None:
+    helper = "import torch.distributed as dist\n\ndef who():\n    return dist.get_rank()\n"
+    assert shown("from helper import who\nshow(who())", helper=helper).has(values.GLOBAL_RANK)
+
+
+def test_modules_that_import_each_other_end() -> None:
+    one = "import torch.distributed\nfrom two import name\n"
+    two = "import torch.distributed\nfrom one import name\nshow(name)\n"
+    assert len(list(program(one=one, two=two).calls_named("show"))) == 1
+
+
+REACH = [
+    ("if dist.get_rank() == 0:\n    show()", values.MAIN),
+    ("if not dist.get_rank():\n    show()", values.MAIN),
+    ("if dist.get_rank() in (-1, 0):\n    show()", values.MAIN),
+    ("if dist.get_rank() != 0:\n    show()", values.OTHERS),
+    ('if int(os.environ["LOCAL_RANK"]) == 0:\n    show()', values.LOCAL_MAIN),
+    ("if dist.get_rank() >= 0:\n    show()", values.DISTRIBUTED),
+    ("if dist.get_world_size() > 1:\n    show()", values.DISTRIBUTED),
+    ("if not dist.is_initialized() or dist.get_rank() == 0:\n    show()", values.MAIN),
+    ("if dist.get_rank() == dist.get_world_size() - 1:\n    show()", values.ONE),
+    ("dist.get_rank() == 0 and show()", values.MAIN),
+    ("def f():\n    if dist.get_rank():\n        return\n    show()\nf()", values.MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()", values.MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nf()", values.EVERYONE),
+    ("def main():\n    return dist.get_rank() == 0\nif main():\n    show()", values.MAIN),
+    ("writer = open('x') if dist.get_rank() == 0 else None\nif writer:\n    show()", values.MAIN),
+    ("def only(f):\n    def g(*a):\n        if dist.get_rank() == 0:\n            f(*a)\n    return g\n@only\ndef h():\n    show()\nh()", values.MAIN),
+    ("for step in range(3):\n    if dist.get_rank():\n        continue\n    show()", values.MAIN),
+    ("match dist.get_rank():\n    case 0:\n        show()", values.MAIN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "who"), REACH)
+def test_who_reaches_a_line(source: str, who: str) -> None:
+    (call,) = program(main=HEAD + source).calls_named("show")
+    assert call.reach.who == who
+
+
+def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:
+    helper = "import torch\n\ndef write(x):\n    torch.save(x, 'x.pt')\n"
+    main = HEAD + "from helper import write\nif dist.get_rank() == 0:\n    write(1)\n"
+    (call,) = program(main=main, helper=helper).calls_to("torch.save")
+    assert call.reach.who == values.MAIN
