@@ -227,6 +227,7 @@ class Evaluator:
         self._asking: dict[tuple[int, int], bool] = {}
         self._results: dict[tuple[int, int], Value] = {}
         self._related: dict[tuple[int, int], bool] = {}
+        self._guards: dict[tuple[int, int], list[Guard]] = {}
         self.callers: dict[tuple[int, int], list[Site]] = {}
         #: scopes that are handed around as values: whoever calls them is not known
         self.escaped: set[tuple[int, int]] = set()
@@ -1789,6 +1790,14 @@ class Evaluator:
 
     def guards(self, file: int, place: int, context: _Context | None = None) -> list[Guard]:
         """The conditions around a place within its own scope that bear on who gets there, outermost first."""
+        if context is not None or self.linking:
+            return self._guards_at(file, place, context)
+        known = self._guards.get((file, place))
+        if known is None:
+            known = self._guards[file, place] = self._guards_at(file, place, None)
+        return known
+
+    def _guards_at(self, file: int, place: int, context: _Context | None) -> list[Guard]:
         found = []
         summary = self.files[file].summary
         for number, (_, kind, term, polarity, line, _) in chain(summary, place):
