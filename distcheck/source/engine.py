@@ -95,6 +95,11 @@ def _analyse(
     shelf = Shelf()
     while chosen:
         new = _summaries(chosen, jobs, cache, progress, len(done), len(files), shelf)
+        if not done:
+            # what had nothing but a literal waits until somebody asks for it
+            kept_back = {facts.path for facts in new if not prefilter.matters(facts.header)}
+            aside.extend((file, data) for file, data in chosen if file.path in kept_back)
+            new = [facts for facts in new if facts.path not in kept_back]
         done.extend(new)
         chosen, aside = _next_round(new, aside)
     order = {file.path: number for number, file in enumerate(files)}

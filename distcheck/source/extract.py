@@ -184,6 +184,10 @@ class _Extractor:
             outermost.append(scope[0] if scope[3] <= 0 else outermost[scope[3]])
         found: dict[str, set[str]] = {}
         for event in self.events:
+            if event[0] == "read" or (event[0] == "store" and self.dotted(event[7]) == "os.environ"):
+                found.setdefault(outermost[event[1]], set()).add("os.environ")
+            elif event[0] == "text":
+                found.setdefault(outermost[event[1]], set()).add("'…'")
             if event[0] == "call":
                 callee = self.terms[self.terms[event[7]][1]]
                 name = (

@@ -54,6 +54,7 @@ _COMMON = frozenset(
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE
 )
+_PARTS = re.compile(r"[._]+")
 _WORD = re.compile(rb"\w+")
 
 
@@ -71,6 +72,29 @@ def stem_of(path: str) -> str:
 def helps(data: bytes) -> bool:
     """Whether a file that a file of interest imports may decide something for it."""
     return any(literal in data for literal in HELPERS)
+
+
+#: A file that has passed by a literal matters by itself only if it imports one of these …
+_MODULES = frozenset(
+    ["distributed", "multiprocessing", "parallel", "accelerate", "deepspeed", "horovod", "lightning", "fsdp", "composer",
+     "mmengine", "mmcv", "ignite", "xla", "mpi4py", "ray", "dist", "comm", "transformers", "fabric", "fire", "hydra"]
+)  # fmt: skip
+#: … or calls one of these. ``low_rank`` and ``matrix_rank`` let many files pass that have nothing else.
+_CALLS = INTEREST | frozenset(
+    ["os.environ", "'…'", "environ", "update", "setdefault", "os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.update", "os.putenv", "getenv",
+     "add_argument", "option", "DataLoader", "DataParallel", "spawn", "Process", "device_count", "is_initialized",
+     "SummaryWriter", "init", "torch.device", "cuda", "subprocess.run", "subprocess.Popen", "subprocess.call",
+     "subprocess.check_call", "os.system", "random_split", "is_main_process", "save", "load"]
+)  # fmt: skip
+
+
+def matters(header: Header) -> bool:
+    """Whether a file that has passed by a literal can matter by itself, as its imports and calls say."""
+    if header.problem is not None or any("DC" in text or "distcheck" in text for _, text in header.comments):
+        return True
+    if any(not _MODULES.isdisjoint(_PARTS.split(name)) for name in header.imports):
+        return True
+    return any(not _CALLS.isdisjoint(calls) for _, calls in header.calls)
 
 
 class Interest:
