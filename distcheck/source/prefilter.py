@@ -76,15 +76,17 @@ def helps(data: bytes) -> bool:
 
 #: A file that has passed by a literal matters by itself only if it imports one of these …
 _MODULES = frozenset(
-    ["distributed", "multiprocessing", "parallel", "accelerate", "deepspeed", "horovod", "lightning", "fsdp", "composer",
-     "mmengine", "mmcv", "ignite", "xla", "mpi4py", "ray", "dist", "comm", "transformers", "fabric", "fire", "hydra"]
+    ["distributed", "multiprocessing", "parallel", "accelerate", "deepspeed", "horovod", "lightning", "fsdp",
+     "composer", "mmengine", "mmcv", "ignite", "xla", "mpi4py", "ray", "dist", "comm", "transformers", "fabric",
+     "fire", "hydra"]
 )  # fmt: skip
 #: … or calls one of these. ``low_rank`` and ``matrix_rank`` let many files pass that have nothing else.
 _CALLS = INTEREST | frozenset(
-    ["os.environ", "'…'", "environ", "update", "setdefault", "os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.update", "os.putenv", "getenv",
-     "add_argument", "option", "DataLoader", "DataParallel", "spawn", "Process", "device_count", "is_initialized",
-     "SummaryWriter", "init", "torch.device", "cuda", "subprocess.run", "subprocess.Popen", "subprocess.call",
-     "subprocess.check_call", "os.system", "random_split", "is_main_process", "save", "load"]
+    ["os.environ", "'…'", "environ", "update", "setdefault", "os.environ.get", "os.getenv",
+     "os.environ.setdefault", "os.environ.update", "os.putenv", "getenv", "add_argument", "option", "DataLoader",
+     "DataParallel", "spawn", "Process", "device_count", "is_initialized", "SummaryWriter", "init", "torch.device",
+     "cuda", "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call", "os.system",
+     "random_split", "is_main_process", "save", "load"]
 )  # fmt: skip
 
 

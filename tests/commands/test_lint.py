@@ -616,7 +616,7 @@ def test_ctrl_c_is_quiet(tmp_path: Path, jobs: str) -> None:
 def test_a_terminal_is_told_how_far_it_is(tmp_path: Path) -> None:
     import pty
 
-    text = "import torch.distributed\n" + "def f(x):\n    return x + 1\n" * 1500
+    text = "import torch.distributed\n" + "def f(x):\n    return x + 1\n" * 6000
     folder = project(tmp_path, **{f"file{number}": text + f"y = {number}\n" for number in range(60)})
     ours, theirs = pty.openpty()
     run = subprocess.Popen(
