@@ -456,6 +456,10 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
     if not options:
         return
     readers = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
+    # if "LOCAL_RANK" not in os.environ: os.environ["LOCAL_RANK"] = str(args.local_rank)
+    readers |= {
+        write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK" and write.row.inside("if")
+    }
     for file, found in options.items():
         every = {text for _, spelled in found for text in spelled}
         if len(every) == 2 or program.imports_from(file, *_PASSED_BY_OTHERS):

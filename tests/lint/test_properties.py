@@ -31,6 +31,7 @@ TEXTS = [case.text(case.paths[0]) for case in SINGLE if not case.bad]
 #: Two files: a helper that writes, and its caller, which decides who gets there.
 HELPER = "import torch\n\n\ndef keep(model, path):\n    torch.save(model.state_dict(), path)\n"
 CALLER = """import os
+import torch
 import torch.distributed as dist
 from store import keep
 
@@ -43,7 +44,7 @@ def main(model):
 
 
 if __name__ == "__main__":
-    main(None)
+    main(torch.nn.Linear(1, 1))
 """
 #: One finding whatever the line ends are.
 COMPARED = 'import os\n\nif os.environ["RANK"] == 0:\n\tprint("first")\n'
