@@ -102,22 +102,20 @@ def old_names(program: Program) -> Iterator[Finding]:
         return
     said: set[tuple[int, int, str]] = set()  # a module once for each line that imports of it
     own = {file for file, parts in enumerate(program.index.parts) if "torch" in parts[:-1]}
-    for row in program.rows("import"):
-        if (
-            row.file not in own
-            and row.payload[0].startswith(_D)
-            and (old := look_up(row.payload[0]))
-            and not _is_asked(program, row, old)
-        ):
+    importing = {
+        file
+        for file in range(len(program.index.files))
+        if file not in own and any(name.startswith(_D) for name in program.imports(file))
+    }
+    for row in program.rows("import", importing):
+        if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_asked(program, row, old):
             place = row.file, row.line, old.name
             if place not in said:
                 said.add(place)
                 yield _found(program, row, old, row.span)
     files = {file for file in range(len(program.index.files)) if file not in own and _holds_one(program, file)}
     given: set[tuple[int, int]] = set()
-    for call in program.calls:
-        if call.file not in files:
-            continue  # torch itself may call what it keeps for others
+    for call in program.calls_in(files):  # torch itself may call what it keeps for others
         terms = program.index.files[call.file].summary.terms
         callee = terms[call.term[1]]
         if callee[0] == "a" and (old := look_up(dotted_of(program, call.file, call.term[1]))) is not None:
@@ -125,9 +123,8 @@ def old_names(program: Program) -> Iterator[Finding]:
                 yield _found(program, call, old, call.span)
             continue
         yield from _in_arguments(program, call, given)
-    for row in program.rows("bind"):
-        if row.file in files:
-            yield from _in_value(program, row, row.payload[1], None, given)
+    for row in program.rows("bind", files):
+        yield from _in_value(program, row, row.payload[1], None, given)
 
 
 def _holds_one(program: Program, file: int) -> bool:

@@ -646,7 +646,10 @@ def _names_a_launcher(program: Program, file: int) -> bool:
 @probe(rules.DC801)
 def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     """No code starts torch.distributed.launch."""
-    for row in program.rows("import"):
+    importing = {
+        file for file in range(len(program.index.files)) if program.imports_from(file, "torch.distributed.launch")
+    }
+    for row in program.rows("import", importing):
         if row.payload[0] == "torch.distributed.launch" or row.payload[0].startswith("torch.distributed.launch."):
             yield rules.DC801.found(
                 "torch.distributed.launch is imported; it is deprecated and will be removed",

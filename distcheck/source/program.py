@@ -362,6 +362,12 @@ class Program:
         for packed in self._rows.get("call", ()):
             yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
 
+    def calls_in(self, files: Container[int]) -> Iterator[Call]:
+        """All calls of some files."""
+        for packed in self._rows.get("call", ()):
+            if packed >> _SHIFT in files:
+                yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+
     def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[Call]:
         """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
         given.
