@@ -11,20 +11,22 @@ import pkgutil
 #: The machinery; every other module of the package is a room of probes.
 _ENGINE = frozenset(
     [
+        "algebra",
         "cache",
         "device_uses",
         "discovery",
         "engine",
         "evaluate",
         "extract",
+        "link",
         "models",
         "names",
         "notebooks",
         "prefilter",
         "program",
-        "reach",
         "sequences",
         "suppressions",
+        "spelling",
         "summary",
         "terms",
         "values",

@@ -6,25 +6,23 @@ attributes what was ever assigned to them; a name counts as evidence only where 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import names
+from . import algebra, names
+from .algebra import stepped, under
 from .link import Index, Site, chain
+from .spelling import destinations, first_parameter, last_name, mentions, plain_bindings, render
 from .summary import Scope, Summary
 from .values import (
-    ALL_BUT_ONE,
     ALWAYS,
     BARE,
     BATCH,
-    BY_DATA,
     CLASS,
     CONST,
     DEVICE,
     DEVICE_COUNT,
     DICT,
-    DISTRIBUTED,
     ENV_TEXT,
     EVERYONE,
     FUNCTION,
@@ -32,31 +30,21 @@ from .values import (
     GROUP,
     GROUP_RANK,
     LIST,
-    LOCAL_MAIN,
-    LOCAL_OTHERS,
     LOCAL_RANK,
     LOCAL_WORLD_SIZE,
-    MAIN,
-    MEMBERS,
     METHOD,
     MODULE,
     NAMED,
     NAMESPACE,
-    NODE_OFFSET,
-    NODE_RANK,
     NOT_CLEAR,
     NOTHING_KNOWN,
     OBJECT,
-    ONE,
-    OTHERS,
     PARTIAL,
     RANK,
     RANK_DEPENDENT,
     RANKS,
     RESULT,
-    SINGLE,
     SIZES,
-    SOME,
     TEST,
     TEXT,
     TUPLE,
@@ -66,7 +54,6 @@ from .values import (
     WORLD_SIZE,
     WRAPPED,
     Atom,
-    NoConstant,
     Step,
     Value,
     Who,
@@ -80,8 +67,6 @@ from .values import (
 _DEEPEST = 60
 #: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
 _MOST_NESTED = 2
-#: Who may be all ranks of a job.
-_WIDE = frozenset({EVERYONE, DISTRIBUTED, SINGLE, UNCLEAR, BY_DATA})
 #: Calls that share nothing but a method's name with it: more of them say that anybody may call it.
 _MOST_WEAK = 8
 #: Alternatives of one variable that are looked at.
@@ -172,23 +157,6 @@ _PROCESSES = frozenset(
 )
 #: Names of calls that start functions elsewhere.
 _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
-#: A replacement field of a format string.
-_FIELD = re.compile(r"\{[^{}]*\}")
-_ROOTS = frozenset(
-    [
-        "src",
-        "dst",
-        "root",
-        "source",
-        "destination",
-        "src_rank",
-        "dst_rank",
-        "main_rank",
-        "master_rank",
-        "group_src",
-        "group_dst",
-    ]
-)
 
 
 class Guard(NamedTuple):
@@ -268,7 +236,9 @@ class Evaluator:
             module = scopes[0] if scopes else None
             self._stars.append(list(module.stars) if module is not None else [])
             self._exports.append(
-                {name: _plain(terms, values) for name, values in module.bindings.items()} if module is not None else {}
+                {name: plain_bindings(terms, values) for name, values in module.bindings.items()}
+                if module is not None
+                else {}
             )
             for number, one in enumerate(self.index.classes[file]):
                 self._methods[file, number] = {
@@ -284,19 +254,22 @@ class Evaluator:
                     base = terms[event[7]]
                     scope = scopes[event[1]]
                     owner = self.owner_of(file, event[1])
-                    if (base[0] == "p" and owner >= 0 and scope.parameters and base[2] == _first(scopes[base[1]])) or (
-                        base[0] == "v" and owner >= 0 and base[2] in ("self", "cls")
-                    ):
+                    if (
+                        base[0] == "p"
+                        and owner >= 0
+                        and scope.parameters
+                        and base[2] == first_parameter(scopes[base[1]])
+                    ) or (base[0] == "v" and owner >= 0 and base[2] in ("self", "cls")):
                         self.stores.setdefault((file, owner, event[8]), []).append((file, number))
                     else:
-                        self.outside.setdefault((_last_name(terms, event[7]), event[8]), []).append((file, number))
+                        self.outside.setdefault((last_name(terms, event[7]), event[8]), []).append((file, number))
                 elif kind == "call":
                     call = terms[event[7]]
                     callee = terms[call[1]]
                     if (callee[0] == "a" and callee[2] == "add_argument") or (
                         callee[0] == "a" and callee[2] == "option" and call[2]
                     ):
-                        for dest in _destinations(terms, call):
+                        for dest in destinations(terms, call):
                             self.options.setdefault(dest, []).append((file, number))
             for number, scope in enumerate(scopes):
                 if scope.kind in ("function", "class"):
@@ -328,7 +301,7 @@ class Evaluator:
             for number, event in enumerate(summary.events):
                 if event[0] == "call":
                     call = terms[event[7]]
-                    name = _last_name(terms, call[1])
+                    name = last_name(terms, call[1])
                     if (
                         name in self.defined
                         or name in local
@@ -337,7 +310,7 @@ class Evaluator:
                     ):
                         self._link_call(file, number, call)
                     for argument in (*call[2], *(value for _, value in call[3])):
-                        if terms[argument][0] == "fn" or _last_name(terms, argument) in self.defined:
+                        if terms[argument][0] == "fn" or last_name(terms, argument) in self.defined:
                             self._escape(file, argument, number)
                 elif event[0] in ("bind", "attribute", "store"):
                     value = terms[event[8] if event[0] == "bind" else event[9]]
@@ -461,13 +434,13 @@ class Evaluator:
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
             event = self.files[store_file].summary.events[number_of_event]
             value = self.value(store_file, event[9])
-            value = self.under(value, self.who_of_place(store_file, event[2]))
+            value = under(value, self.who_of_place(store_file, event[2]))
             found.append(
-                self.stepped(
+                stepped(
                     value,
                     store_file,
                     event[3],
-                    f"kept as {_first(self.index.scopes[store_file][event[1]]) or 'self'}.{name}",
+                    f"kept as {first_parameter(self.index.scopes[store_file][event[1]]) or 'self'}.{name}",
                 )
             )
         given = self.given_field(atom, name) if atom.kind == OBJECT else None
@@ -484,7 +457,7 @@ class Evaluator:
                 elif base.kind == NAMED:
                     known = names.ATTRIBUTES.get((base.const, name))
                     if known is not None:
-                        return _known(known)
+                        return algebra.from_table(known)
                     if base.const in names.WRAPPERS and name == "module":
                         return Value((Atom(BARE, of=(Atom(WRAPPED, names.WRAPPERS[base.const]),)),))
                     if f"{base.const}.{name}" in names.COLLECTIVES:
@@ -511,7 +484,7 @@ class Evaluator:
         return (
             None
             if value is None
-            else self.stepped(self.value(file, value), file, self.line_of(file, event), f"kept as {name}")
+            else stepped(self.value(file, value), file, self.line_of(file, event), f"kept as {name}")
         )
 
     def is_property(self, function: tuple[int, int]) -> bool:
@@ -519,7 +492,7 @@ class Evaluator:
         file, number = function
         terms = self.files[file].summary.terms
         for decorator in self.index.scopes[file][number].decorators:
-            name = _last_name(terms, decorator)
+            name = last_name(terms, decorator)
             if name in ("property", "cached_property", "functools.cached_property", "lazy_property"):
                 return True
         return False
@@ -567,7 +540,7 @@ class Evaluator:
         if operation == "s":
             return self.subscript(file, number, term, context)
         if operation == "o":
-            return self.arithmetic(term[1], self.value(file, term[2], context), self.value(file, term[3], context))
+            return algebra.arithmetic(term[1], self.value(file, term[2], context), self.value(file, term[3], context))
         if operation == "u":
             return self.unary(file, number, term, context)
         if operation == "=":
@@ -590,11 +563,11 @@ class Evaluator:
         if operation == "e":
             return self.element(self.value(file, term[1], context), file, term[1])
         if operation == "x":
-            return self.item(self.value(file, term[1], context), term[2])
+            return algebra.item_of(self.value(file, term[1], context), term[2])
         if operation == "w":
             return self.value(file, term[1], context)
         if operation == "f":
-            return self.text([self.value(file, part, context) for part in term[1]])
+            return algebra.text_of([self.value(file, part, context) for part in term[1]])
         if operation == "fn":
             return Value((Atom(FUNCTION, (file, term[1])),))
         if operation == "cls":
@@ -611,7 +584,12 @@ class Evaluator:
     def parameter(self, file: int, number: int, name: str) -> Value:
         """What callers pass."""
         scope = self.index.scopes[file][number]
-        if scope.owner >= 0 and scope.kind == "function" and name == _first(scope) and not self.is_static(file, scope):
+        if (
+            scope.owner >= 0
+            and scope.kind == "function"
+            and name == first_parameter(scope)
+            and not self.is_static(file, scope)
+        ):
             return Value((Atom(OBJECT, (file, scope.owner)),))
         if self.linking:
             return self.by_name(file, name)
@@ -644,7 +622,7 @@ class Evaluator:
     def is_static(self, file: int, scope: Scope) -> bool:
         """Whether a method takes no object."""
         terms = self.files[file].summary.terms
-        return any(_last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
+        return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
 
     def passed(self, site: Site, scope: Scope, name: str) -> Value | None:
         """What one caller passes for a parameter; None where it leaves it to the default."""
@@ -661,7 +639,7 @@ class Evaluator:
                     term = call[2][position]
             if term is None:
                 return NOTHING_KNOWN if call[4] else None
-            return self.stepped(self.value(site.file, term), site.file, event[3], f"passed as {name} to {scope.name}()")
+            return stepped(self.value(site.file, term), site.file, event[3], f"passed as {name} to {scope.name}()")
         if name not in own:
             return None
         position = own.index(name) - site.offset
@@ -683,7 +661,7 @@ class Evaluator:
                     if self.constant_of(site.file, key) == name:
                         return self.value(site.file, item)
         if holder >= 0 and terms[holder][0] in ("t", "l") and 0 <= position < len(terms[holder][1]):
-            return self.stepped(
+            return stepped(
                 self.value(site.file, terms[holder][1][position]),
                 site.file,
                 event[3],
@@ -800,7 +778,7 @@ class Evaluator:
 
     def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
-        return self.of_attribute(file, base, term[2], _last_name(self.files[file].summary.terms, term[1]))
+        return self.of_attribute(file, base, term[2], last_name(self.files[file].summary.terms, term[1]))
 
     def of_attribute(self, file: int, base: Value, name: str, base_name: str) -> Value:
         """An attribute of a value; ``base_name`` is what the source calls that value."""
@@ -809,7 +787,7 @@ class Evaluator:
             one = self._of_atom(file, atom, name, base_name)
             if one is not None:
                 if atom.when != ALWAYS:
-                    one = self.under(one, atom.when)
+                    one = under(one, atom.when)
                 found.append(one)
         known = join(found) if found else NOTHING_KNOWN
         if all(atom.kind == UNKNOWN or (atom.kind == METHOD and not atom.certain) for atom in known):
@@ -827,7 +805,7 @@ class Evaluator:
             if dotted in ("torch.distributed.group.WORLD", "torch.distributed.GroupMember.WORLD"):
                 return Value((Atom(GROUP, "world"),))
             known = names.ATTRIBUTES.get((atom.const, name))
-            return _known(known) if known is not None else Value((Atom(NAMED, dotted),))
+            return algebra.from_table(known) if known is not None else Value((Atom(NAMED, dotted),))
         if atom.kind == MODULE:
             found = self.of_module(atom.const, name)
             return found if found is not None else NOTHING_KNOWN
@@ -840,7 +818,7 @@ class Evaluator:
         if atom.kind == RESULT:
             known = names.ATTRIBUTES.get((atom.const, name))
             if known is not None:
-                return _known(known)
+                return algebra.from_table(known)
             return Value((Atom(METHOD, name, of=(atom,), certain=bool(atom.const)),))
         if atom.kind == WRAPPED:
             if name in ("module", "_orig_mod"):
@@ -880,8 +858,8 @@ class Evaluator:
             if store_file != file and not self.related(file, store_file):
                 continue
             event = self.files[store_file].summary.events[number]
-            value = self.under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
-            found.append(self.stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
+            value = under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
+            found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
         if not found:
             return None
         if base_name in _OPTIONS:
@@ -967,7 +945,7 @@ class Evaluator:
                 )
             else:
                 result = Value((Atom(RESULT, "", call=(file, term[5])),))
-            found.append(self.under(result, atom.when) if atom.when != ALWAYS else result)
+            found.append(under(result, atom.when) if atom.when != ALWAYS else result)
         return join(found) if found else NOTHING_KNOWN
 
     def line_of(self, file: int, event: int) -> int:
@@ -1025,15 +1003,15 @@ class Evaluator:
             if dotted == "str":
                 # a number is one no longer; what has text already, and devices, stay what they are
                 numbers = inner.rank is not None or inner.has(CONST, UNIFORM, *SIZES)
-                return self.text([inner]) if numbers and not inner.has(DEVICE, TEXT, ENV_TEXT) else inner
+                return algebra.text_of([inner]) if numbers and not inner.has(DEVICE, TEXT, ENV_TEXT) else inner
             if dotted == "next":
                 return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
             if dotted == "bool" and term[2]:
-                return Value((Atom(TEST, self.truth(inner).who, certain=self.truth(inner).certain),))
+                return Value((Atom(TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain),))
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
-        if dotted == "len" and term[2] and _is_collection(_last_name(self.files[file].summary.terms, term[2][0])):
+        if dotted == "len" and term[2] and _is_collection(last_name(self.files[file].summary.terms, term[2][0])):
             return Value((Atom(RESULT, dotted, call=(file, event)),))
         if dotted in ("max", "min"):
             inner = join([self.value(file, item, context) for item in term[2]])
@@ -1050,12 +1028,12 @@ class Evaluator:
             name = self.constant_of(file, term[2][1])
             if isinstance(name, str):
                 base = self.value(file, term[2][0], context)
-                found = self.of_attribute(file, base, name, _last_name(self.files[file].summary.terms, term[2][0]))
+                found = self.of_attribute(file, base, name, last_name(self.files[file].summary.terms, term[2][0]))
                 if found.only(METHOD) and not all(atom.certain for atom in found):
                     found = self.by_name(file, name)
                 return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
         if dotted == "torch.device":
-            return self.device(
+            return algebra.device_from(
                 self.value(file, self.argument(term, 0, "device"), context) if term[2] or term[3] else NOTHING_KNOWN,
                 self.value(file, self.argument(term, 1, "index"), context)
                 if self.argument(term, 1, "index") >= 0
@@ -1187,13 +1165,13 @@ class Evaluator:
                 atoms.append(Atom(names.VARIABLES[atom.const], atom.const, when=atom.when, trail=atom.trail))
                 for default in atom.of:
                     if default.kind == CONST:
-                        atoms.append(Atom(CONST, _number(default.const)))
+                        atoms.append(Atom(CONST, algebra.as_number(default.const)))
                     else:
                         atoms.append(default)
             elif atom.kind == ENV_TEXT:
                 atoms.append(Atom(UNIFORM, atom.const))
             elif atom.kind == CONST:
-                atoms.append(Atom(CONST, _number(atom.const), when=atom.when))
+                atoms.append(Atom(CONST, algebra.as_number(atom.const), when=atom.when))
             else:
                 atoms.append(atom)
         return join((Value(atoms),))
@@ -1274,7 +1252,7 @@ class Evaluator:
             for item in self.by_scope[file].get(number, ()):
                 if summary.events[item][0] == "return":
                     roots.extend(node[2] for _, node in chain(summary, summary.events[item][2]) if node[2] >= 0)
-            known = bool(names_of) and _mentions(summary.terms, roots, number, names_of)
+            known = bool(names_of) and mentions(summary.terms, roots, number, names_of)
             self._asking[function] = known
         return known
 
@@ -1309,7 +1287,7 @@ class Evaluator:
             event = self.files[file].summary.events[event_number]
             if event[0] == "return":
                 value = self.value(file, event[7], context)
-                found.append(self.under(value, self.who_of_place(file, event[2], context)))
+                found.append(under(value, self.who_of_place(file, event[2], context)))
             elif event[0] == "yield":
                 generator = True
         if generator:
@@ -1356,7 +1334,7 @@ class Evaluator:
             if dotted in names.SOURCES:
                 return self.of_named(file, dotted, term, context)
         if owner is not None and owner.kind == CONST and name == "format":
-            return self.formatted(
+            return algebra.formatted_text(
                 str(owner.const),
                 [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
             )
@@ -1404,67 +1382,6 @@ class Evaluator:
                 found.append(NOTHING_KNOWN)
         return join(found) if found else NOTHING_KNOWN
 
-    def arithmetic(self, operator: str, left: Value, right: Value) -> Value:
-        """The algebra of ranks: ``rank % device_count`` is local, ``node_rank * gpus + local_rank`` is global."""
-        one, other = left.rank, right.rank
-        sizes = right.get(DEVICE_COUNT, LOCAL_WORLD_SIZE)
-        if operator == "%" and left.has(CONST, TEXT) and isinstance(left.constant, str):
-            return self.text(
-                [left, right]
-                if not right.has(TUPLE)
-                else [left, *next(atom.items for atom in right if atom.kind == TUPLE)]
-            )
-        if operator == "+" and (
-            left.has(TEXT) or right.has(TEXT) or isinstance(left.constant, str) or isinstance(right.constant, str)
-        ):
-            return self.text([left, right])
-        if one is not None and operator == "%" and one.kind in (GLOBAL_RANK, RANK):
-            if sizes is not None:
-                return Value((Atom(LOCAL_RANK, "modulo", certain=one.certain, trail=one.trail),))
-            return Value((Atom(RANK_DEPENDENT, "modulo", of=(one,), trail=one.trail),))
-        if one is not None and operator == "//" and one.kind in (GLOBAL_RANK, RANK) and sizes is not None:
-            return Value((Atom(NODE_RANK, certain=one.certain, trail=one.trail),))
-        if operator == "*":
-            for rank, size in ((one, right), (other, left)):
-                if rank is not None and (
-                    (rank.kind == NODE_RANK and size.rank is None)
-                    or (rank.kind in (RANK, GLOBAL_RANK) and size.has(DEVICE_COUNT, LOCAL_WORLD_SIZE))
-                ):
-                    return Value((Atom(NODE_OFFSET, certain=rank.certain, trail=rank.trail),))
-            if left.has(*SIZES) and right.has(*SIZES):
-                return Value((Atom(WORLD_SIZE),))
-        if operator == "+":
-            for offset, rank in ((left.get(NODE_OFFSET), other), (right.get(NODE_OFFSET), one)):
-                if offset is not None and rank is not None:
-                    return Value((Atom(GLOBAL_RANK, "sum", trail=offset.trail + rank.trail),))
-            if left.has(NODE_OFFSET) or right.has(NODE_OFFSET):
-                return Value((Atom(GLOBAL_RANK, "sum", certain=False),))
-        if left.has(BATCH) or right.has(BATCH):
-            return Value((Atom(BATCH),))
-        rank = one or other
-        if rank is not None or left.has(RANK_DEPENDENT, NODE_OFFSET) or right.has(RANK_DEPENDENT, NODE_OFFSET):
-            return Value(
-                (
-                    Atom(
-                        RANK_DEPENDENT,
-                        operator,
-                        of=(rank,) if rank is not None else (),
-                        certain=rank is None or rank.certain,
-                        trail=rank.trail if rank is not None else (),
-                    ),
-                )
-            )
-        if left.has(WRAPPED) or right.has(WRAPPED):
-            return NOTHING_KNOWN
-        if left.has(*SIZES) or right.has(*SIZES):
-            return Value((Atom(UNIFORM, "size"),))
-        one_constant, other_constant = left.constant, right.constant
-        if isinstance(one_constant, (int, float)) and isinstance(other_constant, (int, float)):
-            return Value((Atom(CONST, _compute(operator, one_constant, other_constant)),))
-        if left.only(CONST, UNIFORM) and right.only(CONST, UNIFORM):
-            return Value((Atom(UNIFORM),))
-        return NOTHING_KNOWN
-
     def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
@@ -1481,42 +1398,6 @@ class Evaluator:
             return Value((Atom(RANK_DEPENDENT, term[1], of=(inner.rank,)),))
         return inner if inner.has(BATCH, UNIFORM) else NOTHING_KNOWN
 
-    def text(self, parts: list[Value]) -> Value:
-        """A text made of several values; a constant text stays one."""
-        template = ""
-        values: list[Atom] = []
-        for part in parts:
-            constant = part.constant
-            if isinstance(constant, (str, int)) and not isinstance(constant, bool):
-                template += (
-                    str(constant).replace("%d", "").replace("%s", "").replace("%i", "")
-                    if isinstance(constant, str)
-                    else str(constant)
-                )
-            else:
-                text = part.get(TEXT)
-                template += text.const if text is not None else "{}"
-                values.extend(text.of if text is not None else part.atoms[:4])
-        if not values:
-            return const(template)
-        return Value((Atom(TEXT, template, of=tuple(values)),))
-
-    def formatted(self, template: str, parts: list[Value]) -> Value:
-        """What ``format`` makes of a template; which value goes where is not kept."""
-        values = [atom for part in parts for atom in part.atoms[:4]]
-        if not values:
-            return const(template)
-        return Value((Atom(TEXT, _FIELD.sub("{}", template), of=tuple(values)),))
-
-    def device(self, kind: Value, index: Value | None, call: tuple[int, int] | None) -> Value:
-        """``torch.device(kind, index)``."""
-        found = []
-        for atom in kind:
-            name, number = device_of(atom)
-            atoms = index.atoms if index is not None else number
-            found.append(Atom(DEVICE, name, of=atoms, when=atom.when, call=call))
-        return join((Value(found),))
-
     def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """A comparison: for whom it is true, alternative by alternative."""
         operator = term[1]
@@ -1524,105 +1405,14 @@ class Evaluator:
         if operator in _MIRRORED and left.rank is None and right.rank is not None:
             operator, left, right = _MIRRORED[operator], right, left
         atoms = []
+        root = last_name(self.files[file].summary.terms, term[3]) in algebra.ROOTS
         for atom in left:
-            answer = self.compare_atom(file, operator, atom, right, term[3])
+            answer = algebra.compare_atom(operator, atom, right, root)
             if isinstance(answer, bool):
                 atoms.append(Atom(CONST, answer, when=atom.when))
             else:
                 atoms.append(Atom(TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
         return join((Value(atoms),))
-
-    def compare_atom(self, file: int, operator: str, atom: Atom, right: Value, right_term: int) -> Who | bool:
-        """For whom one alternative compares so."""
-        negative = operator in ("!=", "is not", "not in")
-        constant = right.constant
-        if (
-            atom.kind == CONST
-            and atom.const in names.VARIABLES
-            and operator in ("in", "not in")
-            and right.named("os.environ")
-        ):
-            return Who(SINGLE if negative else DISTRIBUTED)
-        if atom.kind == CONST and constant is not NoConstant:
-            return _concrete(operator, atom.const, constant)
-        if constant is None and operator in ("is", "is not", "==", "!="):
-            if atom.kind == ENV_TEXT:
-                return Who(DISTRIBUTED if negative else SINGLE)
-            if atom.kind in RANKS:
-                return Who(DISTRIBUTED if negative else SINGLE)
-            return (
-                NOT_CLEAR if atom.kind in (UNKNOWN, METHOD) and not (atom.kind == METHOD and atom.certain) else negative
-            )
-        if atom.kind in RANKS or (atom.kind == ENV_TEXT and atom.const in names.VARIABLES):
-            kind = atom.kind if atom.kind in RANKS else names.VARIABLES[atom.const]
-            if kind in SIZES:
-                return self.compare_size(operator, _number(constant))
-            return self.compare_rank(file, operator, kind, atom.certain, right, right_term)
-        if atom.kind in SIZES:
-            return self.compare_size(operator, constant)
-        if atom.kind == RANK_DEPENDENT:
-            return Who(SOME, atom.certain)
-        if atom.kind == BATCH or right.has(BATCH):
-            return Who(BY_DATA)
-        if right.has(RANK_DEPENDENT):
-            return Who(SOME)
-        if atom.kind == TEST and constant in (True, False) and operator in ("==", "!=", "is", "is not"):
-            who = Who(atom.const, atom.certain)
-            return who if bool(constant) != negative else who.inverse()
-        if atom.kind in (UNIFORM, ENV_TEXT):
-            return ALWAYS
-        return NOT_CLEAR
-
-    def compare_size(self, operator: str, constant: Any) -> Who:
-        """``world_size > 1`` and the like: the same on all ranks."""
-        if (operator, constant) in ((">", 1), (">=", 2), ("!=", 1)):
-            return Who(DISTRIBUTED)
-        if (operator, constant) in (("==", 1), ("<=", 1), ("<", 2)):
-            return Who(SINGLE)
-        return ALWAYS
-
-    def compare_rank(self, file: int, operator: str, kind: str, certain: bool, right: Value, right_term: int) -> Who:
-        """``rank == 0``, ``local_rank in (-1, 0)``, ``rank < n`` and the like."""
-        few = {GLOBAL_RANK: MAIN, RANK: MAIN, LOCAL_RANK: LOCAL_MAIN}.get(kind, SOME)
-        if operator in ("in", "not in"):
-            numbers: list[Any] = []
-            for atom in right:
-                if atom.kind in (TUPLE, LIST):
-                    numbers.extend(item.constant for item in atom.items)
-            if not numbers or any(not isinstance(number, int) for number in numbers):
-                return Who(MEMBERS, certain)
-            ranks = [number for number in numbers if number >= 0]
-            who = Who((few if ranks == [0] else ONE) if len(ranks) == 1 else SOME if ranks else SINGLE, certain)
-            return who if operator == "in" else who.inverse()
-        number = _number(right.constant) if right.constant is not NoConstant else NoConstant
-        if right.constant is NoConstant:
-            constants = {_number(item) for item in right.constants if item is not None}
-            if operator in ("==", "!="):
-                if constants == {0} and not right.has(UNKNOWN):
-                    number = 0
-                else:
-                    named = _last_name(self.files[file].summary.terms, right_term) in _ROOTS
-                    sure = certain and (named or right.has(UNIFORM, *SIZES) or bool(constants))
-                    return Who(ONE if operator == "==" else ALL_BUT_ONE, sure)
-            elif right.has(*SIZES):
-                return Who(SOME, certain) if not (operator == "<" and right.has(WORLD_SIZE)) else ALWAYS
-            else:
-                return Who(SOME, certain and right.has(UNIFORM, CONST))
-        if not isinstance(number, (int, float)):
-            return NOT_CLEAR
-        if number == -1 and operator in ("==", "!=", ">", "<="):
-            return Who(DISTRIBUTED if operator in ("!=", ">") else SINGLE)
-        if (operator, number) in ((">=", 0), ("<", 0)):
-            return Who(DISTRIBUTED if operator == ">=" else SINGLE)
-        if number < 0:
-            return ALWAYS
-        if (operator, number) in (("==", 0), ("<", 1), ("<=", 0), ("is", 0)):
-            return Who(few, certain)
-        if (operator, number) in (("!=", 0), (">", 0), (">=", 1), ("is not", 0)):
-            return Who(few, certain).inverse() if few != SOME else Who(SOME, certain)
-        if operator in ("==", "!="):
-            return Who(ONE if operator == "==" else ALL_BUT_ONE, certain)
-        return Who(SOME, certain)
 
     def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """``and`` and ``or``: a test of tests, otherwise one of the operands."""
@@ -1642,25 +1432,7 @@ class Evaluator:
             return self.value(file, term[2 if settled else 3], context)
         who = self.test(file, term[1], context)
         yes, no = self.value(file, term[2], context), self.value(file, term[3], context)
-        return join((self.under(yes, who), self.under(no, who.inverse())))
-
-    def under(self, value: Value, who: Who) -> Value:
-        """The value with a condition added to each alternative."""
-        if who.who in (EVERYONE, UNCLEAR):
-            return value
-        return Value(atom._replace(when=both((atom.when, who))) for atom in value)
-
-    def stepped(self, value: Value, file: int, line: int, text: str) -> Value:
-        """The value with one step more on its way, where the way matters."""
-        if not any(atom.kind in RANKS or atom.kind in (WRAPPED, DEVICE, RANK_DEPENDENT) for atom in value):
-            return value
-        step = Step(file, line, text)
-        return Value(
-            atom._replace(trail=(*atom.trail, step)[-6:])
-            if atom.kind in RANKS or atom.kind in (WRAPPED, DEVICE, RANK_DEPENDENT)
-            else atom
-            for atom in value
-        )
+        return join((under(yes, who), under(no, who.inverse())))
 
     def element(self, value: Value, file: int, term: int) -> Value:
         """What a loop over a value binds."""
@@ -1695,23 +1467,11 @@ class Evaluator:
             ):
                 found.append(Value((Atom(BATCH),)))
         if not found:
-            name = _last_name(self.files[file].summary.terms, term) if term >= 0 else ""
+            name = last_name(self.files[file].summary.terms, term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
                 return Value((Atom(BATCH, certain=False),))
             return NOTHING_KNOWN
         return join(found)
-
-    def item(self, value: Value, position: int) -> Value:
-        """One item of an unpacked value."""
-        found = []
-        for atom in value:
-            if atom.kind in (TUPLE, LIST) and position < len(atom.items):
-                found.append(self.under(atom.items[position], atom.when))
-            elif atom.kind == BATCH:
-                found.append(Value((atom,)))
-            elif atom.kind == LIST and atom.of:
-                found.append(Value(atom.of))
-        return join(found) if found else NOTHING_KNOWN
 
     # tests and reach
 
@@ -1736,56 +1496,11 @@ class Evaluator:
             elif term[0] == "or":
                 found = either([self.test(file, part, context) for part in term[1]])
             else:
-                found = self.truth(self.value(file, number, context))
+                found = algebra.truth(self.value(file, number, context))
         finally:
             self.depth -= 1
         if context is None:
             memo[number] = found
-        return found
-
-    def truth(self, value: Value) -> Who:
-        """For whom a value counts as true."""
-        true: list[Who] = []
-        false: list[Who] = []
-        for atom in value:
-            who: Who
-            if atom.kind == CONST:
-                (true if atom.const else false).append(atom.when)
-                continue
-            if atom.kind == TEST:
-                who = Who(atom.const, atom.certain)
-            elif atom.kind in (GLOBAL_RANK, RANK):
-                who = Who(OTHERS, atom.certain)
-            elif atom.kind == LOCAL_RANK:
-                who = Who(LOCAL_OTHERS, atom.certain)
-            elif atom.kind == RANK_DEPENDENT:
-                who = Who(SOME, atom.certain)
-            elif atom.kind == BATCH:
-                who = Who(BY_DATA, atom.certain)
-            elif atom.kind in (UNIFORM, *SIZES, ENV_TEXT):
-                who = ALWAYS
-            elif (
-                atom.kind in (OBJECT, WRAPPED, FUNCTION, CLASS, RESULT, TUPLE, MODULE, GROUP)
-                and atom.when.who in PARTIAL
-            ):
-                true.append(atom.when)
-                continue
-            else:
-                who = NOT_CLEAR
-            true.append(both((atom.when, who)))
-        if not true:
-            return ALWAYS if false else NOT_CLEAR
-        ranked = [who for who in true if who.who in PARTIAL or who.who in (MEMBERS, BY_DATA)]
-        if not ranked:
-            # what is false where a rank is missing and true with other ranks is true with other ranks
-            return true[0] if len(true) == 1 else either(true)
-        # an alternative that holds for all where another asks for the rank is the run without other ranks
-        found = either(ranked) if len(ranked) > 1 else ranked[0]
-        if any(who.who == UNCLEAR for who in true):
-            # a flag that some ranks set, and that something unseen may set as well (a broadcast)
-            flags = [atom.when for atom in value if atom.kind != TEST and atom.when.who in PARTIAL]
-            if all(who in flags for who in ranked):
-                return Who(found.who, False)
         return found
 
     def guards(self, file: int, place: int, context: _Context | None = None) -> list[Guard]:
@@ -1824,7 +1539,7 @@ class Evaluator:
             parts = terms[term]
             if parts[0] == "c":
                 term = parts[1]
-            name = _last_name(terms, term).lower().strip("_")
+            name = last_name(terms, term).lower().strip("_")
             if name in names.DECORATORS:
                 return Who(names.DECORATORS[name])
             for atom in self.value(file, term):
@@ -1883,10 +1598,10 @@ class Evaluator:
         ways = []
         for site in sites:
             way = self.reach_of_site(site)
-            if way.who in _WIDE:
+            if way.who in algebra.WIDE:
                 return ALWAYS
             ways.append(way)
-        return _widest(ways)
+        return algebra.widest(ways)
 
     def reach_of_site(self, site: Site) -> Who:
         """Who gets to a call."""
@@ -1896,160 +1611,6 @@ class Evaluator:
     def reach(self, file: int, scope: int, place: int) -> Who:
         """Who reaches a place: its guards, and whoever enters its scope."""
         return both((self.who_of_place(file, place), self.entry(file, scope)))
-
-
-def _widest(ways: list[Who]) -> Who:
-    """Who gets in by any of several ways."""
-    if any(way.who in _WIDE for way in ways):
-        return ALWAYS
-    named = {way.who for way in ways}
-    certain = all(way.certain for way in ways)
-    if len(named) == 1:
-        return Who(ways[0].who, certain)
-    if named <= {MAIN, ONE, LOCAL_MAIN}:
-        return Who(LOCAL_MAIN if LOCAL_MAIN in named else ONE, certain)
-    return either(ways)
-
-
-def device_of(atom: Atom) -> tuple[str, tuple[Atom, ...]]:
-    """Type and index of what is given where a device belongs; empty where they are not known."""
-    if atom.kind == DEVICE:
-        return atom.const or "", atom.of
-    if atom.kind == CONST and isinstance(atom.const, str):
-        kind, _, number = atom.const.partition(":")
-        return kind, (Atom(CONST, int(number)),) if number.isdigit() else ()
-    if atom.kind == CONST and isinstance(atom.const, int) and not isinstance(atom.const, bool):
-        return "cuda", (Atom(CONST, atom.const),)
-    if atom.kind == TEXT and isinstance(atom.const, str):
-        kind, colon, _ = atom.const.partition(":")
-        return (kind, atom.of) if colon else ("", ())
-    if atom.kind in RANKS or atom.kind in (RANK_DEPENDENT, ENV_TEXT):
-        return "cuda", (atom,)
-    return "", ()
-
-
-def render(terms: list[tuple[Any, ...]], number: int, depth: int = 0) -> str:
-    """A term as source, shortened: for messages."""
-    if number < 0 or depth > 8:
-        return "…"
-    term = terms[number]
-    operation = term[0]
-
-    def part(index: int) -> str:
-        return render(terms, index, depth + 1)
-
-    if operation == "k":
-        return repr(term[2])
-    if operation in ("p", "v", "fn", "cls"):
-        return str(term[2])
-    if operation == "i":
-        return str(term[1]).lstrip(".").rsplit(".", 1)[-1]
-    if operation == "a":
-        return f"{part(term[1])}.{term[2]}"
-    if operation == "c":
-        given = [part(item) for item in term[2]] + [f"{name}={part(item)}" for name, item in term[3]]
-        return f"{part(term[1])}({', '.join(given)})"
-    if operation == "s":
-        return f"{part(term[1])}[{part(term[2])}]"
-    if operation in ("o", "="):
-        return f"{part(term[2])} {term[1]} {part(term[3])}"
-    if operation == "u":
-        return (
-            f"not {part(term[2])}"
-            if term[1] == "not"
-            else part(term[2])
-            if term[1] == "reduced"
-            else f"{term[1]}{part(term[2])}"
-        )
-    if operation in ("and", "or"):
-        return f" {operation} ".join(part(item) for item in term[1])
-    if operation == "t":
-        return f"({', '.join(part(item) for item in term[1])})"
-    if operation == "l":
-        return f"[{', '.join(part(item) for item in term[1])}]"
-    return "…"
-
-
-def _known(found: tuple[str, Any]) -> Value:
-    kind, detail = found
-    if kind == "test":
-        return Value((Atom(TEST, detail),))
-    if kind == "device":
-        return Value((Atom(DEVICE, "cuda", of=(Atom(detail),)),))
-    return Value((Atom(kind, detail),))
-
-
-def _first(scope: Scope) -> str:
-    return scope.parameters[0][0] if scope.parameters else ""
-
-
-def _last_name(terms: list[tuple[Any, ...]], number: int) -> str:
-    """The last name of a dotted term: what its value is called in the source."""
-    if number < 0:
-        return ""
-    term = terms[number]
-    if term[0] in ("p", "v", "a", "fn", "cls"):
-        return str(term[2])
-    if term[0] == "i":
-        return str(term[1]).rsplit(".", 1)[-1]
-    if term[0] == "c":
-        return _last_name(terms, term[1])
-    return ""
-
-
-def _destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterable[str]:
-    """The attributes under which an option is stored."""
-    for name, value in call[3]:
-        if name == "dest" and terms[value][0] == "k" and isinstance(terms[value][2], str):
-            return [terms[value][2]]
-    spellings = [terms[item][2] for item in call[2] if terms[item][0] == "k" and isinstance(terms[item][2], str)]
-    long = [text for text in spellings if text.startswith("--")] or spellings
-    return list(dict.fromkeys(text.lstrip("-").split("/")[0].replace("-", "_") for text in long[:2]))[:1]
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            return value
-    return value
-
-
-def _compute(operator: str, one: float, other: float) -> Any:
-    try:
-        if operator == "+":
-            return one + other
-        if operator == "-":
-            return one - other
-        if operator == "*":
-            return one * other
-        if operator == "//":
-            return one // other
-        if operator == "%":
-            return one % other
-    except (ZeroDivisionError, OverflowError):
-        return None
-    return None
-
-
-def _concrete(operator: str, one: Any, other: Any) -> Who | bool:
-    try:
-        if operator in ("==", "is"):
-            return bool(one == other)
-        if operator in ("!=", "is not"):
-            return bool(one != other)
-        if operator == "<":
-            return bool(one < other)
-        if operator == "<=":
-            return bool(one <= other)
-        if operator == ">":
-            return bool(one > other)
-        if operator == ">=":
-            return bool(one >= other)
-    except TypeError:
-        return NOT_CLEAR
-    return NOT_CLEAR
 
 
 def _speaks_of_ranks(imports: list[str]) -> bool:
@@ -2073,47 +1634,7 @@ def _speaks_of_ranks(imports: list[str]) -> bool:
     return False
 
 
-def _mentions(terms: list[tuple[Any, ...]], roots: list[int], scope: int, parameters: set[str]) -> bool:
-    """Whether one of these parameters stands in one of the terms."""
-    seen: set[int] = set()
-    waiting = list(roots)
-    while waiting:
-        number = waiting.pop()
-        if number < 0 or number in seen:
-            continue
-        seen.add(number)
-        term = terms[number]
-        if term[0] in ("p", "v"):
-            if term[2] in parameters:
-                return True
-        elif term[0] in ("a", "x"):
-            waiting.append(term[1])
-        elif term[0] == "c":
-            waiting.append(term[1])
-            waiting.extend(term[2])
-            waiting.extend(value for _, value in term[3])
-        elif term[0] in ("o", "="):
-            waiting.extend(term[2:4])
-        elif term[0] == "u":
-            waiting.append(term[2])
-        elif term[0] in ("and", "or", "t", "l", "f"):
-            waiting.extend(term[1])
-        elif term[0] == "d":
-            waiting.extend(term[2])
-        elif term[0] in ("?", "|", "s", "*", "e", "w"):
-            waiting.extend(term[1:])
-    return False
-
-
 def _is_collection(name: str) -> bool:
     """Whether a name is that of a loader or data set, whose length ranks share."""
     plain = name.lower()
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))
-
-
-def _plain(terms: list[tuple[Any, ...]], values: list[int]) -> tuple[tuple[str, Any], ...]:
-    """What a name is bound to, where that is functions, classes and imports only; else nothing."""
-    found = [terms[value] for value in values]
-    if any(term[0] not in ("fn", "cls", "i") for term in found):
-        return ()
-    return tuple((term[0], term[1]) for term in found)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..model import Edit, Where
-from . import names
-from .evaluate import Evaluator, Guard, device_of, render
+from . import names, spelling
+from .algebra import device_of
+from .evaluate import Evaluator, Guard
 from .link import FileFacts, Index, chain
 from .summary import Scope, Summary
 from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, Step, Value, Who, both
@@ -168,7 +169,7 @@ class Row:
 
     def term_text(self, term: int) -> str:
         """A term as source, shortened."""
-        return render(self.program.index.files[self.file].summary.terms, term)
+        return spelling.render(self.program.index.files[self.file].summary.terms, term)
 
     def text(self) -> str:
         """Its own source on one line, shortened."""
@@ -237,7 +238,7 @@ class Call(Row):
         """The source of the object that a method is called on, empty where it is no method."""
         terms = self.program.index.files[self.file].summary.terms
         callee = terms[self.term[1]]
-        return render(terms, callee[1]) if callee[0] == "a" else ""
+        return spelling.render(terms, callee[1]) if callee[0] == "a" else ""
 
     @property
     def result(self) -> Value:
@@ -817,14 +818,12 @@ class Program:
         """A condition as source, with ``not`` where it is its else."""
         lines = self.lines(file)
         match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
-        text = match.group(1) if match else render(self.index.files[file].summary.terms, guard.term)
+        text = match.group(1) if match else spelling.render(self.index.files[file].summary.terms, guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
 
     def last_name(self, terms: list[tuple[Any, ...]], number: int) -> str:
         """The last name of a dotted term."""
-        from .evaluate import _last_name
-
-        return _last_name(terms, number)
+        return spelling.last_name(terms, number)
 
 
 #: What makes a program one that several ranks run.

@@ -1,0 +1,121 @@
+"""How terms are spelt in the source: their text for messages, the last name of a dotted one, what they mention.
+
+It looks at the terms of one summary only, and knows nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .summary import Scope
+
+
+def render(terms: list[tuple[Any, ...]], number: int, depth: int = 0) -> str:
+    """A term as source, shortened: for messages."""
+    if number < 0 or depth > 8:
+        return "…"
+    term = terms[number]
+    operation = term[0]
+
+    def part(index: int) -> str:
+        return render(terms, index, depth + 1)
+
+    if operation == "k":
+        return repr(term[2])
+    if operation in ("p", "v", "fn", "cls"):
+        return str(term[2])
+    if operation == "i":
+        return str(term[1]).lstrip(".").rsplit(".", 1)[-1]
+    if operation == "a":
+        return f"{part(term[1])}.{term[2]}"
+    if operation == "c":
+        given = [part(item) for item in term[2]] + [f"{name}={part(item)}" for name, item in term[3]]
+        return f"{part(term[1])}({', '.join(given)})"
+    if operation == "s":
+        return f"{part(term[1])}[{part(term[2])}]"
+    if operation in ("o", "="):
+        return f"{part(term[2])} {term[1]} {part(term[3])}"
+    if operation == "u":
+        return (
+            f"not {part(term[2])}"
+            if term[1] == "not"
+            else part(term[2])
+            if term[1] == "reduced"
+            else f"{term[1]}{part(term[2])}"
+        )
+    if operation in ("and", "or"):
+        return f" {operation} ".join(part(item) for item in term[1])
+    if operation == "t":
+        return f"({', '.join(part(item) for item in term[1])})"
+    if operation == "l":
+        return f"[{', '.join(part(item) for item in term[1])}]"
+    return "…"
+
+
+def first_parameter(scope: Scope) -> str:
+    return scope.parameters[0][0] if scope.parameters else ""
+
+
+def last_name(terms: list[tuple[Any, ...]], number: int) -> str:
+    """The last name of a dotted term: what its value is called in the source."""
+    if number < 0:
+        return ""
+    term = terms[number]
+    if term[0] in ("p", "v", "a", "fn", "cls"):
+        return str(term[2])
+    if term[0] == "i":
+        return str(term[1]).rsplit(".", 1)[-1]
+    if term[0] == "c":
+        return last_name(terms, term[1])
+    return ""
+
+
+def destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterable[str]:
+    """The attributes under which an option is stored."""
+    for name, value in call[3]:
+        if name == "dest" and terms[value][0] == "k" and isinstance(terms[value][2], str):
+            return [terms[value][2]]
+    spellings = [terms[item][2] for item in call[2] if terms[item][0] == "k" and isinstance(terms[item][2], str)]
+    long = [text for text in spellings if text.startswith("--")] or spellings
+    return list(dict.fromkeys(text.lstrip("-").split("/")[0].replace("-", "_") for text in long[:2]))[:1]
+
+
+def mentions(terms: list[tuple[Any, ...]], roots: list[int], scope: int, parameters: set[str]) -> bool:
+    """Whether one of these parameters stands in one of the terms."""
+    seen: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        number = waiting.pop()
+        if number < 0 or number in seen:
+            continue
+        seen.add(number)
+        term = terms[number]
+        if term[0] in ("p", "v"):
+            if term[2] in parameters:
+                return True
+        elif term[0] in ("a", "x"):
+            waiting.append(term[1])
+        elif term[0] == "c":
+            waiting.append(term[1])
+            waiting.extend(term[2])
+            waiting.extend(value for _, value in term[3])
+        elif term[0] in ("o", "="):
+            waiting.extend(term[2:4])
+        elif term[0] == "u":
+            waiting.append(term[2])
+        elif term[0] in ("and", "or", "t", "l", "f"):
+            waiting.extend(term[1])
+        elif term[0] == "d":
+            waiting.extend(term[2])
+        elif term[0] in ("?", "|", "s", "*", "e", "w"):
+            waiting.extend(term[1:])
+    return False
+
+
+def plain_bindings(terms: list[tuple[Any, ...]], values: list[int]) -> tuple[tuple[str, Any], ...]:
+    """What a name is bound to, where that is functions, classes and imports only; else nothing."""
+    found = [terms[value] for value in values]
+    if any(term[0] not in ("fn", "cls", "i") for term in found):
+        return ()
+    return tuple((term[0], term[1]) for term in found)
