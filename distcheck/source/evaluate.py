@@ -316,6 +316,8 @@ class Evaluator:
                     value = terms[event[8] if event[0] == "bind" else event[9]]
                     if value[0] == "fn" and scopes[value[1]].kind != "lambda":
                         self.escaped.add((file, value[1]))
+            # what was worked out for linking is worked out anew, with what callers pass: it need not be kept
+            self.memo[file].clear()
 
     def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
         terms = self.files[file].summary.terms
