@@ -23,6 +23,7 @@ from .summary import ENGINE_VERSION, Header, Summary, pack
 _WORTH_A_PROCESS = 1_500_000
 #: Bytes of files put aside that are kept for the second round; beyond, they are read again.
 _KEPT = 20_000_000
+_FAILED = "the analysis of it failed"
 #: Files larger than this are generated, not written: they are not analysed, and said so.
 LARGEST = 5_000_000
 
@@ -219,8 +220,9 @@ def _summaries(
     else:
         made = (_extract_one(item) for item in missing)
     for count, (number, stored) in enumerate(made):
-        found[number] = _facts(*chosen[number], stored, shelf)
-        if cache is not None:
+        facts = found[number] = _facts(*chosen[number], stored, shelf)
+        failed = facts is not None and facts.problem is not None and facts.problem[0].startswith(_FAILED)
+        if cache is not None and not failed:
             cache.put(digests[number], stored)
         if progress is not None and count % 20 == 0:
             progress(min(total, total // 2 + (before + count) * total // (2 * max(len(chosen), 1))), total)
@@ -283,7 +285,11 @@ def _unreadable(path: str, why: str) -> FileFacts:
 
 def _extract_one(item: tuple[int, bytes | str]) -> tuple[int, bytes]:
     number, source = item
-    return number, pack(extract(source))
+    try:
+        return number, pack(extract(source))
+    except Exception as error:  # noqa: BLE001 - one odd file must not take the others with it: it is said
+        why = f"{_FAILED} ({type(error).__name__}: {error}); please report that to the authors of distcheck"
+        return number, _unreadable("", why).stored
 
 
 def _leave_interrupts() -> None:

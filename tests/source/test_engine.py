@@ -6,7 +6,7 @@ import pytest
 
 from distcheck.source import engine
 from distcheck.source.engine import SourceFile, analyse
-from distcheck.source.summary import unpack
+from distcheck.source.summary import Summary, unpack
 
 SAVES = "import torch\n\ndef write(x):\n    torch.save(x, 'x.pt')\n"
 GUARDS = "import torch.distributed as dist\nfrom deeds import write\n\nif dist.get_rank() == 0:\n    write(1)\n"
@@ -107,3 +107,19 @@ def test_a_file_of_megabytes_is_said_not_to_be_analysed() -> None:
     )
     assert problem is not None
     assert str(engine.LARGEST) in problem[0]
+
+
+def test_a_file_that_the_engine_fails_on_is_said_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = engine.extract
+
+    def fails(text: bytes | str) -> Summary:
+        if b"odd" in text:  # type: ignore[operator]
+            raise ZeroDivisionError("division by zero")
+        return real(text)
+
+    monkeypatch.setattr(engine, "extract", fails)
+    program = analyse(files(odd="import torch.distributed\nodd = 1\n", main=GUARDS))
+    problem = program.files["odd.py"].problem
+    assert problem is not None
+    assert "ZeroDivisionError" in problem[0]
+    assert program.files["main.py"].problem is None
