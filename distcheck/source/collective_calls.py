@@ -13,6 +13,7 @@ from typing import Any
 from .. import rules
 from ..model import Edit, Finding, Fix, Severity
 from ..registry import probe
+from .extract import parse
 from .names import INIT, D
 from .program import Call, Program, Row, Span
 from .terms import (
@@ -690,7 +691,7 @@ def _unalias(program: Program, row: Row, ref: Ref) -> Edit | None:
     span = row.span
     text = program.source(span)
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except SyntaxError:
         return None
     found = []

@@ -11,6 +11,7 @@ import io
 import re
 import sys
 import tokenize
+import warnings
 from typing import Any
 
 from .summary import Header, Summary
@@ -59,7 +60,7 @@ def extract(text: bytes | str) -> Summary:
     """
     comments = _comments(text)
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except SyntaxError as error:
         return _unreadable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1, comments)
     except ValueError as error:  # null bytes on some versions of Python
@@ -75,6 +76,16 @@ def extract(text: bytes | str) -> Summary:
         return _unreadable("it is nested too deeply", 1, 1, comments)
     finally:
         sys.setrecursionlimit(limit)
+
+
+def parse(text: bytes | str) -> ast.Module:
+    """The syntax tree of a source; what Python would warn of in it (an unknown escape) is not ours to print.
+
+    :raises SyntaxError, ValueError, RecursionError, MemoryError: as :func:`ast.parse`
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 def _unreadable(message: str, line: int, column: int, comments: list[tuple[int, str]]) -> Summary:

@@ -6,12 +6,12 @@ source still is one line of one cell. It judges nothing, and a cell that is no P
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from .extract import parse
 
 #: Cell magics whose body is Python that runs in the notebook's own process.
 _PYTHON_CELLS = frozenset(("capture", "prun", "time", "timeit"))
@@ -96,9 +96,7 @@ def _code_cells(plain: dict[str, Any]) -> Iterator[tuple[int, str]]:
 
 def _parses(text: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
+        parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

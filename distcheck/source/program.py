@@ -775,8 +775,10 @@ class Program:
         if call.file not in self._trees:
             import ast
 
+            from .extract import parse
+
             found: dict[tuple[int, int, int, int], Any] = {}
-            for node in ast.walk(ast.parse(self.index.files[call.file].text)):
+            for node in ast.walk(parse(self.index.files[call.file].text)):
                 if isinstance(node, (ast.Call, ast.Compare, ast.Assign, ast.BoolOp, ast.IfExp)):
                     found[(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)] = node
             self._trees[call.file] = found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from distcheck.source import engine
@@ -122,4 +124,12 @@ def test_a_file_that_the_engine_fails_on_is_said_and_the_rest_goes_on(monkeypatc
     problem = program.files["odd.py"].problem
     assert problem is not None
     assert "ZeroDivisionError" in problem[0]
+    assert program.files["main.py"].problem is None
+
+
+def test_what_python_would_warn_of_is_not_printed() -> None:
+    with warnings.catch_warnings():
+        # what would be printed is raised here, and the file would not parse
+        warnings.simplefilter("error")
+        program = analyse(files(main="import torch.distributed\nx = '\\d'\nif x is 0:\n    x()\n"))
     assert program.files["main.py"].problem is None
