@@ -5,7 +5,6 @@ Who reaches a collective is the business of :mod:`.divergence`; when the process
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +12,9 @@ from typing import Any
 from .. import rules
 from ..model import Edit, Finding, Fix, Severity
 from ..registry import probe
-from .extract import parse
 from .names import INIT, D
-from .program import Call, Program, Row, Span
+from .program import Call, Program, Row
+from .spelling import last_name
 from .terms import (
     Ref,
     Users,
@@ -267,7 +266,7 @@ def _later_use(program: Program, call: Call, users_of: Users, name: str) -> str 
             elif term[0] == "x":
                 found = found or f"{prefix}unpacked"
             elif term[0] == "c" and number != term[1] and _needs_a_value(program, call.file, term):
-                found = found or f"{prefix}passed to {program.last_name(terms, term[1])}()"
+                found = found or f"{prefix}passed to {last_name(terms, term[1])}()"
     return found
 
 
@@ -681,41 +680,14 @@ def _is_refilled(program: Program, ref: Ref) -> bool:
 
 
 def _unalias(program: Program, row: Row, ref: Ref) -> Edit | None:
-    """The edit that puts a comprehension in the place of ``[tensor] * n``; None for a tensor that was made before.
-
-    The source of one statement is parsed once more, for the place of the expression.
-    """
-    terms = table(program, ref[0])
-    if terms[ref[1]][0] != "o":
+    """The edit that puts a comprehension in the place of ``[tensor] * n``; None for a tensor that was made before."""
+    if table(program, ref[0])[ref[1]][0] != "o":
         return None
-    span = row.span
-    text = program.source(span)
-    try:
-        tree = parse(text)
-    except SyntaxError:
+    found = program.repetitions(row)
+    if len(found) != 1:
         return None
-    found = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
-            continue
-        for one, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Call):
-                element, count = ast.get_source_segment(text, one.elts[0]), ast.get_source_segment(text, other)
-                if element and count:
-                    found.append((node, f"[{element} for _ in range({count})]"))
-    if len(found) != 1 or not text.isascii():
-        return None
-    node, new = found[0]
-    if "#" in (ast.get_source_segment(text, node) or "#"):
-        return None  # a comment stands within, which the edit would take away
-    place = Span(
-        span.path,
-        span.line + node.lineno - 1,
-        node.col_offset + (span.column if node.lineno == 1 else 1),
-        span.line + (node.end_lineno or node.lineno) - 1,
-        (node.end_col_offset or 0) + (span.column if node.end_lineno == 1 else 1),
-    )
-    return place.replaced(new)
+    place, element, count = found[0]
+    return place.replaced(f"[{element} for _ in range({count})]")
 
 
 # DC713

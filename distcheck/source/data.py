@@ -15,6 +15,7 @@ from ..model import Edit, Finding, Fix, Severity, Where
 from ..registry import probe
 from . import names, ways
 from .program import Call, Program, Row
+from .spelling import last_name
 from .values import (
     BATCH,
     CONST,
@@ -115,8 +116,7 @@ def _named_like_training(program: Program) -> Iterator[_Loop]:
         for number, scope, node, events in _for_places(program, file):
             head = program.lines(file)[node[4] - 1]
             if "train" in head.lower() and any(
-                _STEPS.search(program.last_name(summary.terms, summary.terms[summary.events[event][7]][1]))
-                for event in events
+                _STEPS.search(last_name(summary.terms, summary.terms[summary.events[event][7]][1])) for event in events
             ):
                 for loop in _over_loaders(program, file, scope, number, node, trains=True):
                     yield loop._replace(certain=False)

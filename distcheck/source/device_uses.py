@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..model import Where
 from .names import VARIABLES
 from .program import Call, Program, Row
+from .spelling import last_name
 from .values import (
     CONST,
     DEVICE_COUNT,
@@ -598,7 +599,7 @@ def may_be_negative(row: Row, term: int, depth: int = 0) -> bool:
     if kind == "|":
         return any(may_be_negative(row, arm, depth + 1) for arm in parts[1:3])
     if kind == "c":
-        name = program.last_name(terms_of(row), parts[1])
+        name = last_name(terms_of(row), parts[1])
         if name in ("max", "abs"):
             return False
         if name in ("int", "str") and parts[2]:

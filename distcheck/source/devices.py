@@ -35,6 +35,7 @@ from .device_uses import (
 )
 from .program import FEW, Call, Program, Row
 from .settings import Write, writes
+from .spelling import last_name
 from .values import (
     CONST,
     DEVICE,
@@ -306,7 +307,7 @@ def _from_mask(program: Program, row: Row, term: int, depth: int = 0) -> bool:
     parts = terms[term]
     kind = parts[0]
     if kind == "c":
-        called = program.last_name(terms, parts[1])
+        called = last_name(terms, parts[1])
         if called in ("int", "list", "tuple", "str") and parts[2]:
             return _from_mask(program, row, parts[2][0], depth + 1)
         if called == "map" and len(parts[2]) == 2:

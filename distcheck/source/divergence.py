@@ -62,7 +62,7 @@ _HALVES = frozenset(
 @probe(rules.DC701, rules.DC702, rules.DC703)
 def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
     """No test of the rank stands between some ranks and a collective of all, unless the others meet them elsewhere."""
-    sequences = Sequences(program)
+    sequences = Sequences.of(program)
     exits: set[tuple[int, int]] = set()
     branches: set[tuple[int, int, int]] = set()
     # where only some processes enter the group (one of each host), those are all ranks that there are
@@ -95,7 +95,7 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
 @probe(rules.DC706)
 def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
     """All ranks make every group, with the same list."""
-    sequences = Sequences(program)
+    sequences = Sequences.of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program, members=True):
         meeting = sequences.meeting(call)

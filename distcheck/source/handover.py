@@ -11,6 +11,7 @@ from ..registry import probe
 from . import names
 from .program import Call, Program
 from .sequences import Sequences, guarded_calls, level, trail_of
+from .spelling import last_name
 from .values import FEW, PARTIAL, SINGLE, WRAPPED
 
 #: Functions that write a file, and where its path stands.
@@ -48,7 +49,7 @@ _WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"]
 @probe(rules.DC724)
 def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
     """Between what one rank writes and what all read stands something that makes the others wait."""
-    sequences = Sequences(program)
+    sequences = Sequences.of(program)
     done: set[tuple[int, int]] = set()
     for writer, guards in guarded_calls(program):
         guard = guards[-1]
@@ -188,7 +189,7 @@ def _asked_before(program: Program, row: Call) -> bool:
             parts = terms[node[2]]
             if parts[0] == "u":
                 parts = terms[parts[2]]
-            if parts[0] == "c" and program.last_name(terms, parts[1]) in _WAITING:
+            if parts[0] == "c" and last_name(terms, parts[1]) in _WAITING:
                 return True
     return False
 
@@ -197,7 +198,7 @@ def _in_a_waiting_context(program: Program, writer: Call, branch: int) -> bool:
     """Whether a ``with`` around the branch may itself make the others wait at its end."""
     terms = program.index.files[writer.file].summary.terms
     return any(
-        node[1] == "with" and number < branch and program.last_name(terms, node[2]) not in _PLAIN_CONTEXTS
+        node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
         for number, node in writer.places
     )
 

@@ -27,7 +27,7 @@ _RUNNERS = frozenset(
 @probe(rules.DC707)
 def loops_end_together(program: Program) -> Iterator[Finding]:
     """All ranks leave a loop with shared work in the same step, or agree before they leave."""
-    sequences = Sequences(program)
+    sequences = Sequences.of(program)
     for row in program.rows("exit"):
         way = row.payload[0]
         if way not in ("break", "continue") or not row.inside("for", "while") or row.inside("except"):

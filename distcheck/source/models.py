@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..model import Rule, Severity
 from . import names
 from .program import Call, Program, Row
+from .spelling import last_name
 from .summary import Class
 from .terms import table
 from .values import BARE, CONST, OBJECT, RESULT, UNKNOWN, WRAPPED, Atom
@@ -203,7 +204,7 @@ def without_gradients(program: Program, row: Row) -> bool:
     if row.within(*_NO_GRADIENTS):
         return True
     terms = table(program, row.file)
-    return any(program.last_name(terms, decorator) in _NO_GRADIENTS for decorator in row.function.decorators)
+    return any(last_name(terms, decorator) in _NO_GRADIENTS for decorator in row.function.decorators)
 
 
 def lifted(program: Program, row: Row, far: int = FAR) -> Iterator[Row]:

@@ -316,57 +316,13 @@ WRAPPERS: dict[str, str] = {
     "torch.distributed.fsdp.FullyShardedDataParallel": "fsdp", "fairscale.nn.FullyShardedDataParallel": "fsdp", "fairscale.nn.data_parallel.FullyShardedDataParallel": "fsdp",
     "torch.distributed.fsdp.fully_shard": "fsdp2", "torch.nn.parallel.DataParallel": "dp",
 }  # fmt: skip
-#: Methods that give back the object that they are called on.
-SAME_OBJECT = frozenset(
-    [
-        "to",
-        "cuda",
-        "cpu",
-        "train",
-        "eval",
-        "float",
-        "half",
-        "double",
-        "bfloat16",
-        "requires_grad_",
-        "share_memory",
-        "apply",
-        "to_empty",
-        "detach",
-        "contiguous",
-        "clone",
-        "type",
-        "compile",
-        "set_epoch_",
-        "squeeze",
-        "unsqueeze",
-        "view",
-        "reshape",
-        "flatten",
-        "mean",
-        "sum",
-        "item",
-    ]
-)
-#: Of these, the ones that only a model's own kind survives.
+#: Methods of a model that give back the model that they are called on.
 OF_MODELS = frozenset(
-    [
-        "to",
-        "cuda",
-        "cpu",
-        "train",
-        "eval",
-        "float",
-        "half",
-        "double",
-        "bfloat16",
-        "requires_grad_",
-        "share_memory",
-        "apply",
-        "to_empty",
-        "compile",
-        "type",
-    ]
+    "to cuda cpu train eval float half double bfloat16 requires_grad_ share_memory apply to_empty compile type".split()  # noqa: SIM905
+)
+#: Methods that give back what they are called on, as far as its kind goes.
+SAME_OBJECT = OF_MODELS | frozenset(
+    "detach contiguous clone squeeze unsqueeze view reshape flatten mean sum item".split()  # noqa: SIM905 - words
 )
 
 #: Packages that own the process group, the loop or the guards.

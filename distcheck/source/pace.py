@@ -13,6 +13,8 @@ from ..model import Finding, Fix, Severity
 from ..registry import probe
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, Call, Program, Row
+from .sequences import Sequences
+from .spelling import last_name
 from .terms import table
 from .values import LOCAL_OTHERS, OTHERS, SIZES, Who
 
@@ -120,7 +122,7 @@ class _Shares:
             self.dividing[file] = any(
                 (term[0] == ":" and term[1][2] >= 0)
                 or (term[0] == "*" and len(term) > 4)
-                or (term[0] == "c" and self.program.last_name(terms, term[1]) in _DIVIDES)
+                or (term[0] == "c" and last_name(terms, term[1]) in _DIVIDES)
                 for term in terms
             )
         return self.dividing[file]
@@ -148,7 +150,7 @@ class _Shares:
                 first, last, step = index[1]
                 striding = last < 0 and self.is_size(file, step) and self.is_rank(file, first)
                 return striding and not _is_cut(terms, operation[1])
-            if base[0] == "c" and self.program.last_name(terms, base[1]) in _DIVIDES:
+            if base[0] == "c" and last_name(terms, base[1]) in _DIVIDES:
                 call = Call(self.program, file, base[5])
                 sized = self.is_size(file, call.argument_term(1))
                 return sized and call.is_to(*_SPLITS) and self.is_rank(file, operation[2])
@@ -315,4 +317,4 @@ def _is_meeting(program: Program, call: Call) -> bool:
     """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
     if call.gives(None, "timeout"):
         return False
-    return bool(program.effects(call)) or call.is_to("torch.nn.parallel.DistributedDataParallel")
+    return Sequences.of(program).meeting(call) is not None or call.is_to("torch.nn.parallel.DistributedDataParallel")

@@ -29,6 +29,7 @@ from .models import (
     wraps,
 )
 from .program import Call, Program, Row
+from .spelling import last_name
 from .terms import table
 from .values import BARE, OBJECT, WRAPPED
 
@@ -62,7 +63,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
         wanted = True if argument is None else argument.constant
         terms = table(program, call.file)
         callee = terms[call.term[1]]
-        if not isinstance(wanted, bool) or callee[0] != "a" or program.last_name(terms, callee[1]) == "grad":
+        if not isinstance(wanted, bool) or callee[0] != "a" or last_name(terms, callee[1]) == "grad":
             continue
         model = model_of_parameters(program, call.file, callee[1])
         yield _Switch(call, model if model >= 0 else callee[1], wanted, model >= 0 and _is_chosen(call))

@@ -46,7 +46,7 @@ _OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
 @probe(rules.DC704)
 def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
     """A model in DDP is called by all ranks, or without its wrapper."""
-    sequences = Sequences(program)
+    sequences = Sequences.of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program):
         found = _forward(program, call)
@@ -88,7 +88,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
 @probe(rules.DC705)
 def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Finding]:
     """All ranks ask for the state of a model of which each has a part."""
-    sequences = Sequences(program)
+    sequences = Sequences.of(program)
     done: set[tuple[int, int, str]] = set()
     for call, guards in guarded_calls(program):
         found = _gathering(program, call)

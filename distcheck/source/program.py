@@ -158,10 +158,7 @@ class Row:
     def within(self, *last_names: str) -> bool:
         """Whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
         terms = self.program.index.files[self.file].summary.terms
-        for _, node in self.places:
-            if node[1] == "with" and self.program.last_name(terms, node[2]) in last_names:
-                return True
-        return False
+        return any(node[1] == "with" and spelling.last_name(terms, node[2]) in last_names for _, node in self.places)
 
     def term_value(self, term: int) -> Value:
         """What a term of its file may hold."""
@@ -207,7 +204,7 @@ class Call(Row):
     @property
     def method(self) -> str:
         """The last name of what is called."""
-        return self.program.last_name(self.program.index.files[self.file].summary.terms, self.term[1])
+        return spelling.last_name(self.program.index.files[self.file].summary.terms, self.term[1])
 
     @property
     def callee(self) -> Value:
@@ -305,7 +302,6 @@ class Program:
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions
         self._rows: dict[str, array[int]] = {}
         self._named: dict[str, array[int]] = {}
-        self._effects: dict[tuple[int, int], tuple[str, ...]] = {}
         self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
         self._lines: dict[int, list[str]] = {}
         self._joined: list[int] | None = None
@@ -326,7 +322,7 @@ class Program:
             packed = file << _SHIFT | position
             self._rows.setdefault(event[0], array("Q")).append(packed)
             if event[0] == "call":
-                method = self.last_name(terms, terms[event[7]][1])
+                method = spelling.last_name(terms, terms[event[7]][1])
                 for name in (method, *aliases.get(method, ())):
                     self._named.setdefault(name, array("Q")).append(packed)
 
@@ -345,7 +341,7 @@ class Program:
         for scope in self.index.scopes[file]:
             for name, values in scope.bindings.items():
                 for value in values:
-                    if terms[value][0] in ("i", "a") and (last := self.last_name(terms, value)) != name:
+                    if terms[value][0] in ("i", "a") and (last := spelling.last_name(terms, value)) != name:
                         found.setdefault(name, set()).add(last)
         return found
 
@@ -478,44 +474,6 @@ class Program:
                     return None
                 return target
         return None
-
-    def effects(self, call: Call) -> tuple[str, ...]:
-        """The collectives of the whole job that a call makes, in order: its own, or those of the functions that it
-        enters.
-        """
-        own = self.is_world_collective(call)
-        if own is not None:
-            return (own,)
-        functions = self.functions(call)
-        return self.body_effects(functions[0]) if len(functions) == 1 else ()
-
-    def body_effects(self, function: tuple[int, int], depth: int = 0) -> tuple[str, ...]:
-        """The collectives of the whole job that everyone who enters a function takes part in, in order, at most 20.
-
-        What stands under a condition on ranks or data inside of it does not count,
-        nor what decorators keep from others.
-        """
-        known = self._effects.get(function)
-        if known is not None or depth > 8:
-            return known or ()
-        self._effects[function] = ()
-        file, number = function
-        found: list[str] = []
-        if self.evaluator.decorated(file, number).who not in PARTIAL:
-            for row in self.rows_of(file, number):
-                if not isinstance(row, Call) or row.own_reach.who in PARTIAL or row.inside("except"):
-                    continue
-                own = self.is_world_collective(row)
-                if own is not None:
-                    found.append(own)
-                else:
-                    for inner in self.functions(row)[:1]:
-                        if not self.is_generator(inner):
-                            found.extend(self.body_effects(inner, depth + 1))
-                if len(found) >= 20:
-                    break
-        self._effects[function] = tuple(found[:20])
-        return self._effects[function]
 
     def is_generator(self, function: tuple[int, int]) -> bool:
         """Whether a function yields."""
@@ -784,6 +742,32 @@ class Program:
             self._trees[call.file] = found
         return self._trees[call.file].get(call.event[3:7])
 
+    def repetitions(self, row: Row) -> list[tuple[Span, str, str]]:
+        """The places of ``[call(…)] * n`` in a statement, each with the sources of the call and of ``n``; none that
+        holds a comment, which an edit would take away.
+        """
+        import ast
+
+        from .extract import parse
+
+        text = self.source(row.span)
+        if not text.isascii():
+            return []
+        try:
+            tree = parse(text)
+        except SyntaxError:  # a part of a statement that is none by itself
+            return []
+        found = []
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+                continue
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Call):
+                    whole, element, count = (ast.get_source_segment(text, part) for part in (node, one.elts[0], other))
+                    if whole and element and count and "#" not in whole:
+                        found.append((_within(row.span, node), element, count))
+        return found
+
     def last_argument_end(self, call: Call) -> tuple[Span, bool] | None:
         """The span of a call's last argument and whether a comma follows it, for adding one more; None without
         arguments.
@@ -823,9 +807,16 @@ class Program:
         text = match.group(1) if match else spelling.render(self.index.files[file].summary.terms, guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
 
-    def last_name(self, terms: list[tuple[Any, ...]], number: int) -> str:
-        """The last name of a dotted term."""
-        return spelling.last_name(terms, number)
+
+def _within(outer: Span, node: Any) -> Span:
+    """Where a node of a part of a file stands in the file, when that part was parsed by itself."""
+    return Span(
+        outer.path,
+        outer.line + node.lineno - 1,
+        node.col_offset + (outer.column if node.lineno == 1 else 1),
+        outer.line + node.end_lineno - 1,
+        node.end_col_offset + (outer.column if node.end_lineno == 1 else 1),
+    )
 
 
 #: What makes a program one that several ranks run.

@@ -13,6 +13,7 @@ from ..model import Rule, Severity
 from . import names
 from .evaluate import Guard
 from .program import Call, Program, Row
+from .spelling import last_name
 from .values import CONST, FUNCTION, MEMBERS, PARTIAL, RANKS, SINGLE, UNCLEAR, UNKNOWN, Atom, NoConstant, Value, Who
 
 #: Deeper calls are not followed.
@@ -82,6 +83,14 @@ class _Step(NamedTuple):
 
 class Sequences:
     """Answers which collectives calls make; what is known of a function is kept."""
+
+    @classmethod
+    def of(cls, program: Program) -> Sequences:
+        """The one that all probes of a program ask, so that what one has worked out serves the next."""
+        known = program.notes.get("sequences")
+        if not isinstance(known, cls):
+            known = program.notes["sequences"] = cls(program)
+        return known
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -474,7 +483,7 @@ def _names_a_rank(program: Program, file: int, number: int) -> bool:
     if parts[0] != "=":
         return False
     for side, other in ((parts[2], parts[3]), (parts[3], parts[2])):
-        name = program.last_name(terms, side).lower().strip("_")
+        name = last_name(terms, side).lower().strip("_")
         if name in _RANK_NAMES and program.evaluator.value(file, other).only("constant", "tuple", "list"):
             return all(
                 atom.kind in RANKS or atom.kind in ("constant", "unknown")

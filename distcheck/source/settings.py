@@ -16,6 +16,7 @@ from ..model import Edit, Finding, Fix, Severity
 from ..registry import probe
 from .names import VARIABLES
 from .program import Call, Program, Row, Span, device_of
+from .spelling import last_name
 from .values import (
     CONST,
     DEVICE,
@@ -85,7 +86,7 @@ def _writes(program: Program) -> Iterator[Write]:
         if operator != "=":
             continue
         # most of what is stored into is a table of something else: its name tells before its value does
-        name = program.last_name(program.index.files[row.file].summary.terms, base)
+        name = last_name(program.index.files[row.file].summary.terms, base)
         if "env" in name.lower() and row.term_value(base).named("os.environ"):
             name = row.term_value(index).constant
             if isinstance(name, str):

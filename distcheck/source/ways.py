@@ -7,11 +7,13 @@ project calls is left alone: who reaches it is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import names
 from .program import PARTIAL, Call, Program, Row
+from .sequences import Sequences
+from .spelling import last_name
 from .values import (
     BATCH,
     CLASS,
@@ -234,7 +236,7 @@ def is_guarded(row: Row, *, first_is_a_guard: bool = False) -> bool:
             if _has_no_rank(row, term, polarity):
                 return True
         elif kind == "with" and first_is_a_guard:
-            name = program.last_name(terms_of(row), term).lower()
+            name = last_name(terms_of(row), term).lower()
             if name in names.MAIN_FIRST or "first" in name or "lock" in name:
                 return True
     return False
@@ -369,7 +371,7 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     if function in program.evaluator.escaped:
         # handed to something that may call it on one rank only
         return False
-    if program.body_effects(function):
+    if Sequences.of(program).effectful(function):
         # where all ranks meet in a function, all of them enter it
         return True
     owner = program.evaluator.owner_of(*function)
@@ -492,7 +494,7 @@ def differs(row: Row, term: int, depth: int = 0, *, by_data: bool = True) -> boo
     inner = operands(parts)
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
-        called = program.last_name(terms_of(row), parts[1])
+        called = last_name(terms_of(row), parts[1])
         if value.has(BATCH, WRAPPED) or not (by_data or called in _OF_TEXTS):
             return False
         inner = inner if terms_of(row)[parts[1]][0] == "a" else inner[1:]
@@ -590,24 +592,15 @@ def related(program: Program, file: int) -> frozenset[int]:
     return known[file]
 
 
-def imported_by(program: Program, file: int) -> frozenset[int]:
-    """A file and all that it imports, directly or not."""
-    return frozenset(_closure(_imports(program), {file}))
-
-
-def _imports(program: Program) -> dict[int, set[int]]:
-    known: dict[int, set[int]] | None = program.notes.get("imports")
+def _imports(program: Program) -> dict[int, frozenset[int]]:
+    known: dict[int, frozenset[int]] | None = program.notes.get("imports")
     if known is None:
-        known = program.notes["imports"] = {}
-        for file in range(len(program.index.files)):
-            for dotted in program.imports(file):
-                located = program.index.locate(file, dotted)
-                if located is not None:
-                    known.setdefault(file, set()).add(located[0])
+        every = range(len(program.index.files))
+        known = program.notes["imports"] = {file: program.index.imported(file) for file in every}
     return known
 
 
-def _closure(edges: dict[int, set[int]], start: set[int]) -> set[int]:
+def _closure(edges: Mapping[int, Collection[int]], start: set[int]) -> set[int]:
     seen = set(start)
     waiting = list(start)
     while waiting:

@@ -29,6 +29,7 @@ from .models import (
     wraps,
 )
 from .program import Call, Program
+from .spelling import last_name
 from .terms import callee_text, table
 from .values import BARE, SINGLE, WRAPPED, Atom, Value
 
@@ -231,7 +232,7 @@ def _attacks(program: Program, call: Call, given: Iterable[int]) -> bool:
     terms = table(program, call.file)
     parts = set(program.subterms(call.file, *given, names=False))
     for number in parts:
-        if terms[number][0] == "c" and program.last_name(terms, terms[number][1]) == "requires_grad_":
+        if terms[number][0] == "c" and last_name(terms, terms[number][1]) == "requires_grad_":
             return True
     return any(
         row.kind == "attribute" and row.payload[1] == "requires_grad" and row.payload[0] in parts
@@ -257,9 +258,9 @@ def _unwraps(program: Program, call: Call) -> bool:
     term = terms[number]
     if term[0] == "?":
         test = terms[term[1]]
-        return test[0] == "c" and program.last_name(terms, test[1]) in ("hasattr", "isinstance")
+        return test[0] == "c" and last_name(terms, test[1]) in ("hasattr", "isinstance")
     if term[0] == "c":
-        name = program.last_name(terms, term[1])
+        name = last_name(terms, term[1])
         return name == "getattr" or bool(program.functions(Call(program, call.file, term[5])))
     return False
 
@@ -353,7 +354,7 @@ class _Candidates:
         for part in self.program.subterms(file, number, names=False):
             term = terms[part]
             if (term[0] == "a" and term[2] == "module") or (
-                term[0] == "c" and _UNWRAPS.search(self.program.last_name(terms, term[1]))
+                term[0] == "c" and _UNWRAPS.search(last_name(terms, term[1]))
             ):
                 return True
         return False

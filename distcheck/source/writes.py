@@ -14,6 +14,8 @@ from ..model import Edit, Finding, Fix, Severity, Where
 from ..registry import probe
 from . import ways
 from .program import FEW, Call, Program, Row
+from .sequences import Sequences
+from .spelling import last_name
 from .values import LOCAL_OTHERS, NAMED, OTHERS, PARTIAL, RESULT, NoConstant, Value
 from .ways import Way
 
@@ -140,7 +142,7 @@ def _called(call: Call) -> str:
     """What a call looks like in the source: ``torch.save``."""
     terms = ways.terms_of(call)
     text = call.term_text(call.term[1])
-    return text if len(text) < 40 and "…" not in text else call.program.last_name(terms, call.term[1])
+    return text if len(text) < 40 and "…" not in text else last_name(terms, call.term[1])
 
 
 # logging
@@ -584,6 +586,9 @@ def _others_waited(program: Program, way: Way) -> bool:
     return False
 
 
+_BARRIERS = frozenset(["barrier", "wait_for_everyone", "rendezvous", "synchronize"])
+
+
 def _followed_by_a_barrier(program: Program, one: Call, calls: Iterable[Call]) -> bool:
     return any(
         later.number > one.number and later.own_reach.who not in PARTIAL and _is_barrier(program, later)
@@ -592,10 +597,7 @@ def _followed_by_a_barrier(program: Program, one: Call, calls: Iterable[Call]) -
 
 
 def _is_barrier(program: Program, call: Call) -> bool:
-    return any(
-        name.rsplit(".", 1)[-1] in ("barrier", "wait_for_everyone", "rendezvous", "synchronize")
-        for name in program.effects(call)
-    ) or (
-        call.method in ("barrier", "wait_for_everyone", "synchronize", "rendezvous")
-        and not call.is_to("torch.cuda.synchronize")
-    )
+    meeting = Sequences.of(program).meeting(call)
+    if meeting is not None and not _BARRIERS.isdisjoint(meeting.operations):
+        return True
+    return call.method in _BARRIERS and not call.is_to("torch.cuda.synchronize")
