@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from .. import registry, rules
 from ..configuration import Configuration
 from ..launch.model import Launch, LaunchCommand
 from ..launch.reader import LaunchOptions, make_launch
@@ -244,19 +243,9 @@ class _Finish:
             given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
         )
         written = shared.emit(report, given["output_format"], given["output_file"], style)
-        status, line = shared.exit_status(
-            report,
-            fail_on=self.fail_on,
-            must_check=self.must_check,
-            strict=given["strict"],
-            known=rules.known(registry.plug_in_rules()).values(),
-        )
-        if line is not None:
-            click.echo(line, err=True)
-        if not written:
-            return shared.MISUSED
-        if given["exit_zero"]:
-            return shared.CLEAN
+        status = shared.conclude(report, given, written=written, fail_on=self.fail_on, must_check=self.must_check)
+        if not written or given["exit_zero"]:
+            return status
         # a run that did not come to its end is no sound one, whatever rules may speak
         unfinished = report.command == "collective" and dict(report.measurements).get("failure")
         return max(status, shared.NOT_CHECKED) if unfinished and status == shared.CLEAN else status

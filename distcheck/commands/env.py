@@ -177,18 +177,7 @@ def command(**given: Any) -> int:
         if given["save_record"] == "-":
             return shared.CLEAN
     written = shared.emit(report, given["output_format"], given["output_file"], style)
-    status, line = shared.exit_status(
-        report,
-        fail_on=fail_on,
-        must_check=must_check,
-        strict=given["strict"],
-        known=rules.known(registry.plug_in_rules()).values(),
-    )
-    if line is not None:
-        click.echo(line, err=True)
-    if not written:
-        return shared.MISUSED
-    return shared.CLEAN if given["exit_zero"] else status
+    return shared.conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
 
 
 def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .. import registry, rules
+from .. import rules
 from ..configuration import Configuration
 from ..model import Finding, Report
 from . import options as shared
@@ -56,20 +56,9 @@ def finish(
     if _nothing_was_read(inputs, looked):
         click.echo("distcheck: none of the input could be read", err=True)
         return shared.MISUSED
-    status, line = shared.exit_status(
-        report,
-        fail_on=asked.fail_on,
-        must_check=shared.selection_of(must)
-        if (must := given["must_check"] or configuration.values("must-check"))
-        else None,
-        strict=given["strict"],
-        known=rules.known(registry.plug_in_rules()).values(),
-    )
-    if line is not None:
-        click.echo(line, err=True)
-    if not written:
-        return shared.MISUSED
-    return shared.CLEAN if given["exit_zero"] else status
+    must = given["must_check"] or configuration.values("must-check")
+    must_check = shared.selection_of(must) if must else None
+    return shared.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=must_check)
 
 
 def _format(given: Mapping[str, Any]) -> str:

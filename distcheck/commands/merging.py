@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from .. import registry, rules
 from ..cluster import exchange, own_record
 from ..cluster.hostlist import shorten_hosts
 from ..cluster.merge import HostReport, Missing, cluster_of, merge, one_per_host, silent_hosts
@@ -403,7 +402,6 @@ def _status(report: Report, asked: Asked) -> tuple[int, str | None]:
         fail_on=asked.fail_on,
         must_check=asked.must_check,
         strict=asked.given["strict"],
-        known=rules.known(registry.plug_in_rules()).values(),
     )
 
 

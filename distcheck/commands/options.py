@@ -14,9 +14,10 @@ import click
 
 from ..checker import make_selection
 from ..configuration import Configuration, ConfigurationError, load
-from ..model import Report, Rule, Severity
+from ..model import Report, Severity
+from ..registry import plug_in_rules
 from ..reporters import FORMATS, Style, render
-from ..rules import Selection, UnknownRule
+from ..rules import Selection, UnknownRule, known
 from ..world import World
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -206,9 +207,7 @@ def write_file(path: str, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-def exit_status(
-    report: Report, *, fail_on: str, must_check: Selection | None, strict: bool, known: Iterable[Rule]
-) -> tuple[int, str | None]:
+def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, strict: bool) -> tuple[int, str | None]:
     """The exit status, and a line for standard error where it needs one.
 
     1 before 3: what was found counts more than what could not be looked at.
@@ -216,7 +215,8 @@ def exit_status(
     if fail_on != "never" and report.at_least(Severity.parse(fail_on)):
         return FOUND, None
     if must_check is not None:
-        missed = [rule.code for rule in known if must_check.matches(rule) and rule.code not in report.checked]
+        every = known(plug_in_rules()).values()
+        missed = [rule.code for rule in every if must_check.matches(rule) and rule.code not in report.checked]
         if missed:
             return NOT_CHECKED, f"distcheck: had to be checked, and was not: {', '.join(missed)}"
     if report.out_of_time:
@@ -224,6 +224,26 @@ def exit_status(
     if strict and report.not_checked:
         return NOT_CHECKED, "distcheck: --strict, and not everything could be checked"
     return CLEAN, None
+
+
+def conclude(
+    report: Report, given: Mapping[str, Any], *, written: bool, fail_on: str, must_check: Selection | None
+) -> int:
+    """The exit status of a command whose report is out, and the line on standard error that explains it.
+
+    :param written: whether the report could be written where it was asked for
+    """
+    status, line = exit_status(
+        report,
+        fail_on=fail_on,
+        must_check=must_check,
+        strict=given["strict"],
+    )
+    if line is not None:
+        click.echo(line, err=True)
+    if not written:
+        return MISUSED
+    return CLEAN if given["exit_zero"] else status
 
 
 def fail_on_of(configuration: Configuration) -> str:
