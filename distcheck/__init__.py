@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from .model import Severity as Severity
     from .model import Unavailable as Unavailable
     from .model import Where as Where
+    from .pickles.picklability import PickleReport as PickleReport
+    from .pickles.picklability import UnpicklableError as UnpicklableError
+    from .pickling_api import FileReport as FileReport
+    from .pickling_api import assert_picklable as assert_picklable
+    from .pickling_api import find_unpicklable as find_unpicklable
+    from .pickling_api import scan_pickle as scan_pickle
     from .registry import Probe as Probe
     from .registry import fact as fact
     from .registry import probe as probe
@@ -53,6 +59,12 @@ _HOMES = {
     "PreflightError": "api",
     "check_environment": "api",
     "preflight": "api",
+    "PickleReport": "pickles.picklability",
+    "UnpicklableError": "pickles.picklability",
+    "FileReport": "pickling_api",
+    "assert_picklable": "pickling_api",
+    "find_unpicklable": "pickling_api",
+    "scan_pickle": "pickling_api",
     "Probe": "registry",
     "fact": "registry",
     "probe": "registry",

@@ -5,17 +5,20 @@ It knows nothing of any topic: rooms register their readers and probes on import
 
 from __future__ import annotations
 
-import queue
 import sys
-import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import isolation, registry, rules
+from . import registry, rules
 from .model import Finding, Fix, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, Where, sort_findings
 from .registry import Parameter, Probe, Reader
 from .rules import Selection
+
+if TYPE_CHECKING:
+    import queue
+
+    from . import isolation
 
 #: Rooms whose readers and probes look at one process and one host.
 ENVIRONMENT = ("distcheck.environment",)
@@ -233,6 +236,13 @@ class _Run:
     def gather(self) -> None:
         """Read all facts that are missing: isolated ones in forked children first, the others in daemon threads."""
         missing = {made: step for made, step in self.plan.readers.items() if made not in self.facts}
+        if not missing:
+            return
+        # a closed run reads nothing, and is not to wait for the import of threads and processes
+        import queue
+
+        from . import isolation
+
         answers: queue.SimpleQueue[tuple[type, object, float]] = queue.SimpleQueue()
         deadlines: dict[type, float] = {}
         children: dict[type, isolation.Child] = {}
@@ -435,6 +445,8 @@ def _timed(function: Any) -> tuple[object, float]:
 
 def _in_thread(function: Any) -> None:
     """Daemon: a reader that hangs must not keep the process from ending."""
+    import threading
+
     try:
         threading.Thread(target=function, daemon=True).start()
     except RuntimeError:  # the limit of threads is reached: slower, but read

@@ -5,21 +5,20 @@ It also turns what a user's shell may do (a closed pipe, Ctrl-C) into a quiet en
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from . import __version__
+from .ending import end_with, leave
 
 #: name → module and function, short help. The help stands here so that ``--help`` imports no subcommand.
 COMMANDS = {
     "env": ("env", "Look at this process and this host, against a launch that runs or is yet to come."),
     "collective": ("collective", "Prove that all ranks are there and that collectives are right and fast."),
     "lint": ("lint", "Find rank and device misuse in training scripts, by reading them."),
+    "pickle": ("pickling", "Say what loading a file would do, or what in a live object can't be pickled."),
     "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
     "rules": ("rules", "List the rules."),
     "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
@@ -33,6 +32,8 @@ SYMPTOMS = (
     ("Watchdog caught collective operation timeout", "torchrun … -m distcheck.collective"),
     ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
     ("hangs at the same step, trains on one GPU, torn checkpoints", "distcheck lint"),
+    ("cannot pickle … object, Can't pickle local object", "distcheck pickle --object module:name"),
+    ("Weights only load failed; is this checkpoint safe to load", "distcheck pickle model.pt"),
     ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
     ("any other text", 'distcheck explain "the text"'),
 )
@@ -109,40 +110,15 @@ def run_command(name: str, **obj: object) -> None:
 
 def _end_with(run: Callable[[], Any]) -> None:
     """Run a command and end the process with its status."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # whoever started this has closed it
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
-    for stream in (sys.stdout, sys.stderr):
-        # a report may hold characters that the terminal's encoding lacks; they are escaped, never fatal
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    end_with(lambda: _with_clicks_errors(run), lambda status: leave(status))
+
+
+def _with_clicks_errors(run: Callable[[], Any]) -> Any:
     try:
-        status = run()
-        sys.stdout.flush()
+        return run()
     except click.ClickException as error:
         error.show()
-        status = error.exit_code
+        return error.exit_code
     except click.Abort:
         click.echo("Interrupted.", err=True)
-        status = 130
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        status = 130
-    except BrokenPipeError:
-        # whoever read the output has left; what it wanted to see it has seen
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        status = 0
-    except OSError as error:
-        # where nothing can be written any more (a full disk), the status still says that nothing was said
-        with contextlib.suppress(OSError):
-            sys.stderr.write(f"distcheck: the output can't be written: {error.strerror}\n")
-        status = 2
-    leave(status if isinstance(status, int) else 0)
-
-
-def leave(status: int) -> None:
-    """End at once: a reader that hangs in a daemon thread must not hold the interpreter's shutdown."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
-            stream.flush()
-    os._exit(status)
+        return 130

@@ -1,4 +1,4 @@
-"""Every rule that env, the comparison of ranks or a live group can report has a probe, a bad case and a good case."""
+"""Every rule that env, the comparison of ranks, a live group or pickle can report has a probe, a bad and a good case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ TESTS = Path(__file__).parent
 
 #: DC901 to DC903 are made by the checker, DC904 and DC905 belong to commands that read files.
 BY_PROBES = [
-    rule for rule in rules.ALL if {"env", "ranks", "live"} & set(rule.ways) and not rule.code.startswith("DC9")
+    rule
+    for rule in rules.ALL
+    if {"env", "ranks", "live", "pickle"} & set(rule.ways) and not rule.code.startswith("DC9")
 ]
 #: Which rooms see a rule in a way.
 ROOMS = {
@@ -26,6 +28,7 @@ ROOMS = {
     "live": smoke.ROOMS,
     # bad and good cases of these are files: tests/lint/test_cases.py holds that there are enough
     "lint": ("distcheck.source",),
+    "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
 }
 
 
@@ -43,7 +46,7 @@ def functions(prefix: str) -> list[tuple[str, str]]:
     return found
 
 
-def probes_of(rule: Rule, ways: tuple[str, ...] = ("env", "ranks", "live")) -> list[str]:
+def probes_of(rule: Rule, ways: tuple[str, ...] = ("env", "ranks", "live", "pickle")) -> list[str]:
     rooms = tuple(room for way in ways for room in ROOMS[way])
     for room in rooms:
         __import__(room)

@@ -60,6 +60,14 @@ def position(where: Where) -> str:
     return "" if where.path is None else ":".join(str(part) for part in parts if part is not None)
 
 
+def inside(where: Where) -> str:
+    """``, archive/data.pkl, byte 45``: the place in a file that has no lines; empty where there is none."""
+    if where.line is not None or where.path is None:
+        return ""
+    offset = None if where.offset is None else f"byte {where.offset}"
+    return "".join(f", {part}" for part in (where.object, offset) if part is not None)
+
+
 def escape(text: str) -> str:
     """Control characters that a value brought along, made visible: a report must not steer a terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

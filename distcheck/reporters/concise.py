@@ -6,7 +6,7 @@ Findings in source are sorted by path and line, and name no severity, as editors
 from __future__ import annotations
 
 from ..model import Finding, Report
-from . import Style, escape, position, sentence
+from . import Style, escape, inside, position, sentence
 
 
 def render(report: Report, style: Style = Style()) -> str:
@@ -16,9 +16,16 @@ def render(report: Report, style: Style = Style()) -> str:
             f"{escape(position(finding.where) or '-')}: {finding.code} {escape(finding.message)}\n"
             for finding in sorted(report.findings, key=_by_place)
         )
+    if "object" in report.subject:
+        # a place in an object is its path, on whatever host
+        return "".join(
+            f"{escape(finding.where.object or '-')}: "
+            f"{finding.code} {finding.severity.word}: {escape(finding.message)}\n"
+            for finding in report.findings
+        )
     host = str(report.subject.get("host") or "localhost")
     found = "".join(
-        f"{place(finding, host)}: {finding.code} {finding.severity.word}: {escape(finding.message)}\n"
+        f"{place(finding, host)}: {finding.code} {finding.severity.word}: {escape(finding.message)}{_inside(finding)}\n"
         for finding in report.findings
     )
     return found + (f"{escape(text)}\n" if (text := sentence(report)) else "")
@@ -36,6 +43,12 @@ def place(finding: Finding, host: str) -> str:
         parts.append(f"GPU {where.gpu}")
     parts.extend(part for part in (where.variable, where.object) if part is not None)
     return escape(":".join(parts))
+
+
+def _inside(finding: Finding) -> str:
+    """The place in a file without lines: behind the message, so that what stands before it is a path."""
+    text = inside(finding.where)
+    return f" ({escape(text.removeprefix(', '))})" if text else ""
 
 
 def _by_place(finding: Finding) -> tuple[str, int, int, int, str]:

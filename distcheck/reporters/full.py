@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..model import Finding, NotChecked, Report, Severity, to_plain
-from . import Style, counts, escape, position, sentence
+from . import Style, counts, escape, inside, position, sentence
 
 _COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 PLACES = {
@@ -33,29 +33,43 @@ def render(report: Report, style: Style = Style()) -> str:
         from . import merged
 
         return merged.render(report, style)
+    if "verdicts" in report.subject:
+        from . import verdicts
+
+        return verdicts.render(report, style)
     return "\n".join(_lines(report, style)) + "\n"
 
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
-    yield from _wrap(first_line(report), style.width, "", "  ")
+    yield from wrapped(first_line(report), style.width, "", "  ")
     loud = [finding for finding in report.findings if finding.severity > Severity.INFO or _in_code(finding)]
     quiet = [finding for finding in report.findings if finding.severity is Severity.INFO and not _in_code(finding)]
     for finding in loud:
         yield ""
-        yield from (_finding_in_code if _in_code(finding) else _finding)(finding, style)
+        yield from finding_lines(finding, style)
     if quiet:
         yield ""
         for finding in quiet:
-            yield from _info(finding, style)
+            yield from info_lines(finding, style)
     if report.measurements:
         from . import measurements
 
         yield from measurements.lines(report, style)
+    yield from not_checked_lines(report, style)
+    yield from closing_lines(report, style)
+
+
+def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
+    """What could not be looked at, and why."""
     if report.not_checked:
         yield ""
-        yield _paint("not checked", "1", style)
+        yield paint("not checked", "1", style)
         for item in _shown(report.not_checked, style):
-            yield from _wrap(f"{item.what}: {item.why}", style.width, "  ", "      ")
+            yield from wrapped(f"{item.what}: {item.why}", style.width, "  ", "      ")
+
+
+def closing_lines(report: Report, style: Style) -> Iterator[str]:
+    """Facts and probes with ``-v``, and the last lines."""
     if style.verbose and report.facts:
         yield ""
         yield from _facts(report.facts)
@@ -77,20 +91,25 @@ def first_line(report: Report) -> str:
     return " · ".join(parts)
 
 
+def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
+    """A finding with its fix; one in a file with the line of source, where there is one."""
+    yield from (_finding_in_code if _in_code(finding) else _finding)(finding, style)
+
+
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
-    head = f"{_paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
+    head = f"{paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
     place = escape(place_text(finding))
     yield f"{head}  ({place})" if place else head
-    yield from _wrap(finding.message, style.width, "  ", "  ")
+    yield from wrapped(finding.message, style.width, "  ", "  ")
     if finding.evidence:
-        yield from _wrap(f"seen: {_evidence(finding.evidence)}", style.width, "  ", "        ")
+        yield from wrapped(f"seen: {_evidence(finding.evidence)}", style.width, "  ", "        ")
     fix = finding.fix
-    yield from _wrap(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
+    yield from wrapped(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
     if fix.command:
         for line in fix.command.splitlines():
-            yield "      " + _paint(escape(line), "1", style)
+            yield "      " + paint(escape(line), "1", style)
     if fix.risk:
-        yield from _wrap(f"mind: {fix.risk}", style.width, "  ", "        ")
+        yield from wrapped(f"mind: {fix.risk}", style.width, "  ", "        ")
 
 
 def _in_code(finding: Finding) -> bool:
@@ -100,23 +119,23 @@ def _in_code(finding: Finding) -> bool:
 
 def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
     """The line of source with what is meant marked, the help for it, and what led there."""
-    head = f"{_paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
-    yield f"{head}  ({escape(position(finding.where))})"
-    yield from _wrap(finding.message, style.width, "  ", "  ")
+    head = f"{paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
+    yield f"{head}  ({escape(position(finding.where) + inside(finding.where))})"
+    yield from wrapped(finding.message, style.width, "  ", "  ")
     source = finding.evidence.get("source")
     if isinstance(source, str) and finding.where.line is not None:
         yield from _source(finding, source, style)
-    yield from _wrap(f"help: {finding.fix.text}", style.width, "  ", "        ")
+    yield from wrapped(f"help: {finding.fix.text}", style.width, "  ", "        ")
     if finding.fix.command:
-        yield from ("        " + _paint(escape(line), "1", style) for line in finding.fix.command.splitlines())
+        yield from ("        " + paint(escape(line), "1", style) for line in finding.fix.command.splitlines())
     if finding.fix.risk:
-        yield from _wrap(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
+        yield from wrapped(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
     flow = finding.evidence.get("flow")
     for number, step in enumerate(flow if isinstance(flow, (list, tuple)) else ()):
-        yield from _wrap(str(step), style.width, "        " if number else "  flow: ", "          ")
+        yield from wrapped(str(step), style.width, "        " if number else "  flow: ", "          ")
     rest = {name: value for name, value in finding.evidence.items() if name not in ("source", "flow")}
     if style.verbose and rest:
-        yield from _wrap(f"seen: {_evidence(rest)}", style.width, "  ", "        ")
+        yield from wrapped(f"seen: {_evidence(rest)}", style.width, "  ", "        ")
 
 
 def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
@@ -134,11 +153,11 @@ def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
     first, last, before, behind = _window(cells, begin, room, style)
     pad = len(before) + sum(map(_columns, cells[first:begin]))
     marks = sum(map(_columns, cells[begin : min(end, last)]))
-    bar = _paint(f"  {number} |", "2", style)
+    bar = paint(f"  {number} |", "2", style)
     yield f"{bar} {before}{''.join(cells[first:last])}{behind}"
     if where.column is not None:
-        gutter = _paint(f"  {' ' * len(number)} |", "2", style)
-        yield f"{gutter} {' ' * pad}{_paint('^' * max(marks, 1), _COLORS[finding.severity] + ';1', style)}"
+        gutter = paint(f"  {' ' * len(number)} |", "2", style)
+        yield f"{gutter} {' ' * pad}{paint('^' * max(marks, 1), _COLORS[finding.severity] + ';1', style)}"
 
 
 def _window(cells: list[str], begin: int, room: int, style: Style) -> tuple[int, int, str, str]:
@@ -168,14 +187,14 @@ def _columns(text: str) -> int:
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _info(finding: Finding, style: Style) -> Iterator[str]:
+def info_lines(finding: Finding, style: Style) -> Iterator[str]:
     """A line for each; with -v the fix as well."""
     host = f" ({finding.where.host})" if style.verbose and finding.where.host else ""
-    first, *rest = _wrap(f"info {finding.code} {finding.message}{host}", style.width, "", "     ")
-    yield _paint("info", _COLORS[Severity.INFO], style) + first.removeprefix("info")
+    first, *rest = wrapped(f"info {finding.code} {finding.message}{host}", style.width, "", "     ")
+    yield paint("info", _COLORS[Severity.INFO], style) + first.removeprefix("info")
     yield from rest
     if style.verbose:
-        yield from _wrap(f"fix: {finding.fix.text}", style.width, "     ", "          ")
+        yield from wrapped(f"fix: {finding.fix.text}", style.width, "     ", "          ")
         if finding.fix.command:
             yield from ("         " + escape(line) for line in finding.fix.command.splitlines())
 
@@ -195,6 +214,8 @@ def place_text(finding: Finding) -> str:
     if where.gpu is not None:
         parts.append(f"GPU {where.gpu}")
     parts.extend(part for part in (where.variable, where.object) if part is not None)
+    if where.offset is not None:
+        parts.append(f"byte {where.offset}")
     return ", ".join(parts)
 
 
@@ -260,7 +281,7 @@ def _probes(report: Report) -> Iterator[str]:
 
 def _sentence(report: Report, style: Style) -> list[str]:
     """The one line to remember, where the run has one."""
-    return [_paint(line, "1", style) for line in _wrap(sentence(report), style.width, "", "")]
+    return [paint(line, "1", style) for line in wrapped(sentence(report), style.width, "", "")]
 
 
 def _last_line(report: Report, style: Style) -> str:
@@ -268,10 +289,11 @@ def _last_line(report: Report, style: Style) -> str:
     text = f"{counts(report)}, {unseen} not checked · {report.elapsed_s:.2f} s"
     worst = report.worst
     color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
-    return _paint(text, color, style)
+    return paint(text, color, style)
 
 
-def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    """A text in lines, escaped; words are not broken."""
     return textwrap.wrap(
         escape(text),
         max(width, 40),
@@ -282,5 +304,6 @@ def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
     )
 
 
-def _paint(text: str, code: str, style: Style) -> str:
+def paint(text: str, code: str, style: Style) -> str:
+    """A text in a colour, where colours are wanted."""
     return f"\x1b[{code}m{text}\x1b[0m" if style.color else text

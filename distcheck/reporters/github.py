@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Finding, Report, Severity
-from . import Style, escape, sentence
+from . import Style, escape, inside, sentence
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -19,7 +19,8 @@ def render(report: Report, style: Style = Style()) -> str:
 def _annotation(finding: Finding) -> str:
     where = finding.where
     title = f"{finding.code} {finding.name}"
-    message = f"{finding.message}\nfix: {finding.fix.text}"
+    place = inside(where)
+    message = f"{finding.message}{f' ({place[2:]})' if place else ''}\nfix: {finding.fix.text}"
     if where.cell is None:
         # GitHub takes columns of one line only
         one_line = where.end_line in (None, where.line)

@@ -1,0 +1,126 @@
+"""The work of ``distcheck pickle --object``: import what the user named, walk it, report.
+
+This is the one place of the command that runs code of others; it runs what it was told to, and says so first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import redirect_stdout
+from typing import Any
+
+import click
+
+from ..model import NotChecked, Report
+from ..pickling_api import find_unpicklable, report_of
+from ..reporters import escape
+from . import output
+from .scanning import Asked
+
+#: Characters of a foreign exception that are shown.
+_LONGEST = 300
+
+
+def run(asked: Asked) -> int:
+    """Import, look, write the report, and the exit status; raises click.UsageError where there is no object."""
+    given = asked.given
+    module, name = _parts(given["object_name"])
+    found, shown = _import(module, name), name
+    if given["call"]:
+        found, shown = _call(found, given["object_name"]), f"{name}()"
+    began = time.monotonic()
+    # what a __getstate__ or __reduce__ prints must not stand in the report
+    with redirect_stdout(sys.stderr):
+        seen = find_unpicklable(found, mode=given["mode"] or "pickle", name=shown, confirm=given["confirm"])
+    report = report_of(seen, selection=asked.selection, elapsed_s=time.monotonic() - began)
+    if seen.confirmation:
+        report = report._replace(
+            not_checked=(*report.not_checked, NotChecked(shown, f"the real pickler disagrees: {seen.confirmation}"))
+        )
+    report = _with_lines(report, given, seen)
+    if asked.configuration is not None:
+        report = output.with_settings_line(report, given, asked.configuration)
+    style = output.make_style(
+        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
+    )
+    chosen = "full" if given["quiet"] and given["output_format"] == "concise" else given["output_format"]
+    written = output.emit(report, chosen, given["output_file"], style)
+    status = output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=asked.must_check)
+    if status == output.CLEAN and not given["exit_zero"]:
+        if not seen.complete:
+            output.say(f"distcheck: not all of {escape(shown)} could be looked at")
+            return output.NOT_CHECKED
+        if seen.confirmation:
+            output.say("distcheck: the real pickler disagrees: not known to be fine")
+            return output.NOT_CHECKED
+    return status
+
+
+def _parts(text: str) -> tuple[str, str]:
+    module, colon, name = text.partition(":")
+    dotted = [*module.split("."), *name.split(".")]
+    if not colon or not all(part.isidentifier() for part in dotted):
+        raise click.UsageError(f"--object {escape(text)}: expected module:name, as in --object package.train:trainer")
+    return module, name
+
+
+def _import(module: str, name: str) -> Any:
+    output.say(f"distcheck: importing {module}, as --object asks")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)  # as `python train.py` has it, and `python -m`
+    from importlib import import_module
+
+    with redirect_stdout(sys.stderr):
+        try:
+            found: Any = import_module(module)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
+            raise click.UsageError(f"--object {module}:{name}: {module} does not import: {_text(error)}") from None
+        where = module
+        for part in name.split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                import difflib
+
+                near = difflib.get_close_matches(part, [one for one in dir(found) if not one.startswith("__")], n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise click.UsageError(f"--object {module}:{name}: {where} has no attribute {part!r}{hint}") from None
+            except Exception as error:  # noqa: BLE001 - a property of foreign code
+                raise click.UsageError(f"--object {module}:{name}: {where}.{part} raises {_text(error)}") from None
+            where = f"{where}.{part}"
+    return found
+
+
+def _call(found: Any, text: str) -> Any:
+    if not callable(found):
+        raise click.UsageError(f"--object {text}: a {type(found).__name__} can't be called; leave --call out")
+    with redirect_stdout(sys.stderr):
+        try:
+            return found()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
+            raise click.UsageError(f"--object {text}: calling it raised {_text(error)}") from None
+
+
+def _text(error: BaseException) -> str:
+    """The last line of a traceback, cut and printable."""
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001 - even its text can be broken
+        text = ""
+    last = text.splitlines()[-1] if text else ""
+    shown = f"{type(error).__name__}: {last}" if last else type(error).__name__
+    return escape(shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…")
+
+
+def _with_lines(report: Report, given: Any, seen: Any) -> Report:
+    """The report with the methods that ``--show-fix`` asks for as its last lines."""
+    subject = dict(report.subject)
+    subject["line"] = [*subject["line"], *(["the real pickler agrees"] if seen.confirmation == "" else [])]
+    if given["show_fix"]:
+        from ..pickles.state_methods import state_methods
+
+        subject["closing"] = [*state_methods(seen).splitlines(), ""]
+    return report._replace(subject=subject)

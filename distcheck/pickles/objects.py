@@ -1,0 +1,300 @@
+"""Which members of a live object can't be pickled: all of them, each with its path, its reason and its cure."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from typing import Any
+
+from . import kinds, layout
+from .confirm import outcome
+from .modes import MOST_COPIED_BYTES, Mode, Refused, as_if_spawning, copied
+from .paths import Place, Step, place
+from .picklability import Caution, Offender, PickleReport
+from .walk import MOST_ALIASES, Finding, Walk
+from .watch import Overrun, Watch
+
+#: Characters of what pickling says.
+_LONGEST_ERROR = 300
+#: What may stand between a thing that users see as one, and the part of it that fails.
+_CONTAINERS = frozenset([dict, list, tuple, set, frozenset, deque])
+_PICKLING_METHODS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
+
+
+def find_unpicklable(
+    obj: Any,
+    *,
+    mode: str = "pickle",
+    name: str = "obj",
+    confirm: bool = False,
+    limit: int | None = None,
+    protocol: int | None = None,
+) -> PickleReport:
+    """Find every member of an object that can't be pickled.
+
+    What pickling runs of the objects (``__reduce_ex__``, ``__getstate__`` and their like) is run, once for each object
+    and no longer than five seconds; nothing else of them is, no byte is written, and no storage of a tensor is copied.
+    In mode ``deepcopy``, objects that are copied by code of their own class (``__deepcopy__``, ``__setstate__``, a
+    constructor that ``__reduce__`` names) are copied and the copies thrown away, since that code may fail.
+
+    :param mode: ``pickle``, ``torch.save``, ``deepcopy`` (:func:`copy.deepcopy`), ``spawn`` (arguments of a process
+        that is spawned), ``collective`` (``broadcast_object_list`` and its like)
+    :param name: what paths begin with
+    :param confirm: run the real thing once as well, without keeping what it writes, and report where it disagrees
+    :param limit: objects to look at, at most; where there are more, the report is not complete
+    :param protocol: of pickle, in mode ``pickle``; None for its default
+    :raises ValueError: unknown mode or protocol
+    """
+    way = Mode(mode, protocol)
+    paused = gc.isenabled()
+    gc.disable()  # nothing becomes garbage here, and looking for it takes as long as the walk
+    try:
+        with Watch() as watch, as_if_spawning(mode):
+            cautions = _Cautions(mode)
+            walk = Walk(way, watch=watch, limit=limit, frames=5, caution=cautions)
+            walk.run(obj)
+            if way.copying and not (confirm and not walk.findings):
+                _rebuild(walk, obj)
+            said = outcome(obj, way, watch) if confirm else None
+            return _report(walk, obj, mode, name, said)
+    finally:
+        if paused:
+            gc.enable()
+
+
+class _Cautions:
+    """What can be pickled, but breaks. Some of it is said about the first object of a type only."""
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._said: set[tuple[type, str]] = set()
+        self._final: set[type] = set()
+
+    def interesting(self, kind: type) -> bool:
+        return bool(kinds.interesting(kind, self._mode))
+
+    def __call__(self, value: Any, at_top: bool) -> tuple[str, str, str] | None:
+        catch = kinds.caution(value, self._mode, at_top)
+        if catch is None or catch.final:
+            self._answered(type(value), catch is not None)
+        if catch is None or (catch.once and (type(value), catch.why) in self._said):
+            return None
+        self._said.add((type(value), catch.why))
+        return catch.why, catch.fix, catch.kind
+
+    def is_final(self, kind: type) -> bool:
+        return kind in self._final
+
+    def _answered(self, kind: type, found: bool) -> None:
+        """A catch that is the last one of its type, or none: about a class of ``__main__`` there will be none then."""
+        if found or layout.names_of(kind).get("__module__") == "__main__":
+            self._final.add(kind)
+
+
+def _rebuild(walk: Walk, root: Any) -> None:
+    """Copy what only code of its own class can copy, to see whether it can."""
+    if not walk.to_rebuild:
+        return
+    if walk.runs_del:
+        walk.unfinished.append(
+            "some objects are copied by code of their class, which was not tried, since others define __del__;"
+            " confirm=True tries it"
+        )
+        return
+    if walk.mode.copied_bytes > MOST_COPIED_BYTES:
+        walk.unfinished.append(
+            f"some objects are copied by code of their class, which was not tried on {walk.mode.copied_bytes:,} bytes"
+            " of tensors; confirm=True tries it"
+        )
+        return
+    memo: dict[int, Any] = {}
+    failed: dict[int, tuple[Any, str]] = {}
+    for value in [*walk.to_rebuild, *walk.hashed]:
+        try:
+            walk.watch.run(copied, value, memo)
+        except Overrun:
+            failed[id(value)] = (value, f"TimeoutError: it did not come back within {walk.watch.limit_s:g} s")
+        except Refused as refusal:
+            culprit = refusal.culprit if id(refusal.culprit) in walk.memo else value
+            if not str(refusal).startswith("RecursionError"):  # depth is judged by itself
+                failed.setdefault(id(culprit), (culprit, str(refusal)))
+    known = {id(finding.value) for finding in walk.findings}
+    for number, (value, error) in failed.items():
+        if number not in known and not _leads_to(walk, value, known):
+            steps = walk.first_way(root, value)
+            if steps is not None:
+                walk.findings.append(Finding(steps, value, error))
+
+
+def _leads_to(walk: Walk, value: Any, known: set[int]) -> bool:
+    """Whether an object fails because of one that is known: it was seen on the way there, or copies it itself."""
+    return any(
+        step.container is value for finding in walk.findings for step in finding.steps if id(finding.value) in known
+    )
+
+
+def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> PickleReport:
+    findings = _as_users_see_them(walk.findings)
+    ways = walk.other_ways(root, _shared(findings)) if findings else {}
+    same: dict[int, list[str]] = {}
+    places = [place(name, list(finding.steps), finding.value) for finding in findings]
+    order = _insides_first(findings, places)
+    findings, places = [findings[number] for number in order], [places[number] for number in order]
+    for finding, where in zip(findings, places, strict=True):
+        paths = same.setdefault(id(finding.value), [])
+        if len(paths) <= MOST_ALIASES:
+            paths.append(where.text)
+    offenders = []
+    for finding, where in zip(findings, places, strict=True):
+        aliases = [path for path in same[id(finding.value)] if path != where.text]
+        aliases += _by_shared_parents(finding, ways, name) if len(aliases) < MOST_ALIASES else []
+        unique = [alias for alias in dict.fromkeys(aliases) if alias != where.text]
+        offenders.append(_offender(walk, finding, where, tuple(unique[:MOST_ALIASES]), mode))
+    warnings = []
+    warned: set[tuple[str, bool]] = set()
+    for remark in walk.remarks:
+        where = place(name, list(remark.steps), remark.value)
+        key = where.path, remark.kind == "side-effect"
+        if key in warned:  # a thing and its inner parts: the thing came first
+            continue
+        warned.add(key)
+        kind = kinds.type_name(remark.value if issubclass(type(remark.value), type) else type(remark.value))
+        warnings.append(Caution(where.path, kind, kinds.shown(remark.why, 500), remark.fix, remark.kind))
+    disagreement = None if said is None else _disagreement(said, bool(offenders), not walk.unfinished)
+    return PickleReport(
+        name,
+        mode,
+        tuple(offenders),
+        tuple(warnings),
+        complete=not walk.unfinished,
+        objects=walk.objects,
+        confirmation=disagreement,
+        unfinished=tuple(kinds.shown(why, 300) for why in walk.unfinished),
+    )
+
+
+def _insides_first(findings: list[Finding], places: list[Place]) -> list[int]:
+    """The order in which to tell: pickle's, but what is in another offender before it: so all can be dropped in turn.
+
+    Those that are told at the same place are one.
+    """
+    told: dict[tuple[str, int], int] = {}
+    for number, (finding, where) in enumerate(zip(findings, places, strict=True)):
+        told.setdefault((where.text, id(finding.value)), number)
+    after: dict[tuple[int, int], int] = {}  # an object at so many steps → turn of the last offender in it
+    turns = []
+    for number in sorted(told.values(), key=lambda number: -len(findings[number].steps)):
+        where, steps = places[number], findings[number].steps
+        turn = max(number, after.get((id(where.end), where.steps), number))
+        turns.append((turn, -len(steps), number))
+        for position, step in enumerate(steps):
+            key = id(step.container), position
+            after[key] = max(turn, after.get(key, turn))
+    return [number for _, _, number in sorted(turns)]
+
+
+def _disagreement(said: str, found: bool, complete: bool) -> str:
+    """How what the real pickler said fits what the walk found; empty where it does."""
+    if said and not found and complete:
+        return f"it raises {kinds.shown(said, _LONGEST_ERROR)}, where nothing was found"
+    if not said and found:
+        return "it succeeds, in spite of what was found: the objects may answer differently each time"
+    return ""
+
+
+def _as_users_see_them(findings: list[Finding]) -> list[Finding]:
+    """The findings, those in the inner parts of one thing (the locks of a queue) as one on that thing."""
+    seen: set[tuple[Any, ...]] = set()
+    kept: list[Finding] = []
+    pieces: dict[type, bool] = {}
+    for finding in findings:
+        whole = finding if finding.depth else _whole(finding, pieces)
+        last = whole.steps[-1]
+        label = last.label if type(last.label) in (int, str, bool) else id(last.label)
+        key = (id(last.container), last.kind, label, id(whole.value), len(whole.steps))
+        if key not in seen:
+            kept.append(whole)
+        seen.add(key)
+    return kept
+
+
+def _whole(finding: Finding, pieces: dict[type, bool]) -> Finding:
+    """The outermost thing that users see as one, of which the object is a part; else the object itself."""
+    steps = finding.steps
+    best = len(steps)
+    nodes = [step.container for step in steps[1:]]
+    inner = {type(finding.value)} - _CONTAINERS
+    for number in range(len(nodes) - 1, -1, -1):
+        kind = type(nodes[number])
+        if kind in _CONTAINERS:
+            continue
+        if kind not in pieces:
+            pieces[kind] = kinds.is_one_piece(kind)
+        if pieces[kind] and all(kinds.belongs(each, kind) for each in inner):
+            best = number + 1
+        inner.add(kind)
+    if best == len(steps):
+        return finding
+    return Finding(steps[:best], nodes[best - 1], finding.error, whole=True)
+
+
+def _shared(findings: list[Finding]) -> set[int]:
+    containers = {id(step.container) for finding in findings for step in finding.steps[1:]}
+    return containers | {id(finding.value) for finding in findings if finding.whole}
+
+
+def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]], name: str) -> list[str]:
+    """Other paths, through a container of the object that is reachable by several ways."""
+    found: list[str] = []
+    steps = finding.steps
+    for number in range(len(steps), 0, -1):
+        holder = finding.value if number == len(steps) else steps[number].container
+        for way in ways.get(id(holder), ()):
+            found.append(place(name, [*way, *steps[number:]], finding.value).text)
+            if len(found) > MOST_ALIASES:
+                return found
+    return found
+
+
+def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ...], mode: str) -> Offender:
+    value, kind = finding.value, type(finding.value)
+    if finding.depth:
+        explanation = kinds.too_deep(max(walk.deepest, finding.depth), finding.depth, mode)
+    else:
+        explanation = kinds.explain(value, finding.error, mode, where.path)
+    owner, owner_path, attribute, has = _owner(where)
+    return Offender(
+        path=where.path,
+        type=kinds.type_name(kind),
+        why=explanation.why,
+        fix=explanation.fix,
+        aliases=aliases,
+        error=kinds.shown(finding.error, _LONGEST_ERROR),
+        kind=explanation.kind,
+        owner=owner,
+        attribute=attribute,
+        owner_path=owner_path,
+        owner_has=has,
+        inside=where.inside,
+    )
+
+
+def _owner(where: Place) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
+    """The nearest instance on the way whose class its user can change; else the nearest one."""
+    if not where.owners:
+        return None, None, None, ()
+    owners = reversed(where.owners)
+    owner = next((owner for owner in owners if not kinds.is_library(type(owner.instance))), where.owners[-1])
+    instance, attribute = owner.instance, owner.attribute
+    path = where.path_to(owner)
+    kind = type(instance)
+    has = [
+        name
+        for name in _PICKLING_METHODS
+        if layout.defined(kind, name) not in (layout.MISSING, object.__dict__.get(name, layout.MISSING))
+    ]
+    if layout.attributes(instance) is not None:
+        has.append("__dict__")
+    if any("__slots__" in layout.names_of(base) for base in layout.bases(kind)):
+        has.append("__slots__")
+    return kinds.type_name(kind), path, attribute or None, tuple(has)

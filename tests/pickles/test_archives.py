@@ -1,0 +1,186 @@
+"""Archives and compressed files: each member by its content, within bounds, never on disk."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import pickle
+import random
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from distcheck.pickles.files import read_file
+from distcheck.pickles.picklefile import PickleFile
+from distcheck.pickles.source_bytes import Limits
+from tests.pickles.zips import Entry, checkpoint, make_zip
+
+PLAIN = pickle.dumps({"a": [1, 2]}, 4)
+HOSTILE = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
+SAFETENSORS = (30).to_bytes(8, "little") + b'{"a":{"data_offsets":[0,4]}}  ' + bytes(4)
+
+
+def named(file: PickleFile) -> set[str]:
+    return {naming.what.path for stream in file.streams for naming in stream.trace.globals}
+
+
+def tar(members: dict[str, bytes], form: int = tarfile.GNU_FORMAT) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=form) as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return target.getvalue()
+
+
+PACKERS = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "lzma": lambda content: lzma.compress(content, lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
+}
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize(
+    ("content", "form"), [(PLAIN, "compressed pickle"), (checkpoint(PLAIN), "torch zip"), (tar({"a.pkl": PLAIN}), "tar archive")]
+)  # fmt: skip
+def test_compressed_files_are_looked_into(kind: str, content: bytes, form: str) -> None:
+    file = read_file(PACKERS[kind](content))
+    assert (file.format, file.oddities, file.complete) == (form, (), True)
+    assert [stream.trace.ended for stream in file.streams] == ["stop"]
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_payload_in_front_of_broken_data_counts(kind: str) -> None:
+    whole = PACKERS[kind](HOSTILE + random.Random(1).randbytes(2_000_000))
+    for broken in (whole[: len(whole) // 2], whole[:1_000_000] + bytes(9) + whole[1_000_009:]):
+        file = read_file(broken)
+        assert "malformed" in {oddity.kind for oddity in file.oddities}
+        assert named(file) == {"os.system"}
+
+
+def test_joined_files_are_read_to_their_end() -> None:
+    for pack in (gzip.compress, bz2.compress, lzma.compress):
+        file = read_file(pack(PLAIN[:10]) + pack(PLAIN[10:]))
+        assert [stream.trace.ended for stream in file.streams] == ["stop"]
+        assert file.oddities == ()
+        behind = read_file(pack(PLAIN) + b"behind it")
+        assert {oddity.kind for oddity in behind.oddities} == {"note"}
+
+
+def test_compressed_text_is_no_pickle() -> None:
+    file = read_file(gzip.compress(b"some log\n" * 9))
+    assert {oddity.kind for oddity in file.oddities} == {"malformed"}
+    assert file.streams == ()
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_tar_archives_of_all_formats(form: int) -> None:
+    long = "folder/" + "x" * 90 + "/" + ("y" * 40 if form == tarfile.USTAR_FORMAT else "y" * 200) + ".pt"
+    file = read_file(tar({"README": b"text", long: checkpoint(HOSTILE), "b.npy": b"none", "ü.pkl": PLAIN}, form))
+    assert file.format == "tar archive"
+    assert [stream.role for stream in file.streams] == ["object", "object"]
+    assert named(file) == {"os.system"}
+    first = file.streams[0].member
+    assert first is not None
+    assert first.endswith("archive/data.pkl")
+
+
+def test_links_devices_and_folders_of_a_tar_are_passed_over() -> None:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
+            member = tarfile.TarInfo(f"thing{kind!r}")
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+        member = tarfile.TarInfo("last.pkl")
+        member.size = len(HOSTILE)
+        archive.addfile(member, io.BytesIO(HOSTILE))
+    assert named(read_file(target.getvalue())) == {"os.system"}
+
+
+def test_a_tar_that_is_cut_or_damaged_is_said_to_be() -> None:
+    whole = tar({"a.pkl": PLAIN, "b.pkl": HOSTILE})
+    assert {oddity.kind for oddity in read_file(whole[:1100]).oddities} == {"malformed"}
+    damaged = read_file(whole[:1024] + b"X" + whole[1025:])
+    assert {oddity.kind for oddity in damaged.oddities} == {"malformed"}
+
+
+def test_a_tar_that_is_a_pickle_too() -> None:
+    """The first bytes of a tar are a name, which can be opcodes."""
+    name = "cos\nsystem\n(S'true'\ntR."
+    file = read_file(tar({name: b"nothing"}))
+    assert file.format == "tar archive"
+    assert "disagree" in {oddity.kind for oddity in file.oddities}
+    assert named(file) == {"os.system"}
+
+
+def test_archives_within_archives() -> None:
+    file = read_file(tar({"models.zip": make_zip(Entry("a/b.pt.gz", gzip.compress(checkpoint(HOSTILE))))}))
+    assert named(file) == {"os.system"}
+    assert file.streams[0].member == "models.zip/a/b.pt.gz/archive/data.pkl"
+
+
+def test_archives_of_what_can_not_run_hold_nothing_that_runs() -> None:
+    assert read_file(make_zip(Entry("a.safetensors", SAFETENSORS))).executes_nothing
+    assert read_file(tar({"a.safetensors": SAFETENSORS})).executes_nothing
+    assert not read_file(tar({"a.safetensors": SAFETENSORS, "b.pkl": PLAIN})).executes_nothing
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_zipfile_writes_is_read(method: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("x/a.pkl", HOSTILE)
+        archive.writestr("ü.txt", b"text")
+        archive.mkdir("empty") if hasattr(archive, "mkdir") else None
+    file = read_file(path)
+    assert (file.format, file.oddities, file.complete) == ("zip archive", (), True)
+    assert named(file) == {"os.system"}
+
+
+def test_methods_that_are_not_read_and_encryption_are_not_complete() -> None:
+    assert not read_file(make_zip(Entry("a.pkl", PLAIN, method=97))).complete
+    assert not read_file(make_zip(Entry("a.pkl", random.Random(2).randbytes(200), flags=1))).complete
+
+
+def test_bombs_end_at_their_limit() -> None:
+    limits = Limits(unpacked_bytes=4 << 20)
+    bomb = gzip.compress(b"\x80\x02]" + b"N0" * 4_000_000)
+    assert not read_file(bomb, limits).complete
+    string = b"\x80\x04\x8e" + (64 << 20).to_bytes(8, "little") + bytes(64 << 20) + b"."
+    packed = make_zip(Entry("archive/data.pkl", string, deflate=True), Entry("archive/version", b"3\n"))
+    assert len(packed) < 200_000
+    assert not read_file(packed, limits).complete
+    lying = make_zip(Entry("a.pkl", PLAIN, deflate=True, size=1 << 31))
+    assert "disagree" in {oddity.kind for oddity in read_file(lying).oddities}
+
+
+def test_an_export_archive_is_named() -> None:
+    members = [Entry("m/archive_format", b"pt2"), Entry("m/data/weights/w0", checkpoint(HOSTILE))]
+    file = read_file(make_zip(*members))
+    assert (file.format, named(file), file.complete) == ("torch.export archive", {"os.system"}, True)
+    compiled = read_file(make_zip(*members, Entry("m/data/aotinductor/a.so", b"\x7fELF")))
+    assert not compiled.complete
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_never_raises(seed: int) -> None:
+    choices = random.Random(seed)
+    whole = [tar({"a.pkl": PLAIN, "b" * 150: checkpoint(PLAIN)}), tar({"ü": PLAIN}, tarfile.PAX_FORMAT), SAFETENSORS]
+    whole += [pack(tar({"a": PLAIN})) for pack in PACKERS.values()]
+    limits = Limits(seconds=5, unpacked_bytes=1 << 24)
+    for _ in range(300):
+        data = bytearray(choices.choice(whole))
+        for _ in range(choices.choice((1, 3))):
+            at = choices.randrange(len(data))
+            data[at : at + choices.choice((0, 1, 9))] = choices.randbytes(choices.choice((0, 1, 9)))
+        read_file(bytes(data), limits)

@@ -1,0 +1,136 @@
+"""Files of torch.save before 1.6, and of before 0.4: pickles in a row, raw storages behind them, or a tar."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from distcheck.pickles.files import read_file
+
+MAGIC = 0x1950A86A20F9469CFC6C
+HOSTILE = b"cos\nsystem\n(S'true'\ntR."
+TENSOR = (
+    b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
+    b"X\x02\x00\x00\x0077X\x03\x00\x00\x00cpuK\x03NtQK\x00K\x03\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR."
+)
+
+
+def legacy(body: bytes = TENSOR, *, protocol: int = 2, version: int = 1001, keys: object = ("77",)) -> bytes:
+    header = [pickle.dumps(value, protocol) for value in (MAGIC, version, {"little_endian": True})]
+    return b"".join(header) + body + pickle.dumps(list(keys) if isinstance(keys, tuple) else keys, protocol)
+
+
+STORAGE = struct.pack("<q", 3) + bytes(12)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_the_five_pickles_are_followed_and_the_storages_are_not(protocol: int) -> None:
+    file = read_file(legacy(protocol=protocol) + STORAGE)
+    assert file.format == "torch legacy"
+    assert [stream.role for stream in file.streams] == ["header", "header", "header", "object", "keys"]
+    assert {stream.reader for stream in file.streams} == {"torch-legacy"}
+    assert file.oddities == ()
+    assert file.complete
+
+
+def test_storages_that_are_cut_off_are_said() -> None:
+    for size in (0, 7, 8, 19):
+        (oddity,) = read_file(legacy() + STORAGE[:size]).oddities
+        assert oddity.kind == "malformed", size
+        assert "cut off" in oddity.what
+
+
+def test_a_file_that_ends_before_its_pickles_is_malformed() -> None:
+    whole = legacy()
+    for end in (15, 21, 70, len(whole) - 5):
+        file = read_file(whole[:end])
+        assert file.oddities or any(stream.trace.ended != "stop" for stream in file.streams), end
+
+
+def test_storages_that_the_object_does_not_ask_for_are_refused() -> None:
+    for keys in (("78",), ("77", "7"), "77"):
+        (oddity,) = read_file(legacy(keys=keys) + STORAGE + STORAGE).oddities
+        assert oddity.kind == "malformed", keys
+    other = struct.pack("<q", 6) + bytes(24)
+    (oddity,) = read_file(legacy() + other).oddities
+    assert "6 elements" in oddity.what
+
+
+def test_another_protocol_is_refused() -> None:
+    (oddity,) = read_file(legacy(version=1002) + STORAGE).oddities
+    assert oddity.kind == "malformed"
+    assert "1,002" in oddity.what
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_payload_counts_in_every_pickle(place: int) -> None:
+    parts = [pickle.dumps(value, 2) for value in (MAGIC, 1001, {})] + [TENSOR, pickle.dumps(["77"], 2)]
+    parts[place] = HOSTILE
+    file = read_file(b"".join(parts))
+    assert "os.system" in {naming.what.path for stream in file.streams for naming in stream.trace.globals}
+
+
+def test_a_payload_behind_the_storages_counts() -> None:
+    file = read_file(legacy() + STORAGE + HOSTILE)
+    assert [stream.role for stream in file.streams][-1] == "appended"
+
+
+def tar(members: dict[str, bytes]) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return target.getvalue()
+
+
+def record(key: int, what: bytes) -> bytes:
+    return b"\x80\x02M" + struct.pack("<H", key) + b"U\x03cpu" + what + b"\x87."
+
+
+STORAGES = b"\x80\x02K\x01." + record(7, b"ctorch\nFloatStorage\n") + STORAGE + pickle.dumps([], 2)
+TENSORS = b"\x80\x02K\x01." + record(9, b"ctorch\nFloatTensor\n") + struct.pack("<2i3q", 1, 0, 3, 1, 0)
+
+
+def test_the_old_tar_is_read_to_its_last_record() -> None:
+    file = read_file(tar({"storages": STORAGES, "tensors": TENSORS, "pickle": b"\x80\x02}."}))
+    assert file.format == "torch legacy tar"
+    assert file.complete
+    assert [oddity.kind for oddity in file.oddities] == ["refused"]
+    assert [stream.role for stream in file.streams] == ["header", "header", "keys", "header", "header", "object"]
+    assert all(stream.trace.ended == "stop" for stream in file.streams)
+
+
+@pytest.mark.parametrize("name", ["storages", "tensors", "pickle"])
+def test_a_payload_counts_in_every_member_of_the_tar(name: str) -> None:
+    members = {"storages": STORAGES, "tensors": TENSORS, "pickle": b"\x80\x02}."}
+    for content in (HOSTILE, members[name][:5] + HOSTILE):
+        file = read_file(tar({**members, name: content}))
+        named = {naming.what.path for stream in file.streams for naming in stream.trace.globals}
+        assert "os.system" in named or not file.complete or name == "pickle"
+
+
+def test_a_tar_whose_records_can_not_be_followed_is_not_complete() -> None:
+    strange = b"\x80\x02K\x01." + record(7, b"cother\nThing\n") + STORAGE
+    assert not read_file(tar({"storages": strange, "tensors": TENSORS, "pickle": b"N."})).complete
+
+
+@pytest.mark.torch
+def test_what_torch_writes(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    value = {"a": torch.ones(3), "b": torch.zeros(4, dtype=torch.int64)[1:], "c": torch.ones(2, dtype=torch.bfloat16)}
+    path = tmp_path / "old.pt"
+    torch.save(value, path, _use_new_zipfile_serialization=False)
+    file = read_file(path)
+    assert (file.format, file.oddities, file.complete) == ("torch legacy", (), True)
+    whole = path.read_bytes()
+    for end in (len(whole) - 1, len(whole) - 20):
+        assert {oddity.kind for oddity in read_file(whole[:end]).oddities} == {"malformed"}
+        with pytest.raises((RuntimeError, EOFError)):
+            torch.load(io.BytesIO(whole[:end]), weights_only=True)

@@ -1,0 +1,104 @@
+"""Pickles in files of their own: all protocols, several in a row, what is behind, what is none."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import random
+from pathlib import Path
+
+import pytest
+
+from distcheck.pickles.files import read_file
+
+VALUES = ({"a": [1, 2.5, None, True], "b": ("x", b"y")}, [], {}, (), "text", 7, 2**70, {1, 2}, bytearray(b"z"))
+HOSTILE = b"cos\nsystem\n(S'true'\ntR."
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_every_protocol_is_a_pickle(value: object, protocol: int) -> None:
+    file = read_file(pickle.dumps(value, protocol))
+    assert file.format == "pickle"
+    (stream,) = file.streams
+    assert (stream.reader, stream.role, stream.trace.ended) == ("pickle", "object", "stop")
+    assert file.oddities == ()
+
+
+@pytest.mark.parametrize("tail", ["", "\n", "R", "garbage", "\xff\xfe"])
+def test_a_payload_counts_whatever_comes_after_it(tail: str) -> None:
+    file = read_file(HOSTILE + tail.encode("latin-1"))
+    assert file.format == "pickle"
+    assert "os.system" in [naming.what.path for naming in file.streams[0].trace.globals]
+
+
+def test_a_payload_that_breaks_off_counts() -> None:
+    file = read_file(HOSTILE[:-1] + b"\xff\xff")
+    (stream,) = file.streams
+    assert stream.trace.ended == "broken"
+    assert [call.function.path for call in stream.trace.calls if call.function] == ["os.system"]
+
+
+def test_pickles_in_a_row_are_all_followed() -> None:
+    file = read_file(pickle.dumps({"a": 1}, 2) + pickle.dumps([], 4) + HOSTILE)
+    assert [stream.role for stream in file.streams] == ["object", "appended", "appended"]
+    assert file.streams[2].trace.globals[0].what.path == "os.system"
+
+
+def test_plain_data_in_front_does_not_make_it_text() -> None:
+    file = read_file(b"N.I1\n." + HOSTILE)
+    assert file.format == "pickle"
+    assert any(stream.trace.globals for stream in file.streams)
+
+
+def test_what_is_behind_is_said() -> None:
+    padded = read_file(pickle.dumps({"a": 1}, 2) + bytes(5000))
+    assert padded.oddities == ()
+    (oddity,) = read_file(pickle.dumps({"a": 1}, 2) + b"\xff" * 10).oddities
+    assert oddity.kind == "disagree"
+    assert "10 bytes" in oddity.what
+
+
+def test_a_pickle_that_is_cut_off_is_one() -> None:
+    whole = pickle.dumps({"key": list(range(100))}, 4)
+    (stream,) = read_file(whole[:-20]).streams
+    assert stream.trace.ended in ("cut", "broken")
+
+
+def test_a_zip_within_a_pickle_is_its_own_business() -> None:
+    """The record at a zip's end inside of a bytes object is no second file."""
+    from tests.pickles.zips import checkpoint
+
+    file = read_file(pickle.dumps({"saved": checkpoint(b"N.")}, 4))
+    assert file.oddities == ()
+    assert len(file.streams) == 1
+
+
+def test_bytes_that_torch_would_load_are_files_of_their_own() -> None:
+    from tests.pickles.zips import checkpoint
+
+    inner = checkpoint(b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.")
+    outer = b"\x80\x04\x8c\x0dtorch.storage\x8c\x10_load_from_bytes\x93B" + len(inner).to_bytes(4, "little") + inner
+    file = read_file(outer + b"\x85R.")
+    nested = [stream for stream in file.streams if stream.role == "nested"]
+    assert [naming.what.path for stream in nested for naming in stream.trace.globals] == ["os.system"]
+    text = io.BytesIO()
+    old = b"\x80\x02ctorch.storage\n_load_from_bytes\nc_codecs\nencode\nX"
+    words = inner.decode("latin-1").encode("utf-8")
+    text.write(old + len(words).to_bytes(4, "little") + words + b"X\x06\x00\x00\x00latin1\x86R\x85R.")
+    nested = [stream for stream in read_file(text.getvalue()).streams if stream.role == "nested"]
+    assert [naming.what.path for stream in nested for naming in stream.trace.globals] == ["os.system"]
+
+
+def test_source_files_are_no_pickles() -> None:
+    """False alarms over text: our own sources, which begin with all sorts of words."""
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py"))[:150]:
+        content = path.read_bytes()
+        for start in range(0, min(len(content), 4000), 97):
+            assert read_file(content[start : start + 400]).format != "pickle", (path, start)
+
+
+def test_random_bytes_are_no_pickles() -> None:
+    choices = random.Random(3)
+    found = [read_file(choices.randbytes(200)) for _ in range(3000)]
+    assert sum(bool(file.streams) for file in found) <= 1
