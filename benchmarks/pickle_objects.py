@@ -5,8 +5,8 @@
 Each object is pickled and searched in turn, one round after the other, and the medians are compared. Ray's
 ``inspect_serializability`` and dill's ``detect`` are run once on the same objects where they are installed beside this
 Python, each in a process of its own that is ended after ``--slow-s`` seconds; for them what they found counts as well.
-The state dict is left out where there is no torch. Memory is the most that Python had allocated at once (tracemalloc), in
-a run of its own; storages of tensors are not counted by it, so the resident size stands beside it.
+The state dict is left out where there is no torch. Memory is the most that Python had allocated at once (tracemalloc),
+in a run of its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
-
-import psutil
 
 from distcheck.pickles.objects import find_unpicklable
 
@@ -107,7 +105,7 @@ PICKLABLE: dict[str, Callable[[], Any]] = {
 #: name → (how to make it, offenders that are in it)
 UNPICKLABLE: dict[str, tuple[Callable[[], Any], int]] = {
     "three offenders at depths 1, 3 and 6": (three_places, 3),
-    "dict of 1,000,000 ints and a lock": (lambda: {**PICKLABLE["dict of 1,000,000 ints"](), "lock": threading.Lock()}, 1),
+    "1,000,000 ints and a lock": (lambda: {**PICKLABLE["dict of 1,000,000 ints"](), "lock": threading.Lock()}, 1),
     "10,000 lambdas": (lambda: [lambda: 0 for _ in range(10_000)], 10_000),
     "chain of 200 objects, 2,000,000 ints, a lock": (chain, 1),
     "5,000 nested lists, a lock": (lambda: nested(5000, threading.Lock()), 1),
@@ -123,19 +121,15 @@ def seconds(function: Callable[[Any], Any], value: Any) -> float:
     return time.perf_counter() - start
 
 
-def peaks(function: Callable[[Any], Any], value: Any) -> tuple[float, float]:
-    """MiB that one call needed at most: as Python counts them, and as the process grew."""
-    process = psutil.Process()
-    before = process.memory_info().rss
+def peak_mib(function: Callable[[Any], Any], value: Any) -> float:
+    """MiB that one call needed at most, as Python counts them."""
     tracemalloc.start()
-    result = None
-    with contextlib.suppress(Exception):
-        result = function(value)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    grown = process.memory_info().rss - before
-    del result
-    return peak / 2**20, max(0.0, grown / 2**20)
+    try:
+        with contextlib.suppress(Exception):
+            function(value)
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def distcheck_places(value: Any) -> list[str]:
@@ -148,7 +142,7 @@ def ray_places(value: Any) -> list[str]:
     from ray.util import inspect_serializability
 
     _, failures = inspect_serializability(value, name="obj", depth=10, print_file=io.StringIO())
-    return [f"{each.parent!r:.60}.{each.name}" for each in failures]
+    return [" → ".join(each.path) if hasattr(each, "path") else each.name for each in failures]
 
 
 def dill_places(value: Any) -> list[str]:
@@ -170,7 +164,7 @@ def _peer(name: str, number: int, kind: str, answer: Any) -> None:
         start = time.perf_counter()
         try:
             places: Any = PEERS[name](value)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is the answer
             places = f"{type(error).__name__}"
     answer.send((time.perf_counter() - start, places))
 
@@ -216,7 +210,7 @@ def main() -> None:
             searched.append(seconds(find_unpicklable, value))
         row["pickle_s"], row["distcheck_s"] = statistics.median(pickled), statistics.median(searched)
         row["ratio"] = row["distcheck_s"] / row["pickle_s"]
-        row["pickle_mib"], row["distcheck_mib"] = peaks(pickle.dumps, value), peaks(find_unpicklable, value)
+        row["pickle_mib"], row["distcheck_mib"] = peak_mib(pickle.dumps, value), peak_mib(find_unpicklable, value)
         assert find_unpicklable(value).ok
         rows.append(row)
     for number, (name, (make, count)) in enumerate(UNPICKLABLE.items()):
@@ -237,8 +231,8 @@ def main() -> None:
         if "ratio" in row:
             target = f" (target ≤ {row['target']})" if row["target"] else ""
             print(f"{row['object']}: {row['ratio']:.3f}{target}")
-            print(f"  {row['pickle_s']:8.4f} s  pickle.dumps, +{row['pickle_mib'][0]:.0f} MiB")
-            print(f"  {row['distcheck_s']:8.4f} s  distcheck, +{row['distcheck_mib'][0]:.0f} MiB")
+            print(f"  {row['pickle_s']:8.4f} s  pickle.dumps, +{row['pickle_mib']:.0f} MiB")
+            print(f"  {row['distcheck_s']:8.4f} s  distcheck, +{row['distcheck_mib']:.0f} MiB")
         else:
             print(f"{row['object']}: {row['found']} of {row['offenders']}, the first at {row['first']}")
             print(f"  {row['pickle_s']:8.4f} s  pickle.dumps, until it fails")

@@ -215,6 +215,10 @@ def _described(file: PickleFile, verdict: Verdict, report: Report, elapsed_s: fl
     )
 
 
+_PACKED = (" in gzip", " in bz2", " in xz", " in lzma", " in zlib", " in zstd")
+_ARCHIVES = ("tar archive", "zip archive")
+
+
 def _sentence(file: PickleFile, verdict: Verdict, unopened: tuple[str, ...]) -> str:
     """The verdict in a line: ``loads with weights_only=True``."""
     answer = verdict.weights_only
@@ -235,9 +239,16 @@ def _sentence(file: PickleFile, verdict: Verdict, unopened: tuple[str, ...]) -> 
         return "safe: nothing in it can run"
     if verdict.word == "safe":
         if answer is not None and answer.answer == "accept":
-            return "loads with weights_only=True"
+            return f"loads with weights_only=True{_when(file)}"
         return "safe: names nothing that could do harm"
     return _needs(verdict)
+
+
+def _when(file: PickleFile) -> str:
+    """What has to be done before torch.load, where the file is one around that of torch."""
+    if file.format.endswith(_PACKED):
+        return ", once it is unpacked"
+    return ", each member by itself" if file.format in _ARCHIVES else ""
 
 
 def _needs(verdict: Verdict) -> str:

@@ -213,7 +213,10 @@ def _hidden_in_front(source: Source, stop: int, label: str | None, depth: int, n
                 form = "torch zip"
             before = len(notes.streams)
             if name.lower().rsplit(b"/", 2)[-2:-1] != [b"data"]:
+                # where the directory is lost, a member of unknown size ends nowhere, and nothing is behind its end
+                notes.ends_known = member.size_known
                 notes.read_content(member.content, path, depth + 1, notes, "hidden")
+                notes.ends_known = True
             if not member.size_known and len(notes.streams) > before and not member.local.method:
                 # its pickle says where it ends, and the next header may follow
                 goes_on = after_descriptor(part, member.local.data + notes.streams[-1].trace.end)
@@ -264,4 +267,4 @@ def read_compressed(
                 "malformed", f"it is {kind} data, and what it unpacks to is of no format that is known here", cure=_CURE
             )
         return ""
-    return "compressed pickle" if form == "pickle" else form
+    return "compressed pickle" if form == "pickle" else f"{form} in {kind}"

@@ -51,6 +51,8 @@ class Collector:
         self.members_left = limits.members
         #: where the file itself ends for a reader that starts at the front, as far as that is known
         self.content_end = 0
+        #: whether what is being read is known to end where its source ends
+        self.ends_known = True
         self._opcodes_left = limits.opcodes
         self._deadline = time.monotonic() + limits.seconds
         self._seen: set[object] = set()

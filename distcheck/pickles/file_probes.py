@@ -331,7 +331,9 @@ def states_were_saved(judged: JudgedFile) -> Iterator[Finding]:
         evidence={"classes": names[:_LISTED]},
         fix=Fix(
             "save the state_dict; a file that you wrote: load it once where its classes are, and save the state",
-            command=f"model = torch.load({_quoted(judged.file.path)}, weights_only=False)  # only if you wrote it\n"
+            command=None
+            if judged.file.format in ("tar archive", "zip archive")
+            else f"model = torch.load({_quoted(judged.file.path)}, weights_only=False)  # only if you wrote it\n"
             'torch.save(getattr(model, "module", model).state_dict(), "state.pt")',
             where="code",
         ),

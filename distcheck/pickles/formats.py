@@ -190,6 +190,8 @@ def is_candidate(name: str, head: bytes) -> bool:
         return True
     if kind in ("pickle", "legacy", "npy", "safetensors", "tar"):
         return True
+    if kind == "git LFS pointer":
+        return last == ".bin"  # pytorch_model.bin, as hubs call it
     if kind == "zip":
         return last not in _OTHER_ZIPS
     if kind in PACKED:

@@ -15,6 +15,7 @@ from .trace import Global, Nested
 from .values import (
     CONSTANT,
     DICT,
+    EMPTY,
     ENTRIES,
     GLOBAL,
     KIND,
@@ -23,6 +24,7 @@ from .values import (
     OWNER,
     PERSISTENT,
     RESULT,
+    TEXT,
     TUPLE,
     UNKNOWN,
     Values,
@@ -43,6 +45,10 @@ _MAKERS = frozenset(
 )
 _BYTES = frozenset({("builtins", "bytes"), ("builtins", "bytearray")})
 _SPELLED_NUMBERS = frozenset({("fractions", "Fraction"), ("decimal", "Decimal")})
+#: Characters of a number of which all are seen where its call is shown.
+_SHOWN_NUMBER = 60
+#: What makes an instance of a class among its arguments.
+_INSTANCE_MAKERS = frozenset(("copyreg", name) for name in ("__newobj__", "__newobj_ex__", "_reconstructor"))
 #: What loads bytes that it is handed.
 _LOADERS = frozenset({("torch.storage", "_load_from_bytes")})
 _ENCODERS = frozenset({("_codecs", "encode")})
@@ -61,6 +67,7 @@ _APART = frozenset(
         ),
         *(("collections", name) for name in ("deque", "Counter", "OrderedDict", "defaultdict")),
         *_SPELLED_NUMBERS,
+        *_INSTANCE_MAKERS,
         ("array", "array"),
     }
 )
@@ -241,6 +248,13 @@ class KnownFunctions:
                     self.hashed(offset, item)
                     for key in ((self._values.items(item) if item & KIND == LIST else None) or ())[:1]:
                         self.hashed(offset, key)
+        if what in _INSTANCE_MAKERS:
+            self._instance_made(offset, what, arguments)
+            return ""
+        if what in _SPELLED_NUMBERS:
+            for argument in arguments:
+                if self._is_long_number(argument):
+                    self._notes.doubt(offset, f"{what.path} is handed a number of unusual length")
         if not (
             nested
             or what in _ALWAYS_APART
@@ -256,6 +270,25 @@ class KnownFunctions:
         if nested:
             self._notes.doubt(offset, f"there are more than {_MOST_APART} different calls of {self.words(parts[0])}")
         return ""
+
+    def _instance_made(self, offset: int, what: Global, arguments: Sequence[int]) -> None:
+        """``copyreg`` makes instances as a call does: of these classes, pickle hands over values and no call."""
+        place = 1 if what.name == "_reconstructor" else 0
+        made = arguments[place] if len(arguments) > place else EMPTY
+        of = self._values.globals[made >> 4] if made & KIND == GLOBAL else None
+        if of not in _APART:
+            return
+        rest = [*arguments[place + 1 :]]
+        if what.name == "__newobj_ex__":
+            rest = [item for one in rest if one & KIND == TUPLE for item in (self._values.items(one) or ())]
+        spelled = of in _SPELLED_NUMBERS
+        if any(one & KIND == RESULT or (spelled and "e" in (self._values.text(one) or "e").lower()) for one in rest):
+            self._notes.doubt(offset, f"{what.path} makes a {of.path} of something that may be without end")
+
+    def _is_long_number(self, value: int) -> bool:
+        """A number in words that is too long to be read here, or whose exponent stands behind what is shown."""
+        text = self._values.text(value)
+        return value & KIND == TEXT and (text is None or (len(text) > _SHOWN_NUMBER and "e" in text.lower()))
 
     def judge_dtype(self, offset: int, target: int, state: int) -> None:
         """The flags of a dtype say whether its elements are objects: where they lie, memory is read as pointers.

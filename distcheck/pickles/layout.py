@@ -10,6 +10,7 @@ from typing import Any
 
 _MRO = type.__dict__["__mro__"].__get__
 _NAMES = type.__dict__["__dict__"].__get__
+_MODULE = type.__dict__["__module__"].__get__
 _NAME = type.__dict__["__name__"].__get__
 MISSING: Any = object()
 
@@ -22,6 +23,14 @@ def bases(kind: type) -> tuple[type, ...]:
 def names_of(kind: type) -> Any:
     """What the body of a class defines, read-only."""
     return _NAMES(kind)
+
+
+def module_of(kind: type) -> str:
+    """The name of the module that a class says it is from."""
+    try:
+        return str(_MODULE(kind))
+    except AttributeError:
+        return ""
 
 
 def defined(kind: type, name: str) -> Any:
@@ -79,6 +88,11 @@ def name_of_member(value: object, content: object) -> str | None:
             if type(descriptor) is MemberDescriptorType and member(value, name) is content:
                 return str(name)
     return None
+
+
+def made_at_run_time(kind: type) -> bool:
+    """Whether a class came into being while the program runs (Py_TPFLAGS_HEAPTYPE, Include/object.h)."""
+    return bool(type.__dict__["__flags__"].__get__(kind) & (1 << 9))
 
 
 def only_attributes(kind: type) -> bool:

@@ -17,7 +17,7 @@ from struct import Struct
 from time import monotonic
 
 from .known_functions import KnownFunctions
-from .notes import Notes, StoppedError
+from .notes import MOST_CHARACTERS, Notes, StoppedError
 from .opcodes import CODES, COUNTED, HIGHEST_PROTOCOL, NAMES, PLAIN, TEXTS
 from .source_bytes import Limits, Source
 from .trace import Doubt, Global, Trace
@@ -102,6 +102,43 @@ _KINDS: dict[int, int] = {
     CODES["SETITEM"]: _SETITEM,
     CODES["STOP"]: _STOP,
 }
+#: The rare opcodes and the methods that do them.
+_HANDLERS = {
+    **dict.fromkeys((code for code in COUNTED if _KINDS[code] == _RARE), "_counted"),
+    **{
+        CODES[name]: method
+        for names, method in (
+            ("PROTO", "_proto"),
+            ("FRAME", "_frame"),
+            ("POP", "_pop"),
+            ("POP_MARK", "_pop_mark"),
+            ("DUP", "_dup"),
+            ("GLOBAL", "_global"),
+            ("STACK_GLOBAL", "_stack_global"),
+            ("INST", "_inst"),
+            ("OBJ", "_obj"),
+            ("REDUCE", "_reduce"),
+            ("NEWOBJ", "_newobj"),
+            ("NEWOBJ_EX", "_newobj_ex"),
+            ("BUILD", "_build"),
+            ("PERSID", "_persid"),
+            ("BINPERSID", "_binpersid"),
+            ("EXT1 EXT2 EXT4", "_extension"),
+            ("LIST", "_list"),
+            ("DICT", "_dict"),
+            ("FROZENSET", "_frozenset"),
+            ("EMPTY_SET", "_empty_set"),
+            ("ADDITEMS", "_additems"),
+            ("INT LONG FLOAT", "_number"),
+            ("STRING UNICODE", "_text_line"),
+            ("GET", "_get"),
+            ("PUT", "_put"),
+            ("NEXT_BUFFER", "_next_buffer"),
+            ("READONLY_BUFFER", "_readonly_buffer"),
+        )
+        for name in names.split()
+    },
+}
 #: how a plain constant looks to a regular expression
 _SHAPES = {code: re.escape(bytes([code])) + b"." * (width - 1) for code, width in PLAIN.items()}
 #: No pickler writes more items at a time than 1000.
@@ -118,7 +155,11 @@ _LONGEST_NUMBER = 4300
 
 def run(source: Source, start: int, limits: Limits) -> Trace:
     """Follow the pickle at ``start`` to its STOP, or as far as it goes. Raises OSError where reading fails."""
-    return _Machine(source, limits).follow(start)
+    machine = _Machine(source, limits)
+    try:
+        return machine.follow(start)
+    finally:
+        machine.handlers.clear()  # else stack and memo live on until the next collection of circles
 
 
 def follow(source: Source, start: int, limits: Limits) -> tuple[Trace, ...]:
@@ -128,17 +169,20 @@ def follow(source: Source, start: int, limits: Limits) -> tuple[Trace, ...]:
     some of them.
     """
     machine = _Machine(source, limits)
-    traces = [machine.follow(start)]
-    while traces[-1].ended == "stop" and traces[-1].end < source.size:
-        shared = len(traces) > _OWN_TRACES
-        after = machine.follow(traces[-1].end, together=traces[-1] if shared else None)
-        if after.end == traces[-1].end:
-            break
-        if shared:
-            traces[-1] = after
-        else:
-            traces.append(after)
-    return tuple(traces)
+    try:
+        traces = [machine.follow(start)]
+        while traces[-1].ended == "stop" and traces[-1].end < source.size:
+            shared = len(traces) > _OWN_TRACES
+            after = machine.follow(traces[-1].end, together=traces[-1] if shared else None)
+            if after.end == traces[-1].end:
+                break
+            if shared:
+                traces[-1] = after
+            else:
+                traces.append(after)
+        return tuple(traces)
+    finally:
+        machine.handlers.clear()
 
 
 class _Machine:
@@ -157,40 +201,8 @@ class _Machine:
         self.opcodes_left = limits.opcodes
         #: bytes of batches that were skipped as a whole, and of how many opcodes they are at most
         self.swallowed = 0
-        self.handlers: dict[int, Callable[[int], int]] = {
-            CODES[name]: handler
-            for names, handler in (
-                ("PROTO", self._proto),
-                ("FRAME", self._frame),
-                ("POP", self._pop),
-                ("POP_MARK", self._pop_mark),
-                ("DUP", self._dup),
-                ("GLOBAL", self._global),
-                ("STACK_GLOBAL", self._stack_global),
-                ("INST", self._inst),
-                ("OBJ", self._obj),
-                ("REDUCE", self._reduce),
-                ("NEWOBJ", self._newobj),
-                ("NEWOBJ_EX", self._newobj_ex),
-                ("BUILD", self._build),
-                ("PERSID", self._persid),
-                ("BINPERSID", self._binpersid),
-                ("EXT1 EXT2 EXT4", self._extension),
-                ("LIST", self._list),
-                ("DICT", self._dict),
-                ("FROZENSET", self._frozenset),
-                ("EMPTY_SET", self._empty_set),
-                ("ADDITEMS", self._additems),
-                ("INT LONG FLOAT", self._number),
-                ("STRING UNICODE", self._text_line),
-                ("GET", self._get),
-                ("PUT", self._put),
-                ("NEXT_BUFFER", self._next_buffer),
-                ("READONLY_BUFFER", self._readonly_buffer),
-                (" ".join(NAMES[code] for code in COUNTED if _KINDS[code] == _RARE), self._counted),
-            )
-            for name in names.split()
-        }
+        #: what does the rare opcodes, of those that were met
+        self.handlers: dict[int, Callable[[int], int]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -292,6 +304,8 @@ class _Machine:
             raise StoppedError("broken", offset, f"opcode 0x{opcode:02x} at offset {offset} does not exist")
         self.notes.opcodes.setdefault(NAMES[opcode], offset)
         self.kinds[opcode] = _KINDS[opcode]
+        if _KINDS[opcode] == _RARE:
+            self.handlers[opcode] = getattr(self, _HANDLERS[opcode])
 
     def _batches(self) -> tuple[Callable[[bytes, int], re.Match[bytes] | None], ...]:
         """What matches a run of plain constants, and of pairs of them: only such opcodes as were seen before."""
@@ -514,6 +528,13 @@ class _Machine:
         raise StoppedError("budget", base + position, f"more than {self.limits.opcodes} opcodes")
 
     # Troubles.
+
+    def _spend(self, offset: int, characters: int) -> None:
+        """Texts are about to be kept."""
+        self.notes.characters += characters
+        if self.notes.characters > MOST_CHARACTERS:
+            why = f"more than {MOST_CHARACTERS} characters of names and calls"
+            raise StoppedError("budget", offset, why)
 
     def _name(self, offset: int) -> str:
         head = self.window.read(offset, 1)
@@ -876,6 +897,7 @@ class _Machine:
             index = len(self.values.globals)
             if index > _MOST_GLOBALS:
                 raise StoppedError("budget", offset, f"more than {_MOST_GLOBALS} different globals")
+            self._spend(offset, len(what.module) + len(what.name) + len(written or ""))
             self.values.globals.append(what)
             self.indexes[what, written] = index
             if written is not None:
@@ -918,7 +940,7 @@ class _Machine:
                 self.notes.doubt(offset, f"a global has a name of {size} bytes")
             parts.append(text)
         value = self._known(parts[0], parts[1], name, offset)
-        if len(self.lines) < _MOST_GLOBALS and after - offset < 1000:
+        if len(self.lines) < _MOST_GLOBALS and after - offset < 200:
             self.lines[window.read(offset + 1, after - offset - 1)] = value
         return value, after
 
@@ -985,6 +1007,7 @@ class _Machine:
         entry = self.notes.calls.get((index, opcode, variant))
         if entry is None:
             text = variant or self.values.shown(result, 80 if suffix else 200) + suffix
+            self._spend(offset, len(text))
             entry = self.notes.calls[index, opcode, variant] = ([offset, 0], printable(text))
         entry[0][1] += 1
 
@@ -1004,14 +1027,23 @@ class _Machine:
         return offset + 1
 
     def _fold(self, arguments: int, offset: int) -> int:
-        """``getattr(Outer, 'Inner')`` is the global ``Outer.Inner``; 0 where it is none."""
+        """``getattr(Outer, 'Inner')`` is the global ``Outer.Inner``; 0 where it is none.
+
+        So is a bound method, which is written as ``getattr(instance, 'method')``, where the class is known.
+        """
         items = self.values.items(arguments) if arguments & KIND == TUPLE else None
-        if items is None or len(items) != 2 or items[0] & KIND != GLOBAL or items[0] in self.known.watched:
+        if items is None or len(items) != 2 or items[0] in self.known.watched:
             return 0
-        outer, attribute = self.values.globals[items[0] >> 4], self.values.text(items[1])
+        outer, attribute = self.values.owner(items[0]), self.values.text(items[1])
         if outer is None or not attribute or len(outer.name) + len(attribute) > LONGEST_NAME:
             return 0
-        written = self.written.get(items[0] >> 4)
+        index = items[0] >> 4
+        if items[0] & KIND == RESULT:
+            index &= OWNER
+            is_class = outer.name.rpartition(".")[2].lstrip("_")[:1].isupper()
+            if not is_class or (attribute.startswith("__") and attribute.endswith("__")):
+                return 0
+        written = self.written.get(index)
         return self._intern(
             Global(outer.module, f"{outer.name}.{attribute}"),
             f"{written}.{attribute}" if written is not None else None,
@@ -1051,6 +1083,9 @@ class _Machine:
         names = self._attributes(state)
         self._write(offset, target, names)[1] += 1
         kind = target & KIND
+        if not _HOOKS.isdisjoint(names):
+            hook = next(name for name in names if name in _HOOKS)
+            self.notes.doubt(offset, f"BUILD gives {self.known.words(target)} a {hook} of its own, which others call")
         if kind == RESULT and (index := target >> 4 & OWNER):
             known = (index, "BUILD", "") in self.notes.calls
             suffix = "" if known else f".__setstate__({self.values.shown(state, 100)})"
@@ -1113,4 +1148,6 @@ _ARGUMENTS = {
     "FRAME": 8,
 }
 #: What STACK_GLOBAL takes for a name, and no unpickler does.
+#: Methods that pickle calls: where an instance has one of that name, its own is called. No pickle writes these.
+_HOOKS = frozenset({"__setstate__", "__getstate__", "__reduce__", "__reduce_ex__", "__class__"})
 _NEVER_TEXT = frozenset({CONSTANT, TUPLE, LIST, DICT, SET, FROZENSET, GLOBAL})

@@ -23,12 +23,25 @@ from . import layout
 MODES = ("pickle", "torch.save", "deepcopy", "spawn", "collective")
 
 #: What to do with the objects of a type.
-LEAF, PLAIN, REFERENCE, REDUCED, HOOKED, TENSOR, STORAGE, ARRAY, COPIED, METHOD = range(10)
+LEAF, PLAIN, REFERENCE, REDUCED, HOOKED, TENSOR, STORAGE, ARRAY, COPIED, METHOD, BUFFER = range(11)
 
 #: Names in an instance's own ``__dict__`` that change how it is pickled.
 _HOOKS = frozenset(["__reduce_ex__", "__reduce__", "__getstate__", "__deepcopy__"])
-#: Py_TPFLAGS_HEAPTYPE (Include/object.h): a class made while the program runs.
-_HEAP_TYPE = 1 << 9
+#: What runs when an instance is reduced and made again, so that a deep copy may fail where pickling would not.
+_MAKING = (
+    "__reduce_ex__",
+    "__reduce__",
+    "__getstate__",
+    "__setstate__",
+    "__getnewargs_ex__",
+    "__getnewargs__",
+    "__new__",
+    "__getattr__",
+    "__getattribute__",
+    "__setattr__",
+    "__setitem__",
+    "append",
+)
 #: Items that are taken from an iterator of unknown length: what gives more is taken for endless.
 MOST_ITEMS = 5_000_000
 #: Bytes of tensors that a ``__deepcopy__`` or ``__setstate__`` may be made to copy to see whether it works.
@@ -163,6 +176,8 @@ class Mode:
                 return METHOD
         elif kind is type or kind is FunctionType:
             return REFERENCE
+        elif kind is pickle.PickleBuffer:
+            return BUFFER
         if self._torch is not None:
             if issubclass(kind, self._torch.tensor):
                 return TENSOR if kind in (self._torch.tensor, self._torch.parameter) else HOOKED
@@ -178,7 +193,12 @@ class Mode:
             return HOOKED
         if issubclass(kind, type):
             return REFERENCE
-        if _is_plain(kind) and not (self.copying and layout.defined(kind, "__getattr__") is not layout.MISSING):
+        old = self.protocol < 2 and not self.copying  # those ask instances for more
+        if (
+            _is_plain(kind)
+            and not old
+            and not (self.copying and layout.defined(kind, "__getattr__") is not layout.MISSING)
+        ):
             return PLAIN
         return REDUCED if _runs_no_python(kind) else HOOKED
 
@@ -186,17 +206,16 @@ class Mode:
         """Whether a deep copy of an instance is made by code of its class, which may fail where pickling would not."""
         if not self.copying or plan in (LEAF, TENSOR, STORAGE, ARRAY, METHOD, COPIED):
             return False
-        if not type.__dict__["__flags__"].__get__(kind) & _HEAP_TYPE:
-            return False
-        top = str(layout.defined(kind, "__module__")).partition(".")[0]
-        if top == "torch" or (top in sys.stdlib_module_names and not issubclass(kind, BaseException)):
-            return False
-        own = object.__dict__
-        return (
-            plan != PLAIN
-            or layout.defined(kind, "__new__") is not own["__new__"]
-            or layout.defined(kind, "__setstate__") is not layout.MISSING
-        )
+        reducer = self.dispatch.get(kind)
+        if reducer is not None and not _is_trusted(getattr(reducer, "__module__", None)):
+            return True
+        names = _MAKING if not issubclass(kind, BaseException) else (*_MAKING, "__init__")
+        for base in layout.bases(kind):
+            if not _is_trusted(layout.module_of(base)):
+                own = layout.names_of(base)
+                if any(name in own for name in names if type(own.get(name)).__name__ != "member_descriptor"):
+                    return True
+        return False
 
     def ordinary_names(self, names: tuple[Any, ...]) -> bool:
         """Whether the keys of an instance's ``__dict__`` are plain names, none of which is a hook of pickling."""
@@ -233,20 +252,42 @@ class Mode:
             return self._expand_array(value, kind)
         if plan == METHOD:
             return Expansion([(("attribute", "__self__"), value.__self__)], [])
+        if plan == BUFFER:
+            if self.protocol < 5 or not memoryview(value).contiguous:
+                raise Refused("PicklingError: PickleBuffer can be pickled with protocol 5, and in one piece only")
+            return _NOTHING
         if self.copying and getattr(value, "__deepcopy__", None) is not None:
             copied(value, {})
             return _NOTHING
-        return self._unpack(value, kind, self._reduce(value, kind))
+        expansion = self._unpack(value, kind, self._reduce(value, kind))
+        if (
+            self.copying
+            and not layout.made_at_run_time(kind)
+            and self._is_data([part for _, part in (*expansion[0], *expansion[1])])
+        ):
+            copied(value, {})  # some types of the interpreter can't be made by anybody else: sys.flags
+        return expansion
+
+    def _is_data(self, parts: list[Any]) -> bool:
+        """Whether all parts are plain data, or short tuples and dicts of it."""
+        atoms = self.atoms
+        return all(
+            type(part) in atoms
+            or (type(part) is tuple and len(part) < 100 and atoms.issuperset(map(type, part)))
+            or (type(part) is dict and len(part) < 100 and atoms.issuperset(map(type, part.values())))
+            for part in parts
+        )
 
     def _reduce(self, value: Any, kind: type) -> Any:
         reducer = self.dispatch.get(kind)
         if reducer is not None:
             return reducer(value)
-        reduce_ex = getattr(value, "__reduce_ex__", None)
-        if reduce_ex is not None:
+        missing: Any = None if self.copying else layout.MISSING
+        reduce_ex: Any = getattr(value, "__reduce_ex__", missing)
+        if reduce_ex is not missing:
             return reduce_ex(self.protocol)
-        reduce = getattr(value, "__reduce__", None)
-        if reduce is not None:
+        reduce: Any = getattr(value, "__reduce__", missing)
+        if reduce is not missing:
             return reduce()
         raise Refused(f"PicklingError: can't pickle '{kind.__name__}' object")
 
@@ -483,6 +524,12 @@ def _numpy_array() -> type | None:
 def _reduces_like(kind: type, base: type) -> bool:
     names = ("__reduce_ex__", "__reduce__", "__getstate__", "__deepcopy__", "__getattribute__")
     return all(layout.defined(kind, name) is layout.defined(base, name) for name in names)
+
+
+def _is_trusted(module: object) -> bool:
+    """Whether what a module defines makes its objects again without fail: Python's own, and torch's, which is large."""
+    top = str(module).partition(".")[0]
+    return top == "torch" or top in sys.stdlib_module_names
 
 
 def _class_of(value: Any, kind: type) -> Any:

@@ -10,6 +10,8 @@ from .values import printable
 #: Doubts that are kept, calls of what can't be known, foreign ids; more of them say nothing new.
 _MOST_DOUBTS = 200
 _MOST_NAMES = 20
+#: of names, calls and attributes of one stream, all told; real ones have some thousands
+MOST_CHARACTERS = 4_000_000
 _MOST_STORAGE_KEYS = 100_000
 _MOST_LOCATIONS = 200
 #: Prefixes that wrappers of modules put before the keys of a state dict. ``module.`` (DistributedDataParallel,
@@ -31,6 +33,8 @@ class Notes:
 
     def __init__(self) -> None:
         self.protocol = 0
+        #: of texts that are kept
+        self.characters = 0
         self.opcodes: dict[str, int] = {}
         #: (place in the table of globals, opcode) → [offset, count]
         self.namings: dict[tuple[int, str], list[int]] = {}
@@ -64,7 +68,8 @@ class Notes:
         if entry is None:
             entry = self.writes[opcode, target, index] = ([offset, 0], {})
         for name in names:
-            if len(entry[1]) < _MOST_NAMES:
+            if len(entry[1]) < _MOST_NAMES and name not in entry[1] and self.characters < MOST_CHARACTERS // 2:
+                self.characters += len(name)
                 entry[1][name] = None
         return entry[0]
 

@@ -41,6 +41,7 @@ def find_unpicklable(
         that is spawned), ``collective`` (``broadcast_object_list`` and its like)
     :param name: what paths begin with
     :param confirm: run the real thing once as well, without keeping what it writes, and report where it disagrees
+        (a real deep copy has the tensors copied too)
     :param limit: objects to look at, at most; where there are more, the report is not complete
     :param protocol: of pickle, in mode ``pickle``; None for its default
     :raises ValueError: unknown mode or protocol
@@ -135,9 +136,18 @@ def _leads_to(walk: Walk, value: Any, known: set[int]) -> bool:
 
 def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> PickleReport:
     findings = _as_users_see_them(walk.findings)
-    ways = walk.other_ways(root, _shared(findings)) if findings else {}
-    same: dict[int, list[str]] = {}
     places = [place(name, list(finding.steps), finding.value) for finding in findings]
+    known = [finding.whole or bool(where.inside) for finding, where in zip(findings, places, strict=True)]
+    ends = {id(where.end) for where, is_known in zip(places, known, strict=True) if is_known}
+    ways = walk.other_ways(root, _containers(findings), ends) if findings else {}
+    # the pickler knows these holders after the first time, and their parts are not found again in other places
+    for finding, where in [
+        each for each, is_known in zip(zip(findings, places, strict=True), known, strict=True) if is_known
+    ]:
+        for way in ways.get(id(where.end), ()):
+            findings.append(finding._replace(steps=(*way, *finding.steps[where.steps :])))
+            places.append(place(name, list(findings[-1].steps), finding.value))
+    same: dict[int, list[str]] = {}
     order = _insides_first(findings, places)
     findings, places = [findings[number] for number in order], [places[number] for number in order]
     for finding, where in zip(findings, places, strict=True):
@@ -145,21 +155,25 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
         if len(paths) <= MOST_ALIASES:
             paths.append(where.text)
     offenders = []
+    names: dict[type, str] = {}
     for finding, where in zip(findings, places, strict=True):
         aliases = [path for path in same[id(finding.value)] if path != where.text]
         aliases += _by_shared_parents(finding, ways, name) if len(aliases) < MOST_ALIASES else []
         unique = [alias for alias in dict.fromkeys(aliases) if alias != where.text]
-        offenders.append(_offender(walk, finding, where, tuple(unique[:MOST_ALIASES]), mode))
+        offenders.append(_offender(walk, finding, where, tuple(unique[:MOST_ALIASES]), names))
     warnings = []
     warned: set[tuple[str, bool]] = set()
     for remark in walk.remarks:
         where = place(name, list(remark.steps), remark.value)
-        key = where.path, remark.kind == "side-effect"
+        sort = "side-effect" if remark.kind == "change" else remark.kind
+        if remark.kind == "change" and kinds.is_library(type(remark.value)):
+            continue  # a library keeps its books in its own objects, and its user can't mend that
+        key = where.path, sort == "side-effect"
         if key in warned:  # a thing and its inner parts: the thing came first
             continue
         warned.add(key)
         kind = kinds.type_name(remark.value if issubclass(type(remark.value), type) else type(remark.value))
-        warnings.append(Caution(where.path, kind, kinds.shown(remark.why, 500), remark.fix, remark.kind))
+        warnings.append(Caution(where.path, kind, kinds.shown(remark.why, 500), remark.fix, sort))
     disagreement = None if said is None else _disagreement(said, bool(offenders), not walk.unfinished)
     return PickleReport(
         name,
@@ -238,9 +252,8 @@ def _whole(finding: Finding, pieces: dict[type, bool]) -> Finding:
     return Finding(steps[:best], nodes[best - 1], finding.error, whole=True)
 
 
-def _shared(findings: list[Finding]) -> set[int]:
-    containers = {id(step.container) for finding in findings for step in finding.steps[1:]}
-    return containers | {id(finding.value) for finding in findings if finding.whole}
+def _containers(findings: list[Finding]) -> set[int]:
+    return {id(step.container) for finding in findings for step in finding.steps[1:]}
 
 
 def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]], name: str) -> list[str]:
@@ -256,20 +269,23 @@ def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]]
     return found
 
 
-def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ...], mode: str) -> Offender:
-    value, kind = finding.value, type(finding.value)
+def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ...], names: dict[type, str]) -> Offender:
+    value, kind, mode = finding.value, type(finding.value), walk.mode.name
+    path = where.path
+    if kind not in names:
+        names[kind] = kinds.type_name(kind)
     if finding.depth:
         explanation = kinds.too_deep(max(walk.deepest, finding.depth), finding.depth, mode)
     else:
-        explanation = kinds.explain(value, finding.error, mode, where.path)
+        explanation = kinds.explain(value, finding.error, mode, path)
     owner, owner_path, attribute, has = _owner(where)
     return Offender(
-        path=where.path,
-        type=kinds.type_name(kind),
+        path=path,
+        type=names[kind],
         why=explanation.why,
         fix=explanation.fix,
         aliases=aliases,
-        error=kinds.shown(finding.error, _LONGEST_ERROR),
+        error=_shown(finding.error, _LONGEST_ERROR),
         kind=explanation.kind,
         owner=owner,
         attribute=attribute,
@@ -277,6 +293,11 @@ def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ..
         owner_has=has,
         inside=where.inside,
     )
+
+
+def _shown(text: str, longest: int) -> str:
+    """A text of unknown origin, fit to be printed."""
+    return text if len(text) <= longest and text.isprintable() else kinds.shown(text, longest)
 
 
 def _owner(where: Place) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:

@@ -124,6 +124,8 @@ def place(name: str, steps: list[Step], target: Any) -> Place:
             else:
                 if attribute is not None:
                     where.own(step.container, attribute)
+                    shortcut = _submodule(step.container, attribute, steps, number + used - 1)
+                    piece, used = (piece, used) if shortcut is None else (shortcut, used + 1)
                 where.add(piece)
             number += used
             continue

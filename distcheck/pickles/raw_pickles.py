@@ -115,13 +115,14 @@ def follow_appended(
     :param start: where it stands, if not at the end of ``trace``
     """
     at = trace.end if start is None else start
-    while trace.ended == "stop" and at < source.size and not notes.out_of_time():
+    # one that some unpicklers break off (an odd number) and others end is followed as these see it
+    while "STOP" in trace.opcodes and at < source.size and not notes.out_of_time():
         behind = source.read(at, 64)
         if not behind.strip(_BLANK) and at + len(behind) >= source.size:
             return
         trace = notes.trace(source, at)
         if not _begins_here(source, trace, notes):
-            if not _is_blank(source, at, notes):
+            if notes.ends_known and not _is_blank(source, at, notes):
                 notes.odd(
                     "disagree",
                     f"after its end: {counted(source.size - at, 'byte')} that are no pickle, which no reader looks at",

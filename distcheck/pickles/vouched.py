@@ -158,6 +158,10 @@ torch.nn.parameter Buffer Parameter UninitializedBuffer UninitializedParameter
 torch.nn.utils.rnn PackedSequence PackedSequence_
 torch.storage _StorageBase
 torch.utils.data.dataset ConcatDataset Subset TensorDataset
+# a wrapper of torch
+torch.nn.parallel.data_parallel DataParallel
+torch.nn.utils.spectral_norm SpectralNorm
+torch.nn.utils.weight_norm WeightNorm
 # a function of tensors
 torch.nn.functional binary_cross_entropy binary_cross_entropy_with_logits celu cross_entropy dropout elu gelu glu
 torch.nn.functional hardshrink hardsigmoid hardswish hardtanh huber_loss kl_div l1_loss leaky_relu log_softmax
@@ -189,13 +193,14 @@ torch.distributed._serialization _Entry"""
 _NO_LAYERS = _words(
     "Any Callable Enum Generic Iterable Iterator List Literal Mapping Module Optional OrderedDict Sequence Set Size "
     "T Tensor Tuple TypeVar Union Self Final NamedTuple Protocol ParamSpec Concatenate Parameter Function Future "
-    "RemovableHandle ProcessGroup"
+    "RemovableHandle ProcessGroup Device Number Real SymInt"
 )
 
 # Of the standard library, and neither harmless nor harmful by themselves: they keep or pass on something callable.
 _NEUTRAL = """\
 functools.partial keeps a call that whoever uses it makes later
 builtins.iter may call what it is given
+builtins.print calls methods of what it is given, and prints it
 builtins.reversed calls a method of what it is given
 builtins.enumerate calls a method of what it is given
 builtins.zip calls a method of what it is given
@@ -713,6 +718,8 @@ def _inert_by_pattern(module: str, name: str) -> str | None:
             return "a layer of torch"
     if module.startswith("torch.optim.") and name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
         return "an optimizer or scheduler of torch"
+    if module.startswith("torch.distributions.") and name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
+        return "a distribution of torch"
     if module == "torch.return_types" and name.islower() and name.isidentifier():
         return "a value of torch"
     return None
@@ -756,12 +763,16 @@ def _table(lines: str) -> dict[str, str]:
     return {name: why for line in lines.splitlines() for name, _, why in [line.partition(" ")]}
 
 
+#: No entry of the tables is longer: a hostile name of a million characters costs no more than another.
+_LONGEST_ENTRY = 64
+
+
 def _longest(table: dict[str, str], path: str) -> str | None:
     """What a table says of a full name: of itself, or of the longest module around it.
 
     Entries that end inside of a name (``os.exec``, ``pandas.read_``) stand for all names that begin so.
     """
-    end = len(path)
+    end = min(len(path), _LONGEST_ENTRY)
     last = path.rpartition(".")[0]
     while end > 0:
         if found := table.get(path[:end]):

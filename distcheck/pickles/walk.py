@@ -59,10 +59,12 @@ class Remark(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """What a hook did to its object besides answering."""
+    """What a hook did besides answering."""
 
     why: str
     fix: str
+    #: ``side-effect``, or ``change`` where it is the object that is another one now
+    kind: str = "side-effect"
 
 
 class Cautions(Protocol):
@@ -158,29 +160,28 @@ class Walk:
                     cls = type(child)
                     if cls in atoms:
                         continue
-                    # what is small and leads nowhere is as soon looked at again as remembered
+                    # a small container of plain data is as soon looked at again as remembered
                     if depth <= edge:
                         if cls in light:
+                            number = id(child)
+                            if number in memo:
+                                if number in marked:
+                                    self._again(child, number, stack, opened, container, kind, label)
+                                continue
                             state = child.__dict__
                             names = tuple(state)
-                            if len(names) <= SMALL and names in shapes:
-                                number = id(child)
+                            if len(names) <= SMALL and names in shapes and type(state) is dict:
+                                memo[number] = child
+                                if limited and passed + len(memo) > limit:
+                                    self._reach_limit()
+                                    return
                                 if superset(map(type, state.values())):
-                                    passed += 1
-                                    if limited and passed + len(memo) > limit:
-                                        self._reach_limit()
-                                        return
-                                elif number not in memo:
-                                    memo[number] = child
-                                    if limited and passed + len(memo) > limit:
-                                        self._reach_limit()
-                                        return
-                                    stack.append((each, kind, container, depth, opened, label))
-                                    each = iter(state.items())
-                                    kind, container, opened = "attribute", child, None
-                                    depth += instance + mapping
-                                    break
-                                continue
+                                    continue
+                                stack.append((each, kind, container, depth, opened, label))
+                                each = iter(state.items())
+                                kind, container, opened = "attribute", child, None
+                                depth += instance + mapping
+                                break
                         elif (
                             (cls is list or cls is tuple or cls is dict)
                             and len(child) <= SMALL
@@ -256,7 +257,7 @@ class Walk:
                             self.to_rebuild.append(child)
                         state = child.__dict__
                         names = tuple(state)
-                        if names in shapes or self._plain_names(names):
+                        if type(state) is dict and (names in shapes or self._plain_names(names)):
                             refused = None
                             if self._refused_classes and cls in self._refused_classes:
                                 refused = self._refuse(child, self._refused_classes[cls], stack, container, kind, label)
@@ -386,13 +387,13 @@ class Walk:
             return self.watch.run(self.mode.expand, child, cls, plan)
         except Overrun:
             effects = Effects(
-                f"{_hook_of(cls)} did not come back within {self.watch.limit_s:g} s, and was broken off",
+                f"{self._hook_of(cls)} did not come back within {self.watch.limit_s:g} s, and was broken off",
                 "let it only give out what the object holds: no waiting for locks, threads, files or the network",
             )
             raise Refused(f"TimeoutError: it did not come back within {self.watch.limit_s:g} s") from None
         except (SystemExit, GeneratorExit) as error:
             effects = Effects(
-                f"{_hook_of(cls)} raises {type(error).__name__} while it is pickled, which ends the program",
+                f"{self._hook_of(cls)} raises {type(error).__name__} while it is pickled, which ends the program",
                 "raise TypeError where the object is not to be pickled",
             )
             raise
@@ -400,12 +401,22 @@ class Walk:
             changes = _changes(shot, child)
             if changes:
                 effects = Effects(
-                    f"pickling it changes it: {_hook_of(cls)} {changes}",
+                    f"pickling it changes it: {self._hook_of(cls)} {changes}",
                     "work on a copy: state = self.__dict__.copy(), and change only that",
+                    "change",
                 )
             if effects is not None:
                 steps = self._place(stack, container, kind, label)
-                self.remarks.append(Remark(steps, child, effects.why, effects.fix, "side-effect"))
+                self.remarks.append(Remark(steps, child, effects.why, effects.fix, effects.kind))
+
+    def _hook_of(self, cls: type) -> str:
+        """The method of a class that pickling runs, by name: ``Trainer.__getstate__``."""
+        names = ["__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"]
+        for name in ["__deepcopy__", *names] if self.mode.copying else names:
+            for base in layout.bases(cls)[:-1]:
+                if name in layout.names_of(base):
+                    return f"{type.__dict__['__name__'].__get__(base)}.{name}"
+        return f"what pickling calls of {type.__dict__['__name__'].__get__(cls)}"
 
     def _remark(self, child: Any, stack: list[Any], container: Any, kind: str, label: Any) -> None:
         said_of_it = self.caution(child, not stack)
@@ -590,8 +601,13 @@ class Walk:
 
     # the second pass
 
-    def other_ways(self, root: Any, targets: set[int]) -> dict[int, list[tuple[Step, ...]]]:
-        """Steps to some objects by the ways that lead there after the first one; runs no code of the objects."""
+    def other_ways(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[Step, ...]]]:
+        """Steps to objects (by their ids) by the ways that lead there after the first one; runs no code of the objects.
+
+        :param some: objects of which some ways will do
+        :param every: objects of which all are wanted
+        """
+        targets = some | every
         ways: dict[int, list[tuple[Step, ...]]] = {number: [] for number in targets}
         seen: set[int] = {id(root)}
         stack: list[tuple[Any, str, Any, Any]] = []
@@ -604,7 +620,12 @@ class Walk:
                 if type(child) in atoms:
                     continue
                 number = id(child)
-                if number in seen and number in targets and len(ways[number]) < MOST_ALIASES and steps_left > 0:
+                if (
+                    number in seen
+                    and number in targets
+                    and steps_left > 0
+                    and (number in every or len(ways[number]) < MOST_ALIASES)
+                ):
                     steps = [Step(None, "root", None)]
                     steps += [Step(entry[2], entry[1], entry[3]) for entry in stack]
                     steps.append(Step(container, kind, label))
@@ -676,15 +697,6 @@ def _keys_and_values(mapping: dict[Any, Any], atoms: frozenset[type]) -> Iterato
         if type(key) not in atoms:
             yield ("key", number), key
         yield ("paired", key, number), value
-
-
-def _hook_of(cls: type) -> str:
-    """The method of a class that pickling runs, by name: ``Trainer.__getstate__``."""
-    for name in ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"):
-        for base in layout.bases(cls)[:-1]:
-            if name in layout.names_of(base):
-                return f"{type.__dict__['__name__'].__get__(base)}.{name}"
-    return type.__dict__["__name__"].__get__(cls)  # type: ignore[no-any-return]
 
 
 _Shot = tuple[dict[Any, tuple[Any, int]], int] | None

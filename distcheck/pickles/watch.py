@@ -7,6 +7,7 @@ loops only: a C function that blocks there can't be ended from outside, and is w
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -74,8 +75,9 @@ class Watch:
     def _start(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in _free_signals():
-                self._before = signal.signal(number, self._arrived)
-                self._signal = number
+                with contextlib.suppress(ValueError):  # not the main interpreter
+                    self._before = signal.signal(number, self._arrived)
+                    self._signal = number
                 break
         self._thread = threading.Thread(target=self._look, name="distcheck-watch", daemon=True)
         self._thread.start()

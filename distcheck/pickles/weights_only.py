@@ -219,6 +219,12 @@ def weights_only_of_file(file: PickleFile, policy: Policy = Policy()) -> Weights
         )
     if not read and not is_torch_format(file.format):
         return None
+    if file.format == "torch.export archive":
+        return WeightsOnly(
+            "never",
+            why="it is an archive of torch.export, and torch.load finds no data.pkl in it",
+            cure="load it with torch.export.load",
+        )
     rules = rules_for(policy.torch_version)
     needs = _Needs()
     for oddity in file.oddities:

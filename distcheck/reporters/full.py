@@ -27,7 +27,7 @@ _TAB = 4
 
 def render(report: Report, style: Style = Style()) -> str:
     """The report as text for a terminal or a bug report."""
-    if style.quiet:
+    if style.quiet and "verdicts" not in report.subject:
         return "\n".join([*_sentence(report, style), _last_line(report, style)]) + "\n"
     if "merged_hosts" in report.subject and not style.verbose:
         from . import merged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,6 +31,9 @@ def render(report: Report, style: Style = Style()) -> str:
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
     files: list[Mapping[str, Any]] = list(report.subject["verdicts"])
+    if style.quiet:
+        yield _in_a_line(report, files, style)
+        return
     yield from wrapped(first_line(report), style.width, "", "  ")
     groups, others = _by_file(report, files)
     many = len(files) > _EACH
@@ -53,6 +57,17 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield from _table(files, style)
     yield from not_checked_lines(report, style)
     yield from closing_lines(report, style)
+
+
+def _in_a_line(report: Report, files: list[Mapping[str, Any]], style: Style) -> str:
+    """All that ``-q`` prints: the verdict of one file, or how many files have which."""
+    if len(files) == 1:
+        text = f"{files[0]['path']}: {files[0]['sentence']}"
+    else:
+        numbers = Counter(file["verdict"] for file in files)
+        text = ", ".join(f"{number:,} {_WORDS[verdict]}" for verdict, number in numbers.items())
+    worst = files[0]["verdict"] if files else "safe"
+    return paint(escape(text or "no file that holds a pickle"), _COLORS[worst], style)
 
 
 def _by_file(report: Report, files: list[Mapping[str, Any]]) -> tuple[dict[str, list[Finding]], list[Finding]]:

@@ -309,6 +309,12 @@ def _stacks() -> dict[str, bytes]:
         "build-on-a-module-of-the-library": whole(build(name("collections", "abc"), mapping({"x": plain(1)}))),
         "build-on-numpy-class": whole(build(name("numpy", "ndarray"), mapping({"tofile": plain(1)}))),
         "build-with-setstate-then-call": whole(build(build(namespace, mapping({"__setstate__": name("os", "system")})), ECHO)),
+        "build-with-setstate-of-inert": whole(
+            build(
+                build(namespace, mapping({"__setstate__": name("builtins", "list")})),
+                call(name("builtins", "range"), plain(10**11)),
+            )
+        ),
         "build-sets-class": whole(build(namespace, group(b"N", mapping({"__class__": name("code", "InteractiveConsole")})))),
         "setitem-on-environment": whole(name("os", "environ") + b"(" + text("LD_PRELOAD") + text("x") + b"u"),
         "setitem-on-modules": whole(name("sys", "modules") + text("json") + plain(1) + b"s"),
@@ -398,6 +404,7 @@ def _stacks() -> dict[str, bytes]:
         "after-an-integer-with-zero": b"I1\0\n0" + shell() + b".",
         "after-a-float-with-zero": b"F1\0x\n0" + shell() + b".",
         "after-a-long-with-blank": b"L1 L\n0" + shell() + b".",
+        "after-an-odd-number-and-stop": b"\x80\x04L1\0L\n." + whole(shell("stacked"), 4),
         "after-long-opcodes": b"\x80\x02\x8a\x00" + b"0" + b"\x8b\x04\0\0\0\x01\x02\x03\x04" + b"0" + shell() + b".",
         "after-odd-strings": b"S''\n0S\"it's\"\n0S'a\\'b'\n0V\n0V\\\\u0041\n0" + shell() + b".",
         "after-many-opcodes": whole(b"N0" * 100_000 + shell()),
@@ -597,6 +604,18 @@ def _exhausting() -> dict[str, bytes]:
         "memo-far-as-text": b"Np4000000000\n.",
         "long-of-digits": b"L" + b"9" * 200_000 + b"L\n.",
         "integer-of-digits": b"I" + b"9" * 200_000 + b"\n.",
+        "by-an-old-name": whole(call(name("__builtin__", "list"), call(name("__builtin__", "xrange"), plain(10**11)))),
+        "by-inst": whole(b"(" + call(name("builtins", "range"), plain(10**11)) + b"i__builtin__\nlist\n"),
+        "by-newobj": whole(call(name("copyreg", "__newobj__"), name("fractions", "Fraction"), text("1e999999999"))),
+        "by-reconstructor": whole(
+            call(
+                name("copyreg", "_reconstructor"),
+                name("builtins", "tuple"),
+                name("builtins", "tuple"),
+                call(name("builtins", "range"), plain(10**11)),
+            )
+        ),
+        "fraction-of-long-text": whole(call(name("fractions", "Fraction"), text("0" * 300 + "1e999999999"))),
         "list-of-repeat": whole(call(name("builtins", "list"), call(name("itertools", "repeat"), plain(0)))),
         "deque-of-count": whole(call(name("collections", "deque"), call(name("itertools", "count")), plain(0))),
         "bytes-of-repeat": whole(call(name("builtins", "bytes"), call(name("itertools", "repeat"), plain(0)))),

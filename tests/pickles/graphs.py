@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import abc
+import array
+import ast
 import collections
+import contextlib
 import copyreg
+import ctypes
 import dataclasses
+import datetime
+import decimal
 import enum
+import fractions
 import functools
+import inspect
+import io
+import logging
+import operator
+import os
+import pathlib
+import pickle
+import random
+import re
+import string
+import sys
 import threading
+import time
+import types
+import typing
+import unittest.mock
+import uuid
+import weakref
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -15,6 +40,11 @@ from hypothesis import strategies as st
 
 class Plain:
     pass
+
+
+class Outer:
+    class Inner:
+        pass
 
 
 class Attributes:
@@ -180,6 +210,144 @@ def _reduce_registered(value: Registered) -> Any:
 copyreg.pickle(Registered, _reduce_registered)
 
 
+class RegisteredMeta(type):
+    pass
+
+
+class OfRegisteredMeta(metaclass=RegisteredMeta):
+    pass
+
+
+class OfRefusingMeta(metaclass=type("RefusingMeta", (type,), {})):
+    pass
+
+
+def _reduce_class(kind: Any) -> Any:
+    return (getattr, (Outer, "Inner")) if kind is OfRegisteredMeta else "nothing"
+
+
+copyreg.pickle(RegisteredMeta, _reduce_class)  # type: ignore[arg-type]
+
+
+class OddDict(dict):
+    """What takes the place of an instance's ``__dict__``."""
+
+
+class HiddenDict:
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return {"lock": threading.Lock()}
+
+
+class SlotDict:
+    __slots__ = ("__dict__", "__weakref__", "own")
+
+
+class NoReduceEx:
+    __reduce_ex__ = None  # type: ignore[assignment]
+
+
+class NoReduce:
+    __reduce__ = None  # type: ignore[assignment]
+
+
+class NoState:
+    __getstate__ = None  # type: ignore[assignment]
+
+
+class NoneModule:
+    __module__ = None  # type: ignore[assignment]
+
+
+class WrongModule:
+    __module__ = "no.such.module"
+
+
+class WrongName:
+    pass
+
+
+WrongName.__qualname__ = "Outer.Nowhere"
+
+
+class Dotted:
+    pass
+
+
+Dotted.__qualname__ = "Outer.Dotted"
+Outer.Dotted = Dotted  # type: ignore[attr-defined]
+
+
+class AllAttributes:
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__reduce_ex__":
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
+
+
+class NoAttributes:
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Floating(float):
+    pass
+
+
+class Raw(bytes):
+    pass
+
+
+class Abstract(abc.ABC):
+    @abc.abstractmethod
+    def method(self) -> None: ...
+
+
+class Flags(enum.Flag):
+    A = 1
+    B = 2
+
+
+class LocalMeta(abc.ABCMeta):
+    def __getattribute__(cls, name: str) -> Any:
+        if name == "__reduce_ex__":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+class OfLocalMeta(metaclass=LocalMeta):
+    pass
+
+
+@functools.lru_cache
+def cached() -> None:
+    pass
+
+
+@functools.singledispatch
+def dispatched(value: Any) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def managed() -> Any:
+    yield
+
+
+def odd(make: Any, **attributes: Any) -> Any:
+    value = make()
+    value.__dict__ = OddDict(attributes)
+    return value
+
+
+def moved_function() -> Any:
+    def inner() -> None:
+        pass
+
+    inner.__module__, inner.__qualname__ = "no.such.module", "inner"
+    return inner
+
+
 class Liar:
     @property
     def __class__(self) -> Any:
@@ -195,11 +363,6 @@ class OwnReducer:
 
 class HasMethod:
     def method(self) -> None:
-        pass
-
-
-class Outer:
-    class Inner:
         pass
 
 
@@ -303,6 +466,91 @@ LEAVES = (
     lambda: ReducesTo((lambda: None, ())),
     lambda: NewArguments(()),
     lambda: NewArguments([]),
+    lambda: OfRegisteredMeta,
+    lambda: OfRegisteredMeta(),
+    lambda: OfRefusingMeta,
+    lambda: OfRefusingMeta(),
+    lambda: RegisteredMeta,
+    lambda: odd(Plain, a=1),
+    lambda: odd(Plain, a=threading.Lock()),
+    HiddenDict,
+    SlotDict,
+    NoReduceEx,
+    NoReduce,
+    NoState,
+    NoneModule,
+    lambda: NoneModule,
+    WrongModule,
+    lambda: WrongName,
+    WrongName,
+    Dotted,
+    lambda: Dotted,
+    AllAttributes,
+    NoAttributes,
+    lambda: Floating(1.5),
+    lambda: Raw(b"x"),
+    lambda: Abstract,
+    lambda: Flags.A | Flags.B,
+    lambda: OfLocalMeta,
+    OfLocalMeta,
+    lambda: cached,
+    lambda: dispatched,
+    lambda: managed,
+    managed,
+    moved_function,
+    lambda: functools.partialmethod(function),
+    lambda: operator.itemgetter(1, "a"),
+    lambda: operator.attrgetter("a"),
+    lambda: staticmethod(function),
+    lambda: classmethod(function),
+    lambda: super(Plain, Plain()),
+    lambda: [].__len__,
+    lambda: list.__len__,
+    lambda: int.__add__,
+    lambda: Slots.left,
+    lambda: Plain.__dict__,
+    lambda: typing.TypeVar("T"),
+    lambda: typing.Any,
+    lambda: typing.ClassVar[int],
+    lambda: typing.NewType("Named", int),
+    lambda: map(function, [1]),
+    lambda: zip([1], [2], strict=False),
+    lambda: enumerate([threading.Lock()]),
+    lambda: reversed([1]),
+    lambda: iter([threading.Lock()]),
+    lambda: iter({1: 2}.values()),
+    lambda: iter(collections.deque([1])),
+    lambda: time.gmtime(0),
+    lambda: os.stat("/"),
+    lambda: sys.flags,
+    lambda: sys.version_info,
+    lambda: types.ModuleType("made"),
+    lambda: types.SimpleNamespace(a=threading.Lock()),
+    lambda: datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc),
+    lambda: decimal.Decimal("1.5"),
+    lambda: fractions.Fraction(1, 2),
+    lambda: uuid.UUID(int=1),
+    lambda: pathlib.Path("x"),
+    lambda: pickle.PickleBuffer(b"x"),
+    lambda: pickle.PickleBuffer(bytearray(b"x")),
+    lambda: io.BytesIO(b"x"),
+    lambda: io.StringIO("x"),
+    lambda: logging.getLogger("x"),
+    lambda: string.Template("x"),
+    lambda: inspect.signature(function),
+    lambda: dataclasses.field(),
+    lambda: random.Random(1),
+    lambda: weakref.WeakSet(),
+    lambda: weakref.ref(Plain),
+    lambda: ast.parse("x"),
+    lambda: unittest.mock.Mock(),
+    lambda: unittest.mock.sentinel.x,
+    lambda: re.compile("x"),
+    lambda: array.array("i", [1]),
+    lambda: ctypes.c_int(1),
+    lambda: BaseException(1),
+    lambda: OSError(2, "x"),
+    lambda: UnicodeDecodeError("utf-8", b"x", 0, 1, "y"),
 )
 
 
@@ -330,7 +578,7 @@ def _keyed(children: list[Any]) -> Any:
 def _hashable(value: Any) -> bool:
     try:
         hash(value)
-    except TypeError:
+    except (TypeError, KeyError):
         return False
     return True
 
@@ -462,13 +710,14 @@ def graphs(draw: st.DrawFn, mendable: bool = False) -> Any:
         chosen = draw(st.lists(st.integers(0, len(nodes) - 1), max_size=3))
         nodes.append(build([nodes[number] for number in chosen]))
     for _ in range(draw(st.integers(0, 4))):
-        _tie(draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes)))
+        holder, child = draw(st.integers(0, len(nodes) - 1)), draw(st.integers(0, len(nodes) - 1))
+        _tie(nodes[holder], nodes[child])
     return [nodes[-1]] if mendable else nodes[-1]
 
 
 def _tie(holder: Any, child: Any) -> None:
     """Put something into a holder that is there already: this makes circles."""
-    if isinstance(holder, list) and type(holder) in (list, MyList):
+    if type(holder) in (list, MyList):
         holder.append(child)
     elif type(holder) in (dict, MyDict, collections.OrderedDict):
         holder["tied"] = child

@@ -50,11 +50,16 @@ PACKERS = {
 
 @pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize(
-    ("content", "form"), [(PLAIN, "compressed pickle"), (checkpoint(PLAIN), "torch zip"), (tar({"a.pkl": PLAIN}), "tar archive")]
-)  # fmt: skip
+    ("content", "form"),
+    [
+        (PLAIN, "compressed pickle"),
+        (checkpoint(PLAIN), "torch zip in {kind}"),
+        (tar({"a.pkl": PLAIN}), "tar archive in {kind}"),
+    ],
+)
 def test_compressed_files_are_looked_into(kind: str, content: bytes, form: str) -> None:
     file = read_file(PACKERS[kind](content))
-    assert (file.format, file.oddities, file.complete) == (form, (), True)
+    assert (file.format, file.oddities, file.complete) == (form.format(kind=kind), (), True)
     assert [stream.trace.ended for stream in file.streams] == ["stop"]
 
 

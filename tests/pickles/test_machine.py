@@ -9,6 +9,7 @@ import decimal
 import enum
 import fractions
 import functools
+import gc
 import io
 import os
 import pathlib
@@ -440,6 +441,28 @@ def test_a_nested_class_is_a_dotted_global(protocol: int) -> None:
     assert not trace.doubts
     assert "getattr" not in " ".join(texts(trace))
     assert isinstance(trace.result, str)
+
+
+class Hooked:
+    def __init__(self) -> None:
+        self.hooks = [self.hook]
+
+    def hook(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_bound_method_is_a_dotted_global(protocol: int) -> None:
+    trace = trace_of(pickle.dumps(Hooked(), protocol))
+    assert f"{__name__}.Hooked.hook" in named(trace)
+    assert not trace.doubts and "getattr" not in " ".join(texts(trace))
+
+
+def test_getattr_of_what_is_no_instance_of_a_class_is_a_doubt() -> None:
+    getter = b"cbuiltins\ngetattr\n(cm\n%s\n)RS'%s'\ntR."
+    assert not trace_of(getter % (b"Class", b"method")).doubts
+    for name, attribute in ((b"function", b"method"), (b"Class", b"__globals__"), (b"Class.__init__", b"x")):
+        assert "can't be known" in doubts(trace_of(getter % (name, attribute)))
 
 
 def test_getattr_that_is_no_nested_name_is_a_doubt() -> None:
@@ -920,6 +943,7 @@ def test_a_source_that_ends_before_its_time(stream: bytes) -> None:
             "entries",
         ),
         (Limits(seconds=-1.0), b"N" * 100 + b".", "seconds"),
+        (Limits(), b"".join(b"c" + b"m" * 3000 + b"\nf%d\n0" % number for number in range(3000)) + b"N.", "characters"),
         (Limits(), b"".join(b"cm\nf%d\n0" % number for number in range(10_100)) + b"N.", "10000 different globals"),
     ],
 )
@@ -1171,6 +1195,7 @@ HOSTILE = {
     "memo with gaps": "b'N' + b''.join(b'r' + (n * 1000).to_bytes(4, 'little') for n in range(1_000_000))",
     "globals": "b''.join(b'cm%d\\nf%d\\n0' % (n, n) for n in range(50_000))",
     "long globals": "(b'c' + b'x' * 4000 + b'%d\\nf\\n0') * 5_000",
+    "names of attributes": "b''.join(b'(cm\\nf%d\\no}(' % n + b''.join(b'V%s%d\\nN' % (b'a' * 100, m) for m in range(25)) + b'ub0' for n in range(9_000))",
     "calls": "b'cm\\nf\\n\\x94' + b'(h\\0)R2\\x85t\\x94' * 300_000",
     "unknown calls": "b'N' + b')R' * 1_000_000",
     "storages": "b''.join(b'(X\\x07\\0\\0\\0storagectorch\\nFloatStorage\\nX\\x08\\0\\0\\0%08dX\\x08\\0\\0\\0%08dK\\1tQ0' % (n, n) for n in range(120_000))",
@@ -1201,6 +1226,18 @@ def test_memory_is_bounded(name: str, tmp_path: Any) -> None:
     ended, peak = done.stdout.split()
     assert ended in ("budget", "cut", "stop", "broken")
     assert int(peak) < 64 << 10, f"{int(peak) / 1024:.0f} MiB"
+
+
+def test_nothing_is_left_behind() -> None:
+    """The memory of one stream is free before the next one is followed, without waiting for a collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        trace_of(STREAMS[0][0])
+        follow(BytesSource(pickle.dumps(Outer.Inner()) * 3), 0, Limits())
+        assert not [one for one in gc.get_objects() if type(one).__name__ in ("_Machine", "Values")]
+    finally:
+        gc.enable()
 
 
 def test_detail_that_was_given_up_fails_closed() -> None:

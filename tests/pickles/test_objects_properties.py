@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from distcheck.pickles.kinds import type_name
 from distcheck.pickles.objects import find_unpicklable
 
-from .graphs import graphs
+from .graphs import LEAVES, graphs
 
 RELAXED = settings(
     max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -26,6 +26,23 @@ def failure_of(function: Any, *arguments: Any) -> str:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3, 4, 5, "deepcopy"])
+@pytest.mark.parametrize("number", range(len(LEAVES)))
+def test_the_walk_agrees_about_each_leaf(number: int, mode: int | str) -> None:
+    for value in (LEAVES[number](), [LEAVES[number]()], Holder(LEAVES[number]())):
+        if mode == "deepcopy":
+            report, truth = find_unpicklable(value, mode="deepcopy"), failure_of(copy.deepcopy, value)
+        else:
+            report, truth = find_unpicklable(value, protocol=int(mode)), failure_of(pickle.dumps, value, mode)
+        assert report.complete
+        assert report.ok == (not truth), (truth, str(report))
+
+
+class Holder:
+    def __init__(self, content: Any) -> None:
+        self.content = content
 
 
 @pytest.mark.parametrize("protocol", [pickle.DEFAULT_PROTOCOL, 2, 5])

@@ -279,3 +279,41 @@ def test_the_real_thing_agrees(case: str, mode: str) -> None:
         warnings.simplefilter("ignore")
         report = find_unpicklable([CASES[case]()], mode=mode, confirm=True)
     assert report.confirmation == ""
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(200_000_000 // 4))
+        self.process_group = None
+
+    def forward(self, values: Any) -> Any:
+        return values
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_large_model_is_judged_without_a_copy_of_it(mode: str) -> None:
+    import psutil
+
+    model = Model()
+    process = psutil.Process()
+    before = process.memory_info().rss
+    report = find_unpicklable(model, mode=mode)
+    assert report.ok, str(report)
+    assert process.memory_info().rss - before < 50 << 20
+    model.process_group = dist.group.WORLD
+    report = find_unpicklable(model, mode=mode, name="model")
+    assert [offender.path for offender in report.offenders] == ["model.process_group"]
+    assert process.memory_info().rss - before < 50 << 20
+
+
+def test_modules_in_modules_have_the_paths_that_people_type() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ModuleDict({"a b": nn.SyncBatchNorm(2, process_group=dist.group.WORLD)}))
+    holder = nn.Module()
+    holder.encoder = model
+    report = find_unpicklable(holder, name="model")
+    (offender,) = report.offenders
+    assert offender.path == "model.encoder[1]._modules['a b'].process_group"
+    assert eval(offender.path, {"model": holder}) is dist.group.WORLD
+    assert offender.attribute == "process_group"
+    assert find_unpicklable(nn.Parameter(torch.ones(2)), name="weight").ok
