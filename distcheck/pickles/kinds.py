@@ -69,6 +69,8 @@ def type_name(cls: type) -> str:
 def shown(text: str, longest: int = _LONGEST) -> str:
     """A text of unknown origin: on one line, control characters escaped, cut."""
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    if cut.isprintable():
+        return cut
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in cut)
 
 
