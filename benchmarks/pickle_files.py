@@ -218,12 +218,14 @@ def main() -> None:
     arguments = parser.parse_args()
     commands = {"distcheck": [sys.executable, "-m", "distcheck", "pickle"]}
     for name, options in OTHERS.items():
-        where = arguments.beside or str(Path(sys.executable).parent)
+        where = os.path.abspath(arguments.beside or Path(sys.executable).parent)
         if found := shutil.which(name, path=where) or shutil.which(name):
             commands[name] = [found, *options]
     rows: dict[str, dict[str, dict[str, float]]] = {}
     apart: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as scratch:
+        # where no project's settings are found, and a command may leave a file
+        os.chdir(scratch)
         output = str(Path(scratch, "output"))
         for place, (label, (ending, make)) in enumerate(FILES.items()):
             if arguments.only and not any(part in label for part in arguments.only):

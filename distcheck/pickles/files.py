@@ -222,6 +222,8 @@ def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes
 
 def _look_for_a_pickle(source: Source, label: str | None, notes: Collector, form: str) -> None:
     """The same bytes as ``pickle.load`` would see them."""
+    if source.read(0, 1) == b"P":  # PERSID, with which every zip archive begins: pickle.load stops there
+        return
     trace = notes.trace(source, 0, opcodes=1_000_000)
     first = min((naming.offset for naming in trace.globals), default=0)
     if trace.opcodes.get("PERSID", first) < first:

@@ -34,15 +34,28 @@ class BytesSource:
         return self._content[offset : offset + size]
 
 
+#: Bytes up to which a file is read in one piece.
+_SMALL = 64 << 10
+
+
 class FileSource:
     """A file that is open for reading, by its descriptor; whoever opened it closes it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
+        #: all of a small file, once something was read of it: a reader of archives asks for some thirty pieces
+        self._whole: bytes | None = None
 
     def read(self, offset: int, size: int) -> bytes:
         """See :class:`Source`. It leaves the position of the descriptor alone."""
+        if self.size > _SMALL:
+            return self._read(offset, size)
+        if self._whole is None:
+            self._whole = self._read(0, self.size)
+        return self._whole[offset : offset + max(0, size)]
+
+    def _read(self, offset: int, size: int) -> bytes:
         wanted = max(0, min(size, self.size - offset))
         parts = []
         while wanted > 0:
