@@ -16,6 +16,7 @@ from ..model import Report
 from ..rules import Selection
 from ..world import World
 from . import options as shared
+from . import output
 
 LAUNCH, TEST = "Which ranks", "What is run"
 
@@ -222,7 +223,7 @@ class _Finish:
     def unstarted(self, report: Report) -> int:
         """The exit status of a report on ranks that were not started: never 0 unless that was asked for."""
         status = self.status(report)
-        return status if self.given["exit_zero"] or status != shared.CLEAN else shared.NOT_CHECKED
+        return status if self.given["exit_zero"] or status != output.CLEAN else output.NOT_CHECKED
 
     def show(self, phase: str, step: str, _seconds: float = 0.0) -> None:
         """Say on the terminal what goes on."""
@@ -238,17 +239,17 @@ class _Finish:
         given = self.given
         if self.line is not None:
             self.line.clear()
-        report = shared.with_settings_line(report, given, self.configuration)
-        style = shared.make_style(
+        report = output.with_settings_line(report, given, self.configuration)
+        style = output.make_style(
             given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
         )
-        written = shared.emit(report, given["output_format"], given["output_file"], style)
-        status = shared.conclude(report, given, written=written, fail_on=self.fail_on, must_check=self.must_check)
+        written = output.emit(report, given["output_format"], given["output_file"], style)
+        status = output.conclude(report, given, written=written, fail_on=self.fail_on, must_check=self.must_check)
         if not written or given["exit_zero"]:
             return status
         # a run that did not come to its end is no sound one, whatever rules may speak
         unfinished = report.command == "collective" and dict(report.measurements).get("failure")
-        return max(status, shared.NOT_CHECKED) if unfinished and status == shared.CLEAN else status
+        return max(status, output.NOT_CHECKED) if unfinished and status == output.CLEAN else status
 
 
 def list_phases() -> int:
@@ -258,8 +259,8 @@ def list_phases() -> int:
     from ..collectives.phases import PHASES
 
     rows = [(phase.name, phase.text) for phase in PHASES]
-    shared.to_stdout(tabulate(rows, tablefmt="plain", maxcolwidths=[None, 64]) + "\n")
-    return shared.CLEAN
+    output.to_stdout(tabulate(rows, tablefmt="plain", maxcolwidths=[None, 64]) + "\n")
+    return output.CLEAN
 
 
 def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
@@ -446,7 +447,7 @@ def finished(ended: Any, finish: _Finish) -> int:
     try:
         status = finish.status(ended.report)
     except BaseException:
-        ended.publish(shared.MISUSED)  # the others must not wait for a verdict that will not come
+        ended.publish(output.MISUSED)  # the others must not wait for a verdict that will not come
         raise
     ended.keep(ended.report.as_dict())
     ended.publish(status)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..model import to_plain
-from . import options as shared
+from . import output
 from .env import read_facts
 
 #: Parts of facts that differ between any two looks at the same machine, or that name the machine itself.
@@ -53,10 +53,10 @@ def command(left: str, right: str, output_format: str, verbose: bool) -> int:
     found = list(differences(sides[0], sides[1], verbose=verbose))
     if output_format == "json":
         rows = [{"fact": item.fact, "place": item.place, "a": item.left, "b": item.right} for item in found]
-        shared.to_stdout(json.dumps({"schema_version": 1, "a": left, "b": right, "differences": rows}, indent=2) + "\n")
+        output.to_stdout(json.dumps({"schema_version": 1, "a": left, "b": right, "differences": rows}, indent=2) + "\n")
     else:
-        shared.to_stdout(_table(found, left, right))
-    return shared.FOUND if found else shared.CLEAN
+        output.to_stdout(_table(found, left, right))
+    return output.FOUND if found else output.CLEAN
 
 
 def differences(left: Mapping[str, Any], right: Mapping[str, Any], *, verbose: bool = False) -> Iterator[Difference]:

@@ -20,6 +20,7 @@ from ..model import NotChecked, Report, Unavailable
 from ..rules import Selection
 from ..world import World
 from . import options as shared
+from . import output
 
 if TYPE_CHECKING:
     from ..checker import Plan
@@ -135,14 +136,14 @@ def command(**given: Any) -> int:
         raise click.UsageError("--save-facts takes the name of a file of its own")
     if given["redact"] and not given["save_facts"]:
         raise click.UsageError("--redact changes what --save-facts writes; give --save-facts FILE as well")
-    style = shared.make_style(
+    style = output.make_style(
         given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
     )
     wants_all = bool(given["verbose"] or given["save_facts"] or given["save_record"])
     if merging:
         from .merging import Asked, rank_of
 
-        with_settings = partial(shared.with_settings_line, given=given, configuration=configuration)
+        with_settings = partial(output.with_settings_line, given=given, configuration=configuration)
         asked = Asked(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
         status = merged(asked)
         if status is not None:
@@ -162,12 +163,12 @@ def command(**given: Any) -> int:
 
         own = examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process")
         if host_records.send(place, own, rank_of(own, launch, world) if merging else None):
-            return shared.CLEAN
+            return output.CLEAN
         # nobody collects: what this rank saw must not be lost
         report = own
     else:
         report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
-    report = with_what_is_not_known(shared.with_settings_line(report, given, configuration), launch)
+    report = with_what_is_not_known(output.with_settings_line(report, given, configuration), launch)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
     if given["save_record"]:
@@ -175,9 +176,9 @@ def command(**given: Any) -> int:
 
         save_record(given["save_record"], host_report(report, launch, world))
         if given["save_record"] == "-":
-            return shared.CLEAN
-    written = shared.emit(report, given["output_format"], given["output_file"], style)
-    return shared.conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
+            return output.CLEAN
+    written = output.emit(report, given["output_format"], given["output_file"], style)
+    return output.conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
 
 
 def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> None:
@@ -213,7 +214,7 @@ def merged(asked: Asked) -> int | None:
     launch = launch_of(asked.world.environ, given, asked.world.host_name())
     step = merging.step_here(launch, asked)
     if not step.first_on_host:
-        return shared.CLEAN if launch.stage == "planned" else None
+        return output.CLEAN if launch.stage == "planned" else None
 
     def look_here() -> HostReport:
         place = None if launch.stage == "planned" else own_place(asked.world, launch)
@@ -406,6 +407,6 @@ def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> No
         facts, tool_version=__version__, saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
     try:
-        shared.write_file(path, redacted(text) if redact else text)
+        output.write_file(path, redacted(text) if redact else text)
     except OSError as error:
         raise click.UsageError(f"--save-facts {path}: it can't be written: {error.strerror}") from None

@@ -14,7 +14,7 @@ from ..checker import load_plug_ins
 from ..model import Rule, page_url
 from ..rules import UnknownRule, find, known
 from ..rules.page import Match, find_by_message, read_page
-from . import options as shared
+from . import output
 
 #: How many rules a pasted text may lead to; the rest is named by the number.
 _MOST_MATCHES = 3
@@ -34,8 +34,8 @@ def command(texts: tuple[str, ...], output_format: str) -> int:
     pages: list[tuple[Rule, Match | None]] = []
     for text in texts:
         pages.extend(_look_up(sys.stdin.read() if text == "-" else text, extra))
-    shared.to_stdout(_json(pages) if output_format == "json" else "\n\n".join(_full(*page) for page in pages) + "\n")
-    return shared.CLEAN
+    output.to_stdout(_json(pages) if output_format == "json" else "\n\n".join(_full(*page) for page in pages) + "\n")
+    return output.CLEAN
 
 
 def _look_up(text: str, extra: tuple[Rule, ...]) -> list[tuple[Rule, Match | None]]:

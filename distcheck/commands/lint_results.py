@@ -13,6 +13,7 @@ from .. import rules
 from ..configuration import Configuration
 from ..model import Finding, Report
 from . import options as shared
+from . import output
 from .linting import Asked, Input, Looked, bytes_of, say
 
 
@@ -27,7 +28,7 @@ def finish(
     """Write what is to be written, and the exit status."""
     given = asked.given
     report = _described(looked, inputs, asked, configuration)
-    style = shared.make_style(
+    style = output.make_style(
         given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
     )
     _tell_what_is_odd(asked, inputs, looked)
@@ -51,14 +52,14 @@ def finish(
 
         click.echo(render(report, _format(given), style), err=True, nl=False)
     else:
-        written = shared.emit(report, _format(given), given["output_file"], style) and written
+        written = output.emit(report, _format(given), given["output_file"], style) and written
     _say_what_can_be_fixed(asked, looked)
     if _nothing_was_read(inputs, looked):
         click.echo("distcheck: none of the input could be read", err=True)
-        return shared.MISUSED
+        return output.MISUSED
     must = given["must_check"] or configuration.values("must-check")
     must_check = shared.selection_of(must) if must else None
-    return shared.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=must_check)
+    return output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=must_check)
 
 
 def _format(given: Mapping[str, Any]) -> str:
@@ -87,7 +88,7 @@ def _described(looked: Looked, inputs: Input, asked: Asked, configuration: Confi
     report = looked.report._replace(
         subject={"files": number, "python": ".".join(map(str, sys.version_info[:3])), "line": line},
     )
-    return shared.with_settings_line(report, asked.given, configuration)
+    return output.with_settings_line(report, asked.given, configuration)
 
 
 def _tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
@@ -124,14 +125,14 @@ def _write_baseline(asked: Asked, inputs: Input, report: Report) -> int:
     path = asked.given["write_baseline"]
     if inputs.problems and not inputs.paths:
         click.echo("distcheck: none of the input could be read; no baseline is written", err=True)
-        return shared.MISUSED
+        return output.MISUSED
     try:
-        shared.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
+        output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
     except OSError as error:
         raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
     number = len(report.findings)
     say(asked, f"{path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline {path}")
-    return shared.CLEAN
+    return output.CLEAN
 
 
 def _print_diff(asked: Asked, inputs: Input, changed: Mapping[str, bytes], fixed: int) -> int:
@@ -141,10 +142,10 @@ def _print_diff(asked: Asked, inputs: Input, changed: Mapping[str, bytes], fixed
     for path in sorted(changed):
         texts.append(unified_diff(path, bytes_of(path, inputs), changed[path]))
     if not _print("".join(texts), asked.given["output_file"]):
-        return shared.MISUSED
+        return output.MISUSED
     number = len(changed)
     say(asked, f"--fix would mend {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
-    return shared.FOUND if changed and not asked.given["exit_zero"] else shared.CLEAN
+    return output.FOUND if changed and not asked.given["exit_zero"] else output.CLEAN
 
 
 def _write_changes(asked: Asked, changed: Mapping[str, bytes], fixed: int) -> bool:
@@ -208,10 +209,10 @@ def _statistics(report: Report, output_format: str) -> str:
 def _print(text: str, output_file: str | None) -> bool:
     """Print a text, or write it to a file. False where that is not possible."""
     if output_file in (None, "-"):
-        shared.to_stdout(text)
+        output.to_stdout(text)
         return True
     try:
-        shared.write_file(output_file, text)
+        output.write_file(output_file, text)
     except OSError as error:
         click.echo(f"distcheck: {output_file} can't be written: {error.strerror}", err=True)
         return False

@@ -30,7 +30,7 @@ from ..model import Report
 from ..reporters import Style, render
 from ..rules import Selection
 from ..world import World
-from . import options as shared
+from . import output
 
 #: Seconds that hosts are waited for without ``--wait``.
 WAIT_S = 30.0
@@ -155,14 +155,14 @@ def _in_step(step: exchange.Step, look: Callable[[], HostReport], asked: Asked) 
         own = look()
         text = exchange.to_text(own)
         if exchange.send(base, step, text, wait_s):
-            return shared.CLEAN
+            return output.CLEAN
         # the first task did not come: whoever notices first takes its place, and the others find its folder
         try:
             with exchange.collecting(base, step) as folder:
                 return _collect(folder, step, wait_s, own, asked)
         except exchange.TakenError:
             if exchange.send(base, step, text, wait_s):
-                return shared.CLEAN
+                return output.CLEAN
         raise exchange.ExchangeError(f"no task collected the records in {base}")
     except exchange.ExchangeError as error:
         return _alone(look() if own is None else own, str(error), asked)
@@ -215,9 +215,9 @@ def _missing(step: exchange.Step, hosts: Sequence[HostReport], collected: exchan
 def _alone(own: HostReport, why: str, asked: Asked) -> int:
     """This host speaks for itself: one line says why, then its own findings in short."""
     click.echo(f"distcheck: {own.name}: {why}", err=True)
-    shared.to_stdout(render(own.report, "concise", asked.style))
+    output.to_stdout(render(own.report, "concise", asked.style))
     status, _ = _status(own.report, asked)
-    return status or shared.MISUSED
+    return status or output.MISUSED
 
 
 @contextlib.contextmanager
@@ -379,16 +379,16 @@ def finish(
     )
     report = asked.with_settings(report)
     given = asked.given
-    written = shared.emit(report, given["output_format"], given["output_file"], asked.style)
+    written = output.emit(report, given["output_format"], given["output_file"], asked.style)
     status, line = _status(report, asked)
     if missing.anyone:
-        status = status or shared.NOT_CHECKED
+        status = status or output.NOT_CHECKED
         line = line or f"distcheck: not every host was looked at: {_who(missing)}"
     if line is not None:
         click.echo(line, err=True)
     if not written:
-        return shared.MISUSED
-    return shared.CLEAN if given["exit_zero"] else status
+        return output.MISUSED
+    return output.CLEAN if given["exit_zero"] else status
 
 
 def _who(missing: Missing) -> str:
@@ -397,7 +397,7 @@ def _who(missing: Missing) -> str:
 
 
 def _status(report: Report, asked: Asked) -> tuple[int, str | None]:
-    return shared.exit_status(
+    return output.exit_status(
         report,
         fail_on=asked.fail_on,
         must_check=asked.must_check,
@@ -409,11 +409,11 @@ def save_record(path: str, report: HostReport) -> None:
     """Write a record; into a folder under the host's name, and on standard output for ``-``."""
     text = exchange.to_text(report) + "\n"
     if path == "-":
-        shared.to_stdout(text)
+        output.to_stdout(text)
         return
     name = re.sub(r"[^\w.-]", "_", report.name)
     target = os.path.join(path, f"{name}.json") if os.path.isdir(path) else path
     try:
-        shared.write_file(target, text)
+        output.write_file(target, text)
     except OSError as error:
         raise click.UsageError(f"--save-record {path}: it can't be written: {error.strerror}") from None

@@ -1,7 +1,7 @@
 """The options that all checking commands share, and what they mean: selection, output, verdict.
 
 One vocabulary: an option has the same name and the same meaning in every command. What is done with the report
-stands in :mod:`.output`, whose names can be had from here as well.
+stands in :mod:`.output`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,6 @@ from ..configuration import Configuration, ConfigurationError, load
 from ..reporters import FORMATS
 from ..rules import Selection, UnknownRule
 from ..world import World
-from .output import CLEAN as CLEAN
-from .output import FOUND as FOUND
-from .output import MISUSED as MISUSED
-from .output import NOT_CHECKED as NOT_CHECKED
-from .output import conclude as conclude
-from .output import emit as emit
-from .output import exit_status as exit_status
-from .output import make_style as make_style
-from .output import to_stdout as to_stdout
-from .output import with_settings_line as with_settings_line
-from .output import write_file as write_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ from .. import registry
 from ..checker import load_plug_ins
 from ..model import Rule, Severity, page_url
 from ..rules import known
-from . import options as shared
+from . import output
 
 WAYS = ("env", "ranks", "live", "lint", "launch", "pickle", "log", "rehearse", "watch")
 
@@ -38,8 +38,8 @@ def command(prefix: str, severity: str | None, way: str | None, output_format: s
     ]
     if not chosen:
         raise click.UsageError("no rule fits; 'distcheck rules' lists all")
-    shared.to_stdout(_json(chosen) if output_format == "json" else _table(chosen))
-    return shared.CLEAN
+    output.to_stdout(_json(chosen) if output_format == "json" else _table(chosen))
+    return output.CLEAN
 
 
 def _json(chosen: list[Rule]) -> str:
