@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import rules
@@ -424,7 +425,13 @@ def scan_pickle(
     """
     policy = policy_of(torch_version=torch_version, allow=allow, purpose=purpose, gpus=gpus)
     given = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
-    return Scanner(policy).scan(given)
+    return _scanner(policy).scan(given)
+
+
+@lru_cache(maxsize=8)
+def _scanner(policy: Policy) -> Scanner:
+    """Planning costs as much as reading a small file: a loop over many plans once."""
+    return Scanner(policy)
 
 
 def find_unpicklable(

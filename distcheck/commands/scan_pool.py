@@ -7,21 +7,32 @@ import os
 import pickle
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..pickling_api import FileReport
 
 _LENGTH = 8
 _PIECE = 1 << 16
+#: Files that a worker is told of before it asks for more.
+_AHEAD = 16
 
 
 class _Worker(NamedTuple):
     process: int
-    #: where the number of the next file is written to
+    #: where the numbers of files are written to
     orders: int
-    #: where the answer is read from
+    #: where the answers are read from
     answers: int
+
+
+class _Task(NamedTuple):
+    worker: _Worker
+    #: the files that it was told to scan, and has not answered yet
+    numbers: deque[int]
+    #: what came of an answer so far
+    answer: bytearray
 
 
 def scan_in_processes(
@@ -41,54 +52,65 @@ def scan_in_processes(
     """
     done: dict[int, FileReport] = {}
     waiting = list(range(len(paths)))[::-1]
-    at_work: dict[int, tuple[_Worker, int, bytearray]] = {}
+    at_work: dict[int, _Task] = {}
 
-    def order(worker: _Worker) -> None:
-        if waiting:
-            number = waiting.pop()
-            at_work[worker.answers] = (worker, number, bytearray())
-            # one that has ended already is noticed where its answer is read
-            with contextlib.suppress(BrokenPipeError):
-                os.write(worker.orders, number.to_bytes(_LENGTH, "big"))
-        else:
-            _leave(worker)
+    def order(task: _Task) -> None:
+        # a few ahead, so that nobody waits for the next; fewer towards the end, so that all end together
+        ahead = min(_AHEAD, 1 + len(waiting) // (4 * jobs))
+        numbers = [waiting.pop() for _ in range(min(ahead - len(task.numbers), len(waiting)))]
+        task.numbers.extend(numbers)
+        # one that has ended already is noticed where its answer is read
+        with contextlib.suppress(BrokenPipeError):
+            os.write(task.worker.orders, b"".join(number.to_bytes(_LENGTH, "big") for number in numbers))
 
-    def start() -> _Worker:
+    def start() -> None:
         # a child that kept the pipes of the others open would hide that they have ended
-        return _start(scan_one, paths, [kept for worker, _, _ in at_work.values() for kept in worker[1:]])
+        kept = [descriptor for task in at_work.values() for descriptor in task.worker[1:]]
+        task = _Task(_start(scan_one, paths, kept), deque(), bytearray())
+        at_work[task.worker.answers] = task
+        order(task)
 
     try:
-        for _ in range(jobs):
-            order(start())
+        for _ in range(min(jobs, len(paths))):
+            start()
         while at_work:
             ready, _, _ = select.select(list(at_work), [], [])
             for descriptor in ready:
-                worker, number, answer = at_work[descriptor]
+                task = at_work[descriptor]
                 piece = os.read(descriptor, _PIECE)
-                answer += piece
-                if piece and not _is_whole(answer):
-                    continue
-                del at_work[descriptor]
                 if piece:
-                    # written by our own child through a private pipe
-                    done[number] = pickle.loads(bytes(answer[_LENGTH:]))  # noqa: S301
+                    task.answer.extend(piece)
+                    for answer in _answers(task.answer):
+                        # written by our own child through a private pipe
+                        done[task.numbers.popleft()] = pickle.loads(answer)  # noqa: S301
+                    order(task)
+                    if not task.numbers:
+                        del at_work[descriptor]
+                        _leave(task.worker)
                 else:
-                    done[number] = lost(paths[number], _end_of(worker))
-                if piece:
-                    order(worker)
-                elif waiting:
-                    order(start())
+                    del at_work[descriptor]
+                    number = task.numbers.popleft()
+                    done[number] = lost(paths[number], _end_of(task.worker))
+                    waiting.extend(reversed(task.numbers))
+                    if waiting:
+                        start()
                 if tell is not None:
                     tell(len(done), len(paths))
     finally:
-        for worker, _, _ in at_work.values():
-            os.kill(worker.process, signal.SIGKILL)
-            _leave(worker)
+        for task in at_work.values():
+            os.kill(task.worker.process, signal.SIGKILL)
+            _leave(task.worker)
     return [done[number] for number in range(len(paths))]
 
 
-def _is_whole(answer: bytearray) -> bool:
-    return len(answer) >= _LENGTH and len(answer) == _LENGTH + int.from_bytes(answer[:_LENGTH], "big")
+def _answers(received: bytearray) -> Iterator[bytes]:
+    """Take the answers that came whole."""
+    while len(received) >= _LENGTH:
+        end = _LENGTH + int.from_bytes(received[:_LENGTH], "big")
+        if len(received) < end:
+            return
+        yield bytes(received[_LENGTH:end])
+        del received[:end]
 
 
 def _start(scan_one: Callable[[str], FileReport], paths: Sequence[str], not_ours: Sequence[int]) -> _Worker:

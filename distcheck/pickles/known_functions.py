@@ -69,6 +69,7 @@ _APART = frozenset(
         *_SPELLED_NUMBERS,
         *_INSTANCE_MAKERS,
         ("array", "array"),
+        ("torch", "Size"),
     }
 )
 _PARTIAL = ("functools", "partial")

@@ -88,6 +88,7 @@ _CONSUMERS = frozenset(
         ("builtins", "list tuple set frozenset dict bytes bytearray str"),
         ("collections", "deque Counter OrderedDict defaultdict UserList UserDict"),
         ("array", "array"),
+        ("torch", "Size"),
     )
     for name in names.split()
 )

@@ -619,6 +619,7 @@ def _exhausting() -> dict[str, bytes]:
         "list-of-repeat": whole(call(name("builtins", "list"), call(name("itertools", "repeat"), plain(0)))),
         "deque-of-count": whole(call(name("collections", "deque"), call(name("itertools", "count")), plain(0))),
         "bytes-of-repeat": whole(call(name("builtins", "bytes"), call(name("itertools", "repeat"), plain(0)))),
+        "torch-size-of-range": whole(call(name("torch", "Size"), call(name("builtins", "range"), plain(10**11)))),
         "list-of-range": whole(call(name("builtins", "list"), call(name("builtins", "range"), plain(10**11)))),
         "set-of-range": whole(call(name("builtins", "set"), call(name("builtins", "range"), plain(10**11)))),
         "bytearray-of-a-number": whole(call(name("builtins", "bytearray"), plain(10**12))),
