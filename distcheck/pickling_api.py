@@ -164,7 +164,7 @@ class Scanner:
         try:
             file = self._read(given, name)
             from .pickles.file_probes import JudgedFile
-            from .pickles.verdict import judge
+            from .pickles.verdict import judge, purpose_of
 
             verdict = judge(file, self.policy)
             report = plan.run(JudgedFile(file, verdict, self.policy))
@@ -172,7 +172,7 @@ class Scanner:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a file does to us, it is said of that file, and never "fine"
             return failed(name, f"{type(error).__name__}: {error}", selection=self.selection, error=error)
-        return _described(file, verdict, report, time.monotonic() - begin)
+        return _described(file, verdict, purpose_of(file, self.policy), report, time.monotonic() - begin)
 
     def _read(self, given: str | bytes | Source, name: str) -> PickleFile:
         from .pickles import files
@@ -182,7 +182,7 @@ class Scanner:
         return files.read_file(given, limits, name=name)
 
 
-def _described(file: PickleFile, verdict: Verdict, report: Report, elapsed_s: float) -> FileReport:
+def _described(file: PickleFile, verdict: Verdict, purpose: str, report: Report, elapsed_s: float) -> FileReport:
     from .pickles.file_probes import locations, prefixes
 
     answer = verdict.weights_only
@@ -200,7 +200,7 @@ def _described(file: PickleFile, verdict: Verdict, report: Report, elapsed_s: fl
         format=file.format,
         size=file.size,
         verdict=verdict.word,
-        sentence=_sentence(file, verdict, unopened),
+        sentence=_sentence(file, verdict, unopened, purpose),
         weights_only=None if answer is None else answer.answer,
         why="" if answer is None else answer.why,
         allowlist=() if answer is None else answer.allowlist,
@@ -220,7 +220,7 @@ _PACKED = (" in gzip", " in bz2", " in xz", " in lzma", " in zlib", " in zstd")
 _ARCHIVES = ("tar archive", "zip archive")
 
 
-def _sentence(file: PickleFile, verdict: Verdict, unopened: tuple[str, ...]) -> str:
+def _sentence(file: PickleFile, verdict: Verdict, unopened: tuple[str, ...], purpose: str) -> str:
     """The verdict in a line: ``loads with weights_only=True``."""
     answer = verdict.weights_only
     if verdict.word == "dangerous":
@@ -242,7 +242,7 @@ def _sentence(file: PickleFile, verdict: Verdict, unopened: tuple[str, ...]) -> 
         if answer is not None and answer.answer == "accept":
             return f"loads with weights_only=True{_when(file)}"
         return "safe: names nothing that could do harm"
-    return _needs(verdict)
+    return _needs(verdict, purpose)
 
 
 def _when(file: PickleFile) -> str:
@@ -252,11 +252,11 @@ def _when(file: PickleFile) -> str:
     return ", each member by itself" if file.format in _ARCHIVES else ""
 
 
-def _needs(verdict: Verdict) -> str:
+def _needs(verdict: Verdict, purpose: str) -> str:
     answer = verdict.weights_only
     unknown = len(verdict.unvouched)
     vouched = f", {unknown} of unknown code" if unknown else ""
-    if answer is None or answer.answer == "accept":
+    if purpose == "pickle" or answer is None or answer.answer == "accept":
         return f"runs code that nobody vouches for: {', '.join(found.path for found in verdict.unvouched[:3])}"
     if answer.answer == "import":
         return f"loads with weights_only=True after import {', '.join(answer.modules)}"

@@ -140,3 +140,10 @@ def test_an_import_costs_nothing_and_a_scan_imports_no_parser_of_options() -> No
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
     assert result.returncode == 0, result.stderr
+
+
+def test_what_pickle_will_load_is_not_judged_by_torch() -> None:
+    """The line on a plain pickle says what it runs, and not that torch.load refuses it."""
+    report = distcheck.scan_pickle(b"\x80\x02cmy_project.config\nSettings\n)\x81.")
+    assert report.verdict == "needs-allow-listing"
+    assert report.sentence == "runs code that nobody vouches for: my_project.config.Settings"
