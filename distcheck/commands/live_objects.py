@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 import click
@@ -32,7 +33,7 @@ def run(asked: Asked) -> int:
         found, shown = _call(found, given["object_name"]), f"{name}()"
     began = time.monotonic()
     # what a __getstate__ or __reduce__ prints must not stand in the report
-    with redirect_stdout(sys.stderr):
+    with _aside():
         seen = find_unpicklable(found, mode=given["mode"] or "pickle", name=shown, confirm=given["confirm"])
     report = report_of(seen, selection=asked.selection, elapsed_s=time.monotonic() - began)
     if seen.confirmation:
@@ -58,11 +59,41 @@ def run(asked: Asked) -> int:
     return status
 
 
+@contextmanager
+def _aside() -> Iterator[None]:
+    """Code of others runs here, as if its program had been started without arguments.
+
+    What it writes to standard output goes to standard error: that of C code and of child processes too.
+    """
+    with suppress(OSError, ValueError):  # closed already
+        sys.stdout.flush()
+    arguments, sys.argv = sys.argv, sys.argv[:1]  # a module that parses them must not be given ours
+    kept = -1
+    with suppress(OSError):
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.argv = arguments
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
 def _parts(text: str) -> tuple[str, str]:
     module, colon, name = text.partition(":")
+    if colon and module.endswith(".py"):
+        there = module[:-3].removeprefix("./").replace("/", ".").replace("\\", ".")
+        hint = f": --object {escape(there)}:{escape(name)}" if all(map(str.isidentifier, there.split("."))) else ""
+        raise click.UsageError(f"--object {escape(text)}: {escape(module)} is a file; name it as import does{hint}")
     dotted = [*module.split("."), *name.split(".")]
     if not colon or not all(part.isidentifier() for part in dotted):
-        raise click.UsageError(f"--object {escape(text)}: expected module:name, as in --object package.train:trainer")
+        hint = "; for what an index leads to, write a function that returns it, and add --call" if "[" in name else ""
+        raise click.UsageError(
+            f"--object {escape(text)}: expected module:name, as in --object package.train:trainer{hint}"
+        )
     return module, name
 
 
@@ -73,7 +104,7 @@ def _import(module: str, name: str) -> Any:
         sys.path.insert(0, here)  # as `python train.py` has it, and `python -m`
     from importlib import import_module
 
-    with redirect_stdout(sys.stderr):
+    with _aside():
         try:
             found: Any = import_module(module)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
@@ -97,7 +128,7 @@ def _import(module: str, name: str) -> Any:
 def _call(found: Any, text: str) -> Any:
     if not callable(found):
         raise click.UsageError(f"--object {text}: a {type(found).__name__} can't be called; leave --call out")
-    with redirect_stdout(sys.stderr):
+    with _aside():
         try:
             return found()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said

@@ -28,6 +28,8 @@ SKIPPED = (".git", ".hg", ".svn")
 #: Files from which on processes pay for their start, and bytes of a file that may hold a pickle worth one.
 _WORTH_PROCESSES = 24
 _LARGE = 1_000_000
+#: Each takes two pipes, and ``select`` takes descriptors below 1024.
+_MOST_PROCESSES = 128
 #: Bytes of standard input that are kept in memory; what is longer goes to a file without a name.
 _IN_MEMORY = 16 << 20
 #: How shells name a pipe (``<(command)``).
@@ -257,7 +259,7 @@ def scan(scanner: Scanner, paths: Sequence[str], *, jobs: int = 1, tell: Told | 
         return scan_in_processes(
             lambda path: scan_one(scanner, path),
             paths,
-            jobs=min(jobs, len(paths)),
+            jobs=min(jobs, len(paths), _MOST_PROCESSES),
             lost=lambda path, why: failed(path, why, selection=scanner.selection),
             tell=tell,
         )

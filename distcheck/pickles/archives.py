@@ -35,10 +35,10 @@ def read_zip(source: Source, label: str | None, depth: int, notes: Collector, ro
     if row is not None:
         from .distributed_checkpoint import read_row
 
-        return read_row(source, row, label, depth, notes, role)
+        return read_row(row, label, depth, notes, role)
     records = ends(source)
     if not records:
-        return _without_directory(source, label, depth, notes, role)
+        return _without_directory(source, label, depth, notes)
     torch, refusal = _torch_view(source, records[0])
     views = _usual_views(source, records)
     if torch is None and not views:
@@ -184,7 +184,7 @@ def _note_differences(
         _hidden_in_front(source, found.first, label, depth, notes)
 
 
-def _without_directory(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def _without_directory(source: Source, label: str | None, depth: int, notes: Collector) -> str:
     """A zip archive that was cut off, or has too much behind its end: look at what stands in front."""
     notes.odd(
         "malformed",

@@ -16,6 +16,8 @@ _WITHOUT_BYTES = (b"1", b"2", b"3", b"4", b"5", b"6")
 _SPARSE = b"S"
 _LONG_NAME, _LONG_LINK = b"L", b"K"
 _PAX, _PAX_GLOBAL = frozenset(b"xX"), b"g"
+#: Keys of a global header that change what a member is; real ones hold comments and times.
+_FOR_ALL = frozenset({"path", "size"})
 #: Longer names or extended headers are not read.
 _LONGEST = 1 << 16
 _CURE = "download or save the file again"
@@ -100,11 +102,17 @@ def tar_members(source: Source, notes: Collector) -> Iterator[TarMember | Troubl
             elif kind[0] in _PAX:
                 records = _pax(content)
                 name = records.get("path", name)
-                if "size" in records and records["size"].isdigit() and len(records["size"]) < 20:
+                if "size" in records:
+                    if not records["size"].isdecimal() or len(records["size"]) >= 20:
+                        yield Trouble("a member has no readable size", at)
+                        return
                     size = int(records["size"])
                 if any(key.startswith("GNU.sparse.") for key in records):
                     yield Trouble("a sparse member is not read", at, ours=True)
                     return
+            elif kind == _PAX_GLOBAL and not _FOR_ALL.isdisjoint(_pax(content)):
+                yield Trouble("a header gives all members after it one name or size", at, ours=True)
+                return
         else:
             if kind == _SPARSE:
                 yield Trouble("a sparse member is not read", at, ours=True)

@@ -111,8 +111,9 @@ class Collector:
 
     def not_opened(self, why: str) -> None:
         """Note what could not be looked into, each once: it makes the file incomplete."""
-        if len(self.unopened) < LINES_KEPT and why not in self.unopened:
-            self.unopened.append(why)
+        line = shown(why, 1000)  # names of members stand in it
+        if len(self.unopened) < LINES_KEPT and line not in self.unopened:
+            self.unopened.append(line)
 
     def lacks(self, storage: str) -> None:
         """Note a storage that a stream asks for and the container does not hold."""

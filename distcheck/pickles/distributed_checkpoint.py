@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 
 from .collector import Collector, counted
-from .source_bytes import PartSource, Source
+from .source_bytes import PartSource
 
 
-def read_row(
-    source: Source, row: list[PartSource], label: str | None, depth: int, notes: Collector, role: str | None
-) -> str:
+def read_row(row: list[PartSource], label: str | None, depth: int, notes: Collector, role: str | None) -> str:
     """Read archives that stand in a row, each as a file of its own. The format in users' words."""
     from .archives import read_zip
 

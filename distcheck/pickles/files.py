@@ -9,7 +9,7 @@ import stat
 from .collector import Collector, shown
 from .formats import HEAD, NOT_OPENED, PACKED, is_candidate, is_distributed_checkpoint, sniff
 from .picklefile import PickleFile
-from .raw_pickles import is_pickle, read_raw
+from .raw_pickles import add_stream, holds_pickle, is_pickle, read_raw
 from .source_bytes import BytesSource, FileSource, Limits, Source
 
 #: A record at the end of a zip archive, with the longest comment.
@@ -33,8 +33,10 @@ _IN_WORDS = {
 #: Formats in which nothing can run, as far as they were looked at.
 _HARMLESS = frozenset({"safetensors", "numpy array", "numpy archive", "GGUF", "ONNX"})
 _CONTAINERS = frozenset({"zip archive", "tar archive", ""})
+#: Kinds without a mark of their own, which a pickle of protocol 0 or 1 is taken for.
+_PLAIN = frozenset({"text", "unknown", "JSON", "XML", "HTML page", "empty"})
 #: Kinds that are followed as a pickle anyway.
-_FOLLOWED = frozenset({"legacy", "pickle", "text", "unknown", "JSON", "XML", "HTML page", "empty"})
+_FOLLOWED = _PLAIN | {"legacy", "pickle"}
 
 
 def read_file(
@@ -147,13 +149,13 @@ def _read_content(source: Source, label: str | None, depth: int, notes: Collecto
     head = source.read(0, HEAD)
     kind = sniff(head, source.size)
     if depth > notes.limits.depth:
-        if kind in ("text", "JSON", "unknown", "empty"):
+        if kind in _PLAIN and not holds_pickle(source, notes):
             return ""
         notes.not_opened(f"{shown(label or 'a member', 300)}: nested deeper than {notes.limits.depth}")
         return ""
     form = _read_kind(source, kind, head, label, depth, notes, role)
     if kind not in _FOLLOWED:
-        _look_for_a_pickle(source, label, notes, form)
+        _look_for_a_pickle(source, label, depth, notes, form)
     if depth == 0 and label is None and kind != "zip":
         form = _look_behind(source, label, notes, form)
     if isinstance(notes, _Notes):
@@ -220,7 +222,7 @@ def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes
     return kind
 
 
-def _look_for_a_pickle(source: Source, label: str | None, notes: Collector, form: str) -> None:
+def _look_for_a_pickle(source: Source, label: str | None, depth: int, notes: Collector, form: str) -> None:
     """The same bytes as ``pickle.load`` would see them."""
     if source.read(0, 1) == b"P":  # PERSID, with which every zip archive begins: pickle.load stops there
         return
@@ -228,8 +230,10 @@ def _look_for_a_pickle(source: Source, label: str | None, notes: Collector, form
     first = min((naming.offset for naming in trace.globals), default=0)
     if trace.opcodes.get("PERSID", first) < first:
         return  # pickle.load stops there
+    if trace.ended == "budget":  # real files of other formats are no pickles after a few bytes
+        notes.not_opened(f"{label or 'the file'}: read as a pickle, it goes on for longer than it was followed")
     if trace.globals and is_pickle(trace, source.read(0, 2), source.read(trace.end, 64)):
-        notes.add(label, "pickle", trace, "hidden")
+        add_stream(source, label, "pickle", trace, depth, notes, "hidden")
         notes.odd(
             "disagree",
             f"it can be read as {form or 'something else'} and as a pickle",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
+from .opcodes import HIGHEST_PROTOCOL
+
 #: Bytes from the start of a file that :func:`sniff` wants.
 HEAD = 4096
 #: What the first pickle of a file of ``torch.save`` before 1.6 gives (``MAGIC_NUMBER`` of torch/serialization.py).
 LEGACY_NUMBER = 0x1950A86A20F9469CFC6C
 #: That, as every protocol from 2 on writes it: LONG1 and its bytes.
 LEGACY_MAGIC = b"\x8a\x0a" + LEGACY_NUMBER.to_bytes(10, "little")
-#: The newest protocol of pickle, in all Pythons up to 3.14.
-NEWEST_PROTOCOL = 5
 #: The safetensors library refuses longer headers (safetensors 0.4 to 0.6, ``MAX_HEADER_SIZE``).
 SAFETENSORS_HEADER = 100_000_000
 
@@ -43,10 +43,6 @@ _OTHERS: tuple[tuple[bytes, str], ...] = (
 PACKED = ("gzip", "bz2", "xz", "lzma", "zlib", "zstd")
 #: Kinds that are archives or compressed, and not opened here.
 NOT_OPENED = {"lz4": "an lz4", "7z": "a 7z", "rar": "a rar"}
-#: Kinds that hold no pickle and can be named.
-WITHOUT_PICKLES = frozenset(
-    {name for _, name in _OTHERS} | {"ONNX", "HTML page", "XML", "JSON", "text", "empty", "unknown"}
-)
 
 #: Endings that promise a model, a checkpoint or a pickle: such a file is looked at whatever is in it.
 PROMISING = frozenset({
@@ -64,8 +60,9 @@ def sniff(head: bytes, size: int) -> str:
     """What begins with these bytes (``HEAD`` of them, fewer where the file ends) and has ``size`` bytes in all.
 
     One of ``zip``, ``tar``, ``npy``, ``safetensors``, ``legacy``, ``pickle`` (it begins with PROTO), the kinds of
-    ``PACKED``, ``NOT_OPENED`` and ``WITHOUT_PICKLES``. Pickles of protocol 0 and 1 have no mark of their own:
-    they are ``text`` or ``unknown`` here, and found by following them.
+    ``PACKED`` and ``NOT_OPENED``, and those that hold no pickle (``GGUF``, ``image``, ``text``, ``unknown``, …).
+    Pickles of protocol 0 and 1 have no mark of their own: they are ``text`` or ``unknown`` here, and found by
+    following them.
     """
     if not size:
         return "empty"
@@ -78,8 +75,10 @@ def sniff(head: bytes, size: int) -> str:
         return "bz2"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
-    if head[:1] == b"\x80" and len(head) > 1 and head[1] <= NEWEST_PROTOCOL:
-        return "legacy" if LEGACY_MAGIC in head[:32] else _or_safetensors(head, size, "pickle")
+    if head[:1] == b"\x80" and len(head) > 1 and head[1] <= HIGHEST_PROTOCOL:
+        if LEGACY_MAGIC in head[:32]:
+            return "legacy"
+        return "safetensors" if _is_safetensors(head) else "pickle"
     if _is_tar(head):
         return "tar"
     if _is_zlib(head):
@@ -91,16 +90,13 @@ def sniff(head: bytes, size: int) -> str:
             return kind
     if LEGACY_MAGIC in head[:32]:
         return "legacy"
-    kind = _or_safetensors(head, size, "")
-    return kind or _plain(head)
+    return "safetensors" if _is_safetensors(head) else _plain(head)
 
 
-def _or_safetensors(head: bytes, size: int, other: str) -> str:
+def _is_safetensors(head: bytes) -> bool:
     """A length of 8 bytes, then a JSON object of that length."""
     length = int.from_bytes(head[:8], "little")
-    if head[8:9] == b"{" and 2 <= length <= SAFETENSORS_HEADER and head[9:10] in (b'"', b"}", b" ", b"\n"):
-        return "safetensors"
-    return other
+    return head[8:9] == b"{" and 2 <= length <= SAFETENSORS_HEADER and head[9:10] in (b'"', b"}", b" ", b"\n")
 
 
 def _is_tar(head: bytes) -> bool:

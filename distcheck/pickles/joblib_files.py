@@ -12,7 +12,7 @@ from typing import Any
 from .collector import Collector
 from .literals import ARRAY, Instance, UnreadableError, read_value
 from .numpy_arrays import element_size
-from .raw_pickles import is_importable
+from .raw_pickles import add_stream, is_importable, read_nested
 from .source_bytes import Source
 from .trace import Doubt, Global, Trace
 
@@ -73,7 +73,7 @@ class SplicedSource:
         return b"".join(parts)
 
 
-def read_joblib(source: Source, label: str | None, notes: Collector, role: str | None, plain: Trace) -> str:
+def read_joblib(source: Source, label: str | None, depth: int, notes: Collector, role: str | None, plain: Trace) -> str:
     """Follow a stream past the raw bytes in it.
 
     :param plain: what the machine made of it without stepping over anything: what ``pickle.load`` would see
@@ -110,15 +110,17 @@ def read_joblib(source: Source, label: str | None, notes: Collector, role: str |
             f"{label or 'the file'}: arrays as joblib wrote them before 0.10, compressed or in files of their own"
         )
     for trace in inner:
-        notes.add(label, "joblib", trace, role or "object")
+        add_stream(source, label, "joblib", trace, depth, notes, role or "object")
     if not gaps:
-        notes.add(label, "joblib", plain, role or "object")
+        add_stream(source, label, "joblib", plain, depth, notes, role or "object")
         return "joblib"
     spliced = SplicedSource(source, gaps)
-    notes.add(label, "joblib", moved(notes.trace(spliced), spliced), role or "object")
+    trace = notes.trace(spliced)
+    notes.add(label, "joblib", moved(trace, spliced), role or "object")
+    read_nested(spliced, trace, label, depth, notes)
     beyond = [naming for naming in plain.globals if _is_inside(naming.offset, raw) and is_importable(naming.what)]
     if beyond:
-        notes.add(label, "pickle", plain, "hidden")
+        add_stream(source, label, "pickle", plain, depth, notes, "hidden")
         notes.odd(
             "disagree",
             "the bytes of an array in it name importable things: pickle.load runs what joblib.load steps over",

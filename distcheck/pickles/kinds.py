@@ -138,7 +138,10 @@ def kind_named(name: str) -> Kind | None:
 
 def is_library(cls: type) -> bool:
     """Whether a class belongs to Python or to an installed package: nobody pastes a method into it."""
-    module = _module(cls)
+    return _is_in_library(_module(cls))
+
+
+def _is_in_library(module: str) -> bool:
     top = module.partition(".")[0]
     if top == "__main__":
         return False
@@ -174,28 +177,31 @@ def _package(cls: type) -> str:
 # offenders
 
 
-def explain(value: object, error: str, mode: str, path: str = "") -> Explanation:
+def explain(value: object, error: str, mode: str, path: str = "", holder: str = "") -> Explanation:
     """Why this object can't be pickled and what to do, for exactly its kind.
 
     :param error: what pickling says: ``TypeError: cannot pickle '_thread.lock' object``
     :param mode: one of :data:`REFUSALS`
     :param path: where it is (``trainer.model._forward_hooks[3]``), for what depends on the place
+    :param holder: what the instance whose attribute it is does not leave to ``__getstate__``: ``tuple`` (a named tuple,
+        which has none), ``library`` (nobody writes methods into its class), ``frozen`` (its attributes can't be set),
+        or the method that gives the attribute (``Trainer.__reduce__``); empty for all others
     """
     if type(value) is FunctionType:
-        return _explain_function(value, mode, path)
+        return _explain_function(value, mode, path, holder)
     cls = type(value)
     if issubclass(cls, type):
         return _explain_class(value, mode, path)  # type: ignore[arg-type]
     found = _kind_of(cls)
     if found is not None and found[0] is not tables.TENSOR:
-        return _explain_kind(found[0], mode, path)
+        return _explain_kind(found[0], mode, path, holder)
     unreachable = _unreachable(cls)
     if unreachable and mode != "deepcopy":
         why, fix = unreachable
         return Explanation(f"it is an instance of {type_name(cls)}, and {why}", fix)
     if found is not None:
-        return _explain_tensor(value, error, mode, path)
-    return _explain_unknown(cls, error, mode, path)
+        return _explain_tensor(value, error, mode, path, holder)
+    return _explain_unknown(cls, error, mode, path, holder)
 
 
 def too_deep(depth: int, limit: int, mode: str) -> Explanation:
@@ -219,13 +225,13 @@ def anew(name: str) -> str:
     return found.anew if found is not None else ""
 
 
-def _explain_kind(kind: Kind, mode: str, path: str) -> Explanation:
+def _explain_kind(kind: Kind, mode: str, path: str, holder: str = "") -> Explanation:
     own = {"deepcopy": kind.copy, "spawn": kind.spawn, "collective": kind.send}.get(mode, "")
-    fix = own or _compose(mode, path, kind.anew, kind.instead, late=kind.kind == "process-group")
+    fix = own or _compose(mode, path, kind.anew, kind.instead, holder, late=kind.kind == "process-group")
     return Explanation(kind.why, fix, kind.kind)
 
 
-def _compose(mode: str, path: str, made_again: str, instead: str, *, late: bool = False) -> str:
+def _compose(mode: str, path: str, made_again: str, instead: str, holder: str = "", *, late: bool = False) -> str:
     """What to do with a member: another way where there is one, else how to leave it out and to make it again."""
     if mode == "spawn":
         again = f": {made_again}" if made_again else ""
@@ -233,17 +239,38 @@ def _compose(mode: str, path: str, made_again: str, instead: str, *, late: bool 
     if mode == "collective":
         again = f" ({made_again})" if made_again else ""
         return f"send plain data without it, and let each rank make its own{again}"
-    dropped = _drop(mode, path, made_again, late=late)
+    dropped = _drop(mode, path, made_again, holder, late=late)
     return f"{instead}; or {dropped}" if instead and mode != "deepcopy" else dropped
 
 
-def _drop(mode: str, path: str, made_again: str, *, late: bool = False) -> str:
+def _drop(mode: str, path: str, made_again: str, holder: str = "", *, late: bool = False) -> str:
     """How to leave a member out, and to make it again: in __setstate__, or ``late``, once there is a process group."""
     tail = re.search(r"\.([^\W\d]\w*)$|(\])$", path)
     if tail is not None and tail.group(1):
         name = tail.group(1)
         also = ", which copy.deepcopy uses too," if mode == "deepcopy" else ""
         when = "after init_process_group" if late else "in __setstate__"
+        if holder == "tuple":
+            again = f": {made_again}" if made_again else ""
+            return (
+                f"put None there before {'copying' if mode == 'deepcopy' else 'pickling'}"
+                f" (value._replace({name}=None)), and a new one after{again}"
+            )
+        if holder == "library":
+            again = f": {made_again}" if made_again else ""
+            after = "after loading, once init_process_group was called" if late else "after"
+            return (
+                f"set {name} to None before {'copying' if mode == 'deepcopy' else 'pickling'}, and to a new one"
+                f" {after}{again}"
+            )
+        if holder not in ("", "frozen"):
+            again = f", and make it again after loading: {made_again}" if made_again else ""
+            return f"leave {name} out of what {holder} gives{again}"
+        if made_again and holder == "frozen":
+            return (
+                f"leave {name} out in __getstate__{also} and set it again {when} (the class is frozen):"
+                f' object.__setattr__(self, "{name}", {made_again})'
+            )
         if made_again:
             return f"leave {name} out in __getstate__{also} and set it again {when}: self.{name} = {made_again}"
         return f"leave {name} out in __getstate__{also} and set it to None in __setstate__"
@@ -259,7 +286,7 @@ def _drop(mode: str, path: str, made_again: str, *, late: bool = False) -> str:
 _HOOKS = re.compile(r"\._?(?:\w+_)?hooks\b|\._backward_hooks\b")
 
 
-def _explain_function(function: FunctionType, mode: str, path: str) -> Explanation:
+def _explain_function(function: FunctionType, mode: str, path: str, holder: str) -> Explanation:
     name = shown(str(function.__qualname__))
     code = function.__code__
     place = f"{shown(code.co_filename.replace(chr(92), '/').rpartition('/')[2], 80)}:{code.co_firstlineno}"
@@ -276,8 +303,17 @@ def _explain_function(function: FunctionType, mode: str, path: str) -> Explanati
         fix = "write it as a function at the top of a module (def …), with functools.partial for what varies"
     elif "<locals>" in name:
         outer, _, inner = name.rpartition(".<locals>.")
-        why = f"the function {inner} is defined inside {outer} ({place}), where no import path leads"
-        fix = f"move {inner} to the top of its module, and give what it takes from {outer} with functools.partial"
+        module = str(function.__module__)
+        library = _is_in_library(module)
+        where = shown(module) if library else place
+        why = f"the function {inner} is defined inside {outer} ({where}), where no import path leads"
+        maker = outer.rpartition(".<locals>.")[2]
+        fix = (
+            f"{_compose(mode, path, f'{maker}(…)', '', holder)}; or put a function at the top of a module of your own"
+            f" in its place"
+            if library
+            else f"move {inner} to the top of its module, and give what it takes from {outer} with functools.partial"
+        )
     else:
         why, fix = _mismatch(str(function.__module__), str(function.__qualname__), function, "function")
     if mode == "spawn" and not by_place:
@@ -389,7 +425,7 @@ def _mismatch(module: str, qualname: str, value: object, what: str) -> tuple[str
     )
 
 
-def _explain_tensor(value: object, error: str, mode: str, path: str) -> Explanation:
+def _explain_tensor(value: object, error: str, mode: str, path: str, holder: str) -> Explanation:
     name = type_name(type(value))
     if _tensor_says(value, "grad_fn") is not None and mode in ("deepcopy", "spawn"):
         doing = "copies" if mode == "deepcopy" else "sends"
@@ -406,11 +442,11 @@ def _explain_tensor(value: object, error: str, mode: str, path: str) -> Explanat
     return Explanation(
         f"a tensor of this kind ({name}) has no bytes that could be written: {_said(error)}",
         f"store what it is made from: .detach().clone() as a plain tensor, or its shape and dtype;"
-        f" {_drop(mode, path, '')}",
+        f" {_drop(mode, path, '', holder)}",
     )
 
 
-def _explain_unknown(cls: type, error: str, mode: str, path: str) -> Explanation:
+def _explain_unknown(cls: type, error: str, mode: str, path: str, holder: str) -> Explanation:
     name = type_name(cls)
     methods = [
         method
@@ -420,15 +456,18 @@ def _explain_unknown(cls: type, error: str, mode: str, path: str) -> Explanation
     ]
     if mode == "deepcopy" and any("__deepcopy__" in _DICT(base) for base in _mro(cls)):
         methods.insert(0, "__deepcopy__")
+    if not methods:  # what a list or dict contains is asked for by its own methods
+        asked = "__iter__" if issubclass(cls, list) else "items" if issubclass(cls, dict) else ""
+        methods += [asked for base in _mro(cls)[:-1] if asked and type(_DICT(base).get(asked)) is FunctionType][:1]
     if methods:
         return Explanation(
             f"{name} pickles itself by {methods[0]}, and that ends with {_said(error)}",
-            f"mend {name}.{methods[0]}, or leave the member out: {_compose(mode, path, '', '')}",
+            f"mend {name}.{methods[0]}; or {_compose(mode, path, '', '', holder)}",
         )
     return Explanation(
         f"its type {name} brings no way to be pickled: {_said(error)}",
-        f"{_compose(mode, path, '', '')}; or say how it is made again: copyreg.pickle({name.rpartition('.')[2]},"
-        f" function),"
+        f"{_compose(mode, path, '', '', holder)}; or say how it is made again:"
+        f" copyreg.pickle({name.rpartition('.')[2]}, function),"
         " where function(value) gives (callable, arguments)",
     )
 
@@ -546,6 +585,12 @@ def _of_tensor(value: object, mode: str) -> Catch | None:
             return Catch(
                 "its gradient hooks are not written: whoever loads it trains without them, and nothing says so",
                 "register them again after loading (register_hook)",
+            )
+        if _tensor_says(value, "_post_accumulate_grad_hooks"):
+            return Catch(
+                "its hooks after the gradient is accumulated are not written: whoever loads it trains without them,"
+                " and nothing says so",
+                "register them again after loading (register_post_accumulate_grad_hook)",
             )
         if _tensor_says(value, "grad_fn") is not None:
             return Catch(

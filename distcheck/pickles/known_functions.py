@@ -89,7 +89,7 @@ _MOST_NESTED = 20_000
 #: Elements of a tuple that is a key, written out.
 _HEAVIEST_KEY = 10_000_000
 #: Bytes of an element by the name of the storage (``torch/storage.py``, 2.13).
-_ELEMENT_BYTES = {
+ELEMENT_BYTES = {
     **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
     **dict.fromkeys(("FloatStorage", "IntStorage", "QInt32Storage"), 4),
     **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
@@ -369,5 +369,5 @@ class KnownFunctions:
             return None
         if not (kind.module.startswith("torch") and kind.name.endswith("Storage")):
             return None
-        width, number = _ELEMENT_BYTES.get(kind.name), values.integer(items[4])
+        width, number = ELEMENT_BYTES.get(kind.name), values.integer(items[4])
         return printable(key), printable(location, 60), None if width is None or number is None else width * number

@@ -51,7 +51,8 @@ def derives(kind: type, name: str) -> bool:
 def attributes(value: object) -> dict[Any, Any] | None:
     """The ``__dict__`` of an object; None where it has none, or hides it."""
     descriptor = defined(type(value), "__dict__")
-    if type(descriptor) is not GetSetDescriptorType:
+    # types.SimpleNamespace has it as a member
+    if type(descriptor) is not GetSetDescriptorType and type(descriptor) is not MemberDescriptorType:
         return None
     try:
         found = descriptor.__get__(value)

@@ -10,35 +10,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .collector import Collector, counted, shown
+from .known_functions import ELEMENT_BYTES
 from .literals import UnreadableError, read_value
-from .raw_pickles import follow_appended, read_nested
+from .raw_pickles import add_stream, follow_appended
 from .source_bytes import PartSource, Source
 from .trace import Global
 
 if TYPE_CHECKING:
     from .archives_tar import TarMember
 
-#: Bytes of one element by the name of the storage type (torch/storage.py, torch 2.13).
-ELEMENT_SIZES = {
-    "DoubleStorage": 8,
-    "FloatStorage": 4,
-    "HalfStorage": 2,
-    "LongStorage": 8,
-    "IntStorage": 4,
-    "ShortStorage": 2,
-    "CharStorage": 1,
-    "ByteStorage": 1,
-    "BoolStorage": 1,
-    "BFloat16Storage": 2,
-    "ComplexDoubleStorage": 16,
-    "ComplexFloatStorage": 8,
-    "QUInt8Storage": 1,
-    "QInt8Storage": 1,
-    "QInt32Storage": 4,
-    "QUInt4x2Storage": 1,
-    "QUInt2x4Storage": 1,
-    "UntypedStorage": 1,
-}
+#: Bytes of one element by the name of the storage type, those that hold several numbers in one included.
+ELEMENT_SIZES = {**ELEMENT_BYTES, "QUInt4x2Storage": 1, "QUInt2x4Storage": 1}
 #: ``PROTOCOL_VERSION`` of torch/serialization.py.
 PROTOCOL = 1001
 #: Storages whose sizes are checked.
@@ -61,8 +43,7 @@ def read_legacy(source: Source, label: str | None, depth: int, notes: Collector,
             notes.odd("malformed", f"it ends before its {_PARTS[place]}", offset=at, member=label, cure=_CURE)
             return "torch legacy"
         trace = notes.trace(source, at)
-        notes.add(label, "torch-legacy", trace, role or own_role)
-        read_nested(source, trace, label, depth, notes)
+        add_stream(source, label, "torch-legacy", trace, depth, notes, role or own_role)
         if trace.ended != "stop":
             return "torch legacy"
         if place == 1:
@@ -201,17 +182,16 @@ def read_legacy_tar(
         content = PartSource(source, member.data, member.size)
         if name == "pickle":
             trace = notes.trace(content)
-            notes.add(f"{prefix}pickle", "torch-legacy", trace, role or "object")
-            read_nested(content, trace, f"{prefix}pickle", depth, notes)
+            add_stream(content, f"{prefix}pickle", "torch-legacy", trace, depth, notes, role or "object")
         else:
-            _read_records(content, name, f"{prefix}{name}", notes, role)
+            _read_records(content, name, f"{prefix}{name}", depth, notes, role)
     return "torch legacy tar"
 
 
-def _read_records(content: Source, name: str, label: str, notes: Collector, role: str | None) -> None:
+def _read_records(content: Source, name: str, label: str, depth: int, notes: Collector, role: str | None) -> None:
     """The pickles of ``storages`` or ``tensors``: a number, then a record for each, with raw bytes behind it."""
     trace = notes.trace(content)
-    notes.add(label, "torch-legacy", trace, role or "header")
+    add_stream(content, label, "torch-legacy", trace, depth, notes, role or "header")
     try:
         count, at = read_value(content, 0)
     except UnreadableError:
@@ -226,7 +206,7 @@ def _read_records(content: Source, name: str, label: str, notes: Collector, role
         if not notes.take_member():
             return
         trace = notes.trace(content, at)
-        notes.add(label, "torch-legacy", trace, role or "header")
+        add_stream(content, label, "torch-legacy", trace, depth, notes, role or "header")
         after = _after_record(content, at, name)
         if trace.ended != "stop" or after is None:
             notes.not_opened(f"{label}: what follows the record at offset {at:,} was not looked at")
@@ -234,7 +214,7 @@ def _read_records(content: Source, name: str, label: str, notes: Collector, role
         at = after
     if name == "storages" and at < content.size:
         trace = notes.trace(content, at)
-        notes.add(label, "torch-legacy", trace, role or "keys")
+        add_stream(content, label, "torch-legacy", trace, depth, notes, role or "keys")
 
 
 def _after_record(content: Source, at: int, name: str) -> int | None:

@@ -1147,7 +1147,7 @@ _ARGUMENTS = {
     "EXT2": 2,
     "FRAME": 8,
 }
-#: What STACK_GLOBAL takes for a name, and no unpickler does.
 #: Methods that pickle calls: where an instance has one of that name, its own is called. No pickle writes these.
 _HOOKS = frozenset({"__setstate__", "__getstate__", "__reduce__", "__reduce_ex__", "__class__"})
+#: What no unpickler takes for a name (STACK_GLOBAL).
 _NEVER_TEXT = frozenset({CONSTANT, TUPLE, LIST, DICT, SET, FROZENSET, GLOBAL})

@@ -27,6 +27,8 @@ LEAF, PLAIN, REFERENCE, REDUCED, HOOKED, TENSOR, STORAGE, ARRAY, COPIED, METHOD,
 
 #: Names in an instance's own ``__dict__`` that change how it is pickled.
 _HOOKS = frozenset(["__reduce_ex__", "__reduce__", "__getstate__", "__deepcopy__"])
+#: Such names, and those by which a reduction asks for what an instance contains.
+_CHOOSING = _HOOKS | {"items", "__getnewargs_ex__", "__getnewargs__"}
 #: What runs when an instance is reduced and made again, so that a deep copy may fail where pickling would not.
 _MAKING = (
     "__reduce_ex__",
@@ -133,6 +135,7 @@ class Mode:
         #: whether sets are known to the pickler before their members (from protocol 4 on)
         self.sets_first = self.protocol >= 4 and not self.copying
         self._references: dict[int, tuple[object, str | None]] = {}
+        self._honest: dict[type, bool] = {}
         self._storage_dtypes: dict[int, Any] = {}
         self._torch = _Torch.find()
         self._numpy = _numpy_array()
@@ -365,16 +368,26 @@ class Mode:
         if (
             type(items) in _BUILTIN_ITERATORS
             and issubclass(kind, list)
+            and self._gives_its_own(value, kind)
             and self.atoms.issuperset(map(type, list.__iter__(value)))
         ):
             return []
         return [(("listed", number), each) for number, each in enumerate(_taken(items))]
+
+    def _gives_its_own(self, value: Any, kind: type) -> bool:
+        """Whether the items of a reduction are what a list or dict holds: no code of the class chose other ones."""
+        honest = self._honest.get(kind)
+        if honest is None:
+            honest = self._honest[kind] = kind not in self.dispatch and _runs_no_python(kind)
+        own = layout.attributes(value) if honest else None
+        return honest and (not own or _CHOOSING.isdisjoint(own))
 
     def _pairs(self, value: Any, kind: type, pairs: Any) -> list[tuple[Any, Any]]:
         atoms = self.atoms
         if (
             issubclass(kind, dict)
             and type(pairs).__module__ in ("builtins", "collections")
+            and self._gives_its_own(value, kind)
             and atoms.issuperset(map(type, dict.values(value)))
             and atoms.issuperset(map(type, dict.__iter__(value)))
         ):

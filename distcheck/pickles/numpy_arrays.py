@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from .collector import Collector, counted, shown
+from .raw_pickles import add_stream
 from .source_bytes import Source
 
 MAGIC = b"\x93NUMPY"
@@ -45,7 +46,7 @@ def read_npy(source: Source, label: str | None, depth: int, notes: Collector, ro
     """Read the header of each array in a file, and follow the pickle of an array of objects."""
     at = 0
     while True:
-        after = _read_array(source, at, label, notes, role)
+        after = _read_array(source, at, label, depth, notes, role)
         if after is None:
             return "numpy array"
         if not depth:
@@ -59,7 +60,9 @@ def read_npy(source: Source, label: str | None, depth: int, notes: Collector, ro
         at = after
 
 
-def _read_array(source: Source, at: int, label: str | None, notes: Collector, role: str | None) -> int | None:
+def _read_array(
+    source: Source, at: int, label: str | None, depth: int, notes: Collector, role: str | None
+) -> int | None:
     """Look at one array; the offset after it, None where nothing can follow."""
 
     def malformed(what: str) -> None:
@@ -89,7 +92,7 @@ def _read_array(source: Source, at: int, label: str | None, notes: Collector, ro
             return None
     if holds_objects(descr):
         trace = notes.trace(source, data)
-        notes.add(label, "numpy", trace, role or "object")
+        add_stream(source, label, "numpy", trace, depth, notes, role or "object")
         return trace.end if trace.ended == "stop" else None
     size = element_size(descr)
     if size is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
+from types import FunctionType
 from typing import Any
 
 from . import kinds, layout
@@ -163,7 +164,13 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
         offenders.append(_offender(walk, finding, where, tuple(unique[:MOST_ALIASES]), names))
     warnings = []
     warned: set[tuple[str, bool]] = set()
+    refused = {id(finding.value) for finding in findings if not finding.depth}
+    pieces = {id(finding.value) for finding in findings if kinds.is_one_piece(type(finding.value))}
     for remark in walk.remarks:
+        if remark.kind in ("breaks", "note") and (
+            id(remark.value) in refused or any(id(step.container) in pieces for step in remark.steps)
+        ):
+            continue  # it can't be pickled at all: what would become of it elsewhere is of no concern
         where = place(name, list(remark.steps), remark.value)
         sort = "side-effect" if remark.kind == "change" else remark.kind
         if remark.kind == "change" and kinds.is_library(type(remark.value)):
@@ -277,7 +284,7 @@ def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ..
     if finding.depth:
         explanation = kinds.too_deep(max(walk.deepest, finding.depth), finding.depth, mode)
     else:
-        explanation = kinds.explain(value, finding.error, mode, path)
+        explanation = kinds.explain(value, finding.error, mode, path, _what_holds(finding, where))
     owner, owner_path, attribute, has = _owner(where)
     return Offender(
         path=path,
@@ -293,6 +300,37 @@ def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ..
         owner_has=has,
         inside=where.inside,
     )
+
+
+def _what_holds(finding: Finding, where: Place) -> str:
+    """What the class of the instance whose attribute it is does by other means than ``__getstate__``; see kinds."""
+    last = finding.steps[-1]
+    if (
+        not where.inside
+        and isinstance(last.container, tuple)
+        and type(layout.defined(type(last.container), "_fields")) is tuple
+    ):
+        return "tuple"
+    instance = where.holder()
+    if instance is None:
+        return ""
+    kind = type(instance)
+    if kinds.is_library(kind):
+        return "library"
+    name = kinds.shown(type.__dict__["__name__"].__get__(kind))
+    methods = ["__reduce_ex__", "__reduce__"]
+    if any(
+        step.container is instance and type(step.label) is tuple and step.label[0] == "argument"
+        for step in finding.steps
+    ):
+        methods += ["__getnewargs_ex__", "__getnewargs__"]
+    for method in methods:
+        if type(layout.defined(kind, method)) is FunctionType:
+            return f"{name}.{method}"
+    if issubclass(kind, BaseException):
+        return f"an own {name}.__reduce__ (no exception is asked for __getstate__)"
+    parameters = layout.defined(kind, "__dataclass_params__")
+    return "frozen" if parameters is not layout.MISSING and getattr(parameters, "frozen", False) is True else ""
 
 
 def _shown(text: str, longest: int) -> str:

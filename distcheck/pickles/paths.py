@@ -77,6 +77,12 @@ class Place:
         """No expression leads further: from here on it is told in words."""
         self.inside, self.end, self.steps = inside, end, steps
 
+    def holder(self) -> Any:
+        """The instance whose attribute the path ends with; None where it ends otherwise."""
+        if self.inside or not self.owners or self.owners[-1].reach != (len(self._front), len(self._pieces) - 1):
+            return None
+        return self.owners[-1].instance
+
     @property
     def path(self) -> str:
         """The path as it can be typed."""
@@ -249,6 +255,9 @@ def _submodule(owner: Any, name: Any, steps: list[Step], number: int) -> str | N
     indexed = ("torch.nn.modules.container.Sequential", "torch.nn.modules.container.ModuleList")
     if key.isdecimal() and any(layout.derives(type(owner), each) for each in indexed):
         return f"[{key}]"
+    if layout.derives(type(owner), "torch.nn.modules.container.ModuleDict"):
+        literal = _literal(key)
+        return None if literal is None else f"[{literal}]"
     return None
 
 
@@ -309,10 +318,16 @@ def _known(
             return None if literal is None else (2, f"[{literal}]", None)
         if issubclass(cls, BaseException):
             return 1, f".args[{label}]", None
+    if kind == "argument" and issubclass(cls, partial) and label == 1 and after is not None:
+        # as the reducer of multiprocessing has it: (func, args, keywords)
+        return (2, f".args[{after.label}]", None) if after.kind == "index" else None
+    if kind == "argument" and issubclass(cls, partial) and label == 2 and after is not None and after.kind == "item":
+        literal = _literal(after.label)
+        return None if literal is None else (2, f".keywords[{literal}]", None)
     if kind == "state" and issubclass(cls, partial) and after is not None and after.kind == "index":
         names = (".func", ".args", ".keywords", ".__dict__")
         return (2, names[after.label], None) if after.label < len(names) else None
-    if kind == "argument" and issubclass(cls, partial):
+    if kind == "argument" and issubclass(cls, partial) and label == 0:
         return 1, ".func", None
     if kind == "argument" and issubclass(cls, Enum):
         return 1, ".value", None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .collector import Collector, counted
-from .formats import LEGACY_NUMBER, NEWEST_PROTOCOL
+from .formats import LEGACY_NUMBER
+from .opcodes import HIGHEST_PROTOCOL
 from .source_bytes import BytesSource, Limits, PartSource, Source
 from .trace import Global, Trace
 
@@ -15,6 +16,7 @@ _TRIAL = 50_000
 _LARGEST_TEXT = 8 << 20
 #: Pickles of plain data in front of one that names something, in a file that begins like none.
 _IN_FRONT = 8
+_EXTENSIONS = frozenset({"EXT1", "EXT2", "EXT4"})
 _BLANK = b"\0 \t\r\n"
 
 
@@ -32,16 +34,24 @@ def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
     :param first: the first two bytes of the stream
     :param behind: some bytes after the last that was understood
     """
-    if first[:1] == b"\x80" and first[1:] and first[1] <= NEWEST_PROTOCOL:
+    if first[:1] == b"\x80" and first[1:] and first[1] <= HIGHEST_PROTOCOL:
         return trace.ended != "broken" or len(trace.opcodes) > 2
-    named = [naming.what for naming in trace.globals]
-    if named:
-        # "copy\nfile\n" begins like GLOBAL too: a name alone counts only if the stream comes to its end
-        return all(map(is_importable, named)) and (bool(trace.calls) or trace.ended == "stop")
+    if trace.globals:
+        # "copy\nfile\n" begins like GLOBAL too: a name alone counts only if the stream comes to its end. What the first
+        # name leads to has happened before an unpickler stops at a later one that is none
+        first_named = min(trace.globals, key=lambda naming: naming.offset)
+        return is_importable(first_named.what) and (bool(trace.calls) or trace.ended == "stop")
+    if trace.calls and not _EXTENSIONS.isdisjoint(trace.opcodes):
+        return True  # what it calls has no name here
     if trace.ended == "stop":
         return bool(trace.calls) or not behind.strip(_BLANK)
     # data of protocol 0 without any name: cut off, or longer than what we may follow
     return trace.ended in ("cut", "budget") and len(trace.opcodes) >= 4 and trace.end - trace.start > 16
+
+
+def holds_pickle(source: Source, notes: Collector) -> bool:
+    """Whether a source of no known format is a pickle, or several in a row. Raises OSError where reading fails."""
+    return bool(source.size) and _begins_here(source, notes.trace(source), notes)
 
 
 def _begins_here(source: Source, trace: Trace, notes: Collector) -> bool:
@@ -54,7 +64,7 @@ def _begins_here(source: Source, trace: Trace, notes: Collector) -> bool:
         if trace.result == "constant" and _is_magic_number(source, trace):
             return True
         trace = notes.trace(source, trace.end)
-    return False
+    return True  # text and numbers hold no row of so many
 
 
 def _is_magic_number(source: Source, trace: Trace) -> bool:
@@ -90,11 +100,10 @@ def read_raw(
     from . import joblib_files
 
     if joblib_files.is_joblib(trace):
-        return joblib_files.read_joblib(source, label, notes, role, trace)
-    notes.add(label, "pickle", trace, role or "object")
+        return joblib_files.read_joblib(source, label, depth, notes, role, trace)
+    add_stream(source, label, "pickle", trace, depth, notes, role or "object")
     if not depth and trace.ended == "stop":
         notes.content_end = trace.end
-    read_nested(source, trace, label, depth, notes)
     follow_appended(source, trace, label, depth, notes, role)
     is_metadata = isinstance(trace.result, Global) and trace.result == _METADATA
     return "distributed checkpoint" if is_metadata else "pickle"
@@ -131,8 +140,7 @@ def follow_appended(
                     cure="have it saved again by whoever made it, without what was added",
                 )
             return
-        notes.add(label, "pickle", trace, role or "appended")
-        read_nested(source, trace, label, depth, notes)
+        add_stream(source, label, "pickle", trace, depth, notes, role or "appended")
         at = trace.end
 
 
@@ -143,6 +151,14 @@ def _is_blank(source: Source, at: int, notes: Collector) -> bool:
             return False
         at += len(part)
     return True
+
+
+def add_stream(
+    source: Source, label: str | None, reader: str, trace: Trace, depth: int, notes: Collector, role: str
+) -> None:
+    """Note a stream and read what it holds for another loader: the judges take for granted that this was done."""
+    notes.add(label, reader, trace, role)
+    read_nested(source, trace, label, depth, notes)
 
 
 def read_nested(source: Source, trace: Trace, label: str | None, depth: int, notes: Collector) -> None:

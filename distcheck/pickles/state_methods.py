@@ -6,14 +6,17 @@ own or of its bases) is looked up among the modules that are loaded; nothing is 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from . import kinds
 from .picklability import Offender, PickleReport
 
 _INDENT = "    "
+_ATTRIBUTE = re.compile(r"\.([^\W\d]\w*)")
 #: How the dicts in which torch.nn.Module keeps its hooks are called, and those in which it keeps its parts.
 _HOOKS = "_hooks"
 #: Comments about what no class holds.
@@ -32,6 +35,10 @@ class _Class(NamedTuple):
     own: frozenset[str]
     #: defined by one of its bases, ``object`` left out
     inherited: frozenset[str]
+    #: a data class whose attributes can't be set as usual
+    frozen: bool = False
+    #: ``__getnewargs__`` or ``__getnewargs_ex__``, where code of the class gives what a new object is made from
+    arguments: str = ""
 
 
 _METHODS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
@@ -54,7 +61,9 @@ def state_methods(report: PickleReport) -> str:
     """All of :func:`methods_for` as one text, and comments for what no method helps; empty if all is well."""
     parts = []
     for owner, source in methods_for(report):
-        parts.append(f"# in {'the class ' if source.lstrip().startswith('def') else ''}{owner}:\n{source}")
+        parts.append(
+            f"# in {'the class ' if source.startswith('def') or chr(10) + 'def' in source else ''}{owner}:\n{source}"
+        )
     loose = [offender for offender in report.offenders if _owner(offender) is None]
     if loose:
         parts.append("\n".join(_loose(loose)) + "\n")
@@ -75,6 +84,18 @@ def _by_owner(offenders: tuple[Offender, ...]) -> dict[str, dict[str, list[Offen
         owner = _owner(offender)
         if owner is not None and offender.attribute is not None:
             found.setdefault(owner, {}).setdefault(offender.attribute, []).append(offender)
+    # what is shared is found once: where one attribute is left out, the others that lead there have to go as well
+    for offender in offenders:
+        owner = _owner(offender)
+        if owner is None or not offender.owner_path:
+            continue
+        for alias in offender.aliases:
+            start = _ATTRIBUTE.match(alias, len(offender.owner_path))
+            if start is None or not alias.startswith(offender.owner_path) or start[1] == "__dict__":
+                continue
+            members = found[owner].setdefault(start[1], [])
+            if not members:
+                members.append(offender._replace(path=alias, attribute=start[1]))
     return found
 
 
@@ -109,11 +130,17 @@ def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
         for line in _dropping(plain):
             yield f"#   {line}"
         return
+    if found.arguments:
+        yield f"# {owner}.{found.arguments} gives what a new object is made from: leave these out there too"
     yield from _getstate(found, plain)
     yield ""
     if "__setstate__" in found.own:
         yield f"# {owner} has a __setstate__ already: make these again at its end"
-        yield from (f"#   {_again(name, offenders)}" for name, offenders in plain.items() if not _is_group(offenders))
+        yield from (
+            f"#   {_again(name, offenders, frozen=found.frozen)}"
+            for name, offenders in plain.items()
+            if not _is_group(offenders)
+        )
     else:
         yield from _setstate(found, plain)
     if any(_is_group(offenders) for offenders in plain.values()):
@@ -163,10 +190,10 @@ def _setstate(found: _Class, members: dict[str, list[Offender]]) -> Iterator[str
         yield f"{_INDENT}self.__dict__.update(state)"
     for name, offenders in members.items():
         if not _is_group(offenders):
-            yield f"{_INDENT}# {_again(name, offenders)}"
+            yield f"{_INDENT}# {_again(name, offenders, frozen=found.frozen)}"
 
 
-def _again(name: str, offenders: list[Offender]) -> str:
+def _again(name: str, offenders: list[Offender], *, frozen: bool = False) -> str:
     """How an attribute is made again, as a comment."""
     inside = [offender for offender in offenders if not _is_itself(offender, name)]
     if inside:
@@ -174,6 +201,8 @@ def _again(name: str, offenders: list[Offender]) -> str:
         how = "" if cure.startswith("take it out") else f": {cure}"
         return f"{_target(name)} is None now, for the sake of {kinds.shown(inside[0].path, 120)}{how}"
     made = kinds.anew(offenders[0].type)
+    if made and frozen:
+        return f"object.__setattr__(self, {_quoted(name)}, {made})"
     if made:
         return f"{_target(name)} = {made}"
     return f"{_target(name)} is None now: {kinds.shown(offenders[0].fix.partition('; or ')[0], 300)}"
@@ -236,7 +265,21 @@ def _look_at(owner: str, has: tuple[str, ...]) -> _Class:
     )
     inherited = frozenset(name for name in _METHODS for names in namespaces[1:] if name in names)
     slots = any(names.get("__slots__") for names in namespaces)
-    return _Class(True, kinds.is_library(cls), slots, own, inherited)
+    parameters = next((names["__dataclass_params__"] for names in namespaces if "__dataclass_params__" in names), None)
+    given = [
+        name
+        for name in ("__getnewargs_ex__", "__getnewargs__")
+        if any(type(names.get(name)) is FunctionType for names in namespaces)
+    ]
+    return _Class(
+        True,
+        kinds.is_library(cls),
+        slots,
+        own,
+        inherited,
+        frozen=getattr(parameters, "frozen", False) is True,
+        arguments=given[0] if given else "",
+    )
 
 
 def _class_named(owner: str) -> type | None:

@@ -148,10 +148,6 @@ class TorchRules(NamedTuple):
     has_tuples: bool
     #: SETITEM and SETITEMS fill dict, OrderedDict and Counter only (2.10)
     fills_dictionaries_only: bool
-    #: ``weights_only`` is True where ``torch.load`` is not told otherwise (2.6)
-    is_default: bool
-    #: paths ending in ``.safetensors`` are handed to safetensors
-    reads_safetensors: bool
 
 
 def known_versions() -> tuple[str, ...]:
@@ -188,8 +184,6 @@ def rules_for(version: str | None) -> TorchRules:
         has_allow_list=asked >= (2, 4),
         has_tuples=table >= (2, 6),
         fills_dictionaries_only=table >= (2, 10),
-        is_default=asked >= (2, 6),
-        reads_safetensors=table >= (2, 13),
     )
 
 

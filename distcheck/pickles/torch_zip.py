@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from .collector import Collector, shown
 from .formats import HEAD, sniff
-from .raw_pickles import follow_appended, read_nested
+from .raw_pickles import add_stream, begins_pickle, follow_appended
 from .source_bytes import Source
 from .trace import Trace
 from .unpacking import UnpackedSource
@@ -370,12 +370,13 @@ def _read_member(reading: _Reading, member: Member, chosen: bool, script: bool) 
         else member.raw_name
     )
     note_odd_name(member, notes, path)
-    if not chosen and (member.is_folder or (below in PLAIN and member.size <= 128)):
+    if not chosen and ((member.is_folder and not member.size) or (below in PLAIN and member.size <= 128)):
         return
     if script and below.endswith((b".debug_pkl", b".pkl")) and not chosen:
         opened = open_member(reading.source, member, notes, torch=True)
         if not isinstance(opened, str) and (below in SCRIPT_PICKLES or below.endswith(b".debug_pkl")):
-            notes.add(path, "torchscript", notes.trace(opened.content), reading.role or "object")
+            trace = notes.trace(opened.content)
+            add_stream(opened.content, path, "torchscript", trace, reading.depth, notes, reading.role or "object")
             return
     if not chosen:
         read_member(reading.source, member, path, reading.depth, notes, reading.role or "hidden", torch=True)
@@ -388,10 +389,8 @@ def _read_member(reading: _Reading, member: Member, chosen: bool, script: bool) 
     if opened.flagged and trace.ended != "stop" and not trace.globals:
         notes.not_opened(f"{shown(path)}: {opened.flagged}")
         return
-    notes.add(
-        path, "torchscript" if script else "torch", trace, "hidden" if opened.flagged else reading.role or "object"
-    )
-    read_nested(opened.content, trace, path, reading.depth, notes)
+    role = "hidden" if opened.flagged else reading.role or "object"
+    add_stream(opened.content, path, "torchscript" if script else "torch", trace, reading.depth, notes, role)
     if not script:
         follow_appended(opened.content, trace, path, reading.depth, notes, reading.role)
         _read_tensors(reading, trace)
@@ -402,7 +401,7 @@ def _read_member(reading: _Reading, member: Member, chosen: bool, script: bool) 
         # torch takes more or fewer bytes of it than other readers
         other = open_member(reading.source, member, notes)
         if not isinstance(other, str):
-            notes.add(path, "pickle", notes.trace(other.content), "hidden")
+            add_stream(other.content, path, "pickle", notes.trace(other.content), reading.depth, notes, "hidden")
 
 
 def note_odd_name(member: Member, notes: Collector, path: str) -> None:
@@ -475,7 +474,10 @@ def _read_unasked(reading: _Reading, member: Member) -> None:
     opened = open_member(reading.source, member, notes, torch=True)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(reading.path(member))}: {opened}")
-    elif sniff(opened.content.read(0, HEAD), opened.content.size) in _WORTH_A_LOOK:
+        return
+    head = opened.content.read(0, HEAD)
+    kind = sniff(head, opened.content.size)
+    if kind in _WORTH_A_LOOK or (kind == "unknown" and begins_pickle(head)):
         read_member(reading.source, member, reading.path(member), reading.depth, notes, "hidden", torch=True)
 
 

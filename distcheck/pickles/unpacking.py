@@ -16,12 +16,18 @@ WINDOW = 1 << 18
 KEPT = 8 << 20
 #: Bytes before the position that are kept of longer ones, so that small steps back cost nothing.
 BEHIND = 1 << 20
+#: Bytes that lzma may take for its dictionary: ``xz -9`` wants 65 MiB, a hostile header 4 GiB.
+DICTIONARY = 48 << 20
 #: Snapshots of a decoder (32 KiB of history each) that are kept.
 SNAPSHOTS = 64
 
 
 class BrokenError(Exception):
     """Bytes that can't be unpacked; the text says why."""
+
+
+class TooLargeError(BrokenError):
+    """Bytes that are sound, as far as is known, and would take more memory than one file may."""
 
 
 class _Zlib:
@@ -75,6 +81,8 @@ class _Other:
         try:
             return bytes(self._decoder.decompress(packed, limit))
         except self._errors as error:
+            if "memory" in str(error).lower():  # lzma has no type of its own for it
+                raise TooLargeError(str(error)) from None
             raise BrokenError(str(error)) from None
 
     @property
@@ -115,8 +123,7 @@ def decoder(kind: str) -> _Zlib | _Other:
             import lzma
 
             form = lzma.FORMAT_XZ if kind == "xz" else lzma.FORMAT_ALONE
-            # a hostile header may ask for a dictionary of 4 GiB
-            return _Other(lzma.LZMADecompressor(form, memlimit=48 << 20), (lzma.LZMAError,))
+            return _Other(lzma.LZMADecompressor(form, memlimit=DICTIONARY), (lzma.LZMAError,))
         import importlib
 
         zstd = importlib.import_module("compression.zstd")  # Python 3.14
@@ -266,6 +273,12 @@ class UnpackedSource:
                 return False
             try:
                 given = self._feed(self._most)
+            except TooLargeError:
+                self.exhausted = self._ended = True
+                self._notes.not_opened(
+                    f"{self._kind} data was not unpacked: its dictionary takes more than {DICTIONARY >> 20} MiB"
+                )
+                return False
             except BrokenError as error:
                 if self._most > 1 and self._again():
                     continue
@@ -324,7 +337,7 @@ class UnpackedSource:
         state = self._state
         state.position -= len(state.machine.rest)
         after = self._packed.read(state.position, 8)
-        if self._kind in JOINED and self._kind != "lzma":
+        if self._kind in JOINED:
             while self._kind in ("gzip", "xz") and after[:1] == b"\0":  # padding
                 skipped = len(after) - len(after.lstrip(b"\0"))
                 state.position += skipped

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from .picklefile import PickleFile, Stream
 from .torch_globals import BLOCKED_MODULES, TorchRules, rules_for, torch_name
 from .trace import Call, Doubt, Global, Naming, Trace
+from .values import printable
 from .vouched import Standing, python3_name, standing
 from .weights_only import (
     MEMORY_MAP,
@@ -80,8 +81,6 @@ _PLAIN_DATA = (
 _OF_TORCHSCRIPT = ("__torch__.", "torch.jit._pickle.")
 #: Attributes that every ``torch.nn.Module`` has beside ``_modules`` (torch 2.13, ``torch/nn/modules/module.py``).
 _OF_A_MODULE = frozenset({"_parameters", "_buffers", "training"})
-
-
 _CONSUMERS = frozenset(
     Global(module, name)
     for module, names in (
@@ -153,7 +152,8 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> Verdict:
         modules.extend(_modules_saved(trace))
         if trace.foreign_ids and not is_read_by_torch(stream):
             not_checked["it holds persistent ids, and only the program that wrote it knows what they stand for"] = None
-    if not file.streams and not file.executes_nothing and not file.oddities and not file.unopened:
+    said = any(oddity.kind != "note" for oddity in file.oddities)
+    if not file.streams and not file.executes_nothing and not said and not file.unopened:
         not_checked["nothing was found in it that could be judged"] = None
     dangers.sort(key=lambda danger: (danger.member or "", danger.offset))
     return Verdict(
@@ -238,7 +238,7 @@ def _dangers(stream: Stream, policy: Policy, most: int) -> Iterator[Danger]:
             yield Danger(stream.member, place, made.text, f"it {judged.why}", naming.what)
         else:
             path = python3_name(naming.what).path
-            yield Danger(stream.member, place, "", f"it names {_shown(path)}, which {judged.why}", naming.what)
+            yield Danger(stream.member, place, "", f"it names {printable(path)}, which {judged.why}", naming.what)
     for call in trace.calls:
         if found < most and _is_bomb(call):
             found += 1
@@ -255,7 +255,7 @@ def _dangers(stream: Stream, policy: Policy, most: int) -> Iterator[Danger]:
     for write in trace.writes:
         if write.opcode == "BUILD" and write.target == "global" and write.offset not in seen and found < most:
             found += 1
-            named = _shown(write.of.path) if write.of is not None else "a class or function"
+            named = printable(write.of.path) if write.of is not None else "a class or function"
             yield Danger(stream.member, write.offset, "", f"it sets attributes of {named} itself", write.of)
 
 
@@ -302,9 +302,3 @@ def _modules_saved(trace: Trace) -> Iterator[Call]:
 
 def _is_state_of_module(names: tuple[str, ...]) -> bool:
     return "_modules" in names and not _OF_A_MODULE.isdisjoint(names)
-
-
-def _shown(path: str) -> str:
-    """A name out of a file, printable and cut."""
-    cut = path if len(path) <= 200 else path[:199] + "…"
-    return cut if cut.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in cut)

@@ -329,7 +329,7 @@ def _judge_stream(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs
     _judge_calls(trace, needs)
     for write in trace.writes:
         _judge_write(write, rules, needs)
-    _add_numpy_types(trace, rules, policy, needs)
+    _add_numpy_types(trace, needs)
     for doubt in trace.foreign_ids:
         needs.refuse(
             2,
@@ -523,7 +523,7 @@ def _what(named: str) -> str:
     return f"the {named.rpartition('.')[2]}"
 
 
-def _add_numpy_types(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs) -> None:
+def _add_numpy_types(trace: Trace, needs: _Needs) -> None:
     """The classes of numpy's data types: no stream names them, and torch asks for each that gets a state."""
     if not any(write.opcode == "BUILD" and write.of == Global("numpy", "dtype") for write in trace.writes):
         return

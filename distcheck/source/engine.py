@@ -292,11 +292,15 @@ def _extract_one(item: tuple[int, bytes | str]) -> tuple[int, bytes]:
         return number, _unreadable("", why).stored
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches the whole group of processes: the parent ends the workers, and they have nothing to say."""
+def _leave_signals() -> None:
+    """Ctrl-C reaches the whole group of processes: the parent ends the workers, and they have nothing to say.
+
+    It ends them by SIGTERM, for which the program that we are in may have a handler that lives on.
+    """
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _in_processes(items: list[tuple[int, bytes | str]], jobs: int) -> Iterable[tuple[int, bytes]]:
@@ -304,5 +308,5 @@ def _in_processes(items: list[tuple[int, bytes | str]], jobs: int) -> Iterable[t
     import multiprocessing
 
     items.sort(key=lambda item: -len(item[1]))
-    with multiprocessing.get_context("fork").Pool(jobs, _leave_interrupts) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, _leave_signals) as pool:
         yield from pool.imap_unordered(_extract_one, items, chunksize=4)

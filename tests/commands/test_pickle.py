@@ -659,3 +659,39 @@ def test_the_rules_that_are_seen_here_are_listed_and_found_by_their_messages() -
         ('Missing key(s) in state_dict: "conv1.weight"', "DC614"),
     ):
         assert code in distcheck("explain", message).stdout, message
+
+
+def test_what_c_code_and_children_print_does_not_get_into_the_report(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "import os\nos.write(1, b'raw on import\\n')\n"
+        "class Loud:\n    def __getstate__(self):\n        os.write(1, b'raw in getstate\\n')\n        return {}\n"
+        "def make():\n    os.system('echo from a child')\n    return [Loud()]\n"
+    )
+    result = pickled(tmp_path, "--object", "loud:make", "--call", "--output-format", "json")
+    assert json.loads(result.stdout)["subject"]["object"]["ok"] is True
+    assert "raw on import" in result.stderr
+    assert "raw in getstate" in result.stderr
+    assert "from a child" in result.stderr
+
+
+def test_a_file_in_place_of_a_module_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("raise SystemExit('imported')")
+    result = pickled(tmp_path, "--object", "./train.py:trainer")
+    assert result.returncode == 2
+    assert "./train.py is a file; name it as import does: --object train:trainer" in result.stderr
+    assert "imported" not in result.stderr
+
+
+def test_a_module_that_reads_the_command_line_is_not_given_ours(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', default=0.1)\n"
+        "args = parser.parse_args()\n"
+    )
+    result = pickled(tmp_path, "--object", "train:args")
+    assert result.returncode == 0, result.stderr
+
+
+def test_an_index_is_no_name(tmp_path: Path) -> None:
+    result = pickled(tmp_path, "--object", "train:trainers[0]")
+    assert result.returncode == 2
+    assert "write a function that returns it, and add --call" in result.stderr

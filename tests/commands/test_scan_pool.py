@@ -93,3 +93,18 @@ def test_where_the_parent_is_interrupted_the_children_end() -> None:
     with pytest.raises(KeyboardInterrupt):
         scan_in_processes(report, ["a", "b", "c", "d"], jobs=2, lost=lost, tell=tell)
     assert children() == others
+
+
+def test_more_processes_than_select_can_wait_for_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distcheck.commands import scan_pool, scanning
+    from distcheck.pickling_api import Scanner, policy_of
+
+    asked: list[int] = []
+
+    def note(scan_one: object, paths: list[str], *, jobs: int, **_: object) -> list[FileReport]:
+        asked.append(jobs)
+        return []
+
+    monkeypatch.setattr(scan_pool, "scan_in_processes", note)
+    scanning.scan(Scanner(policy_of()), [f"{number}.pkl" for number in range(5000)], jobs=4000)
+    assert asked == [128]

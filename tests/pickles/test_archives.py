@@ -189,3 +189,47 @@ def test_damage_never_raises(seed: int) -> None:
             at = choices.randrange(len(data))
             data[at : at + choices.choice((0, 1, 9))] = choices.randbytes(choices.choice((0, 1, 9)))
         read_file(bytes(data), limits)
+
+
+def test_a_bare_pickle_below_the_deepest_archive_is_not_passed_over() -> None:
+    for content, complete in ((b"cos\nsystem\n(S'true'\ntR.", False), (b"some notes, no pickle at all", True)):
+        nested = make_zip(Entry("inner", content))
+        for _ in range(Limits().depth):
+            nested = make_zip(Entry("a.pkl", pickle.dumps(1)), Entry("nested", nested))
+        assert read_file(nested).complete is complete
+
+
+def test_a_member_that_is_marked_as_a_folder_and_has_bytes_is_read() -> None:
+    hidden = Entry("archive/more.pkl", b"\x80\x02cos\nsystem\n.", external=0x10)
+    file = read_file(checkpoint(b"\x80\x02}.", hidden))
+    assert named(file) >= {"os.system"}
+
+
+@pytest.mark.parametrize(
+    ("form", "headers"), [("global", {"size": "700"}), ("global", {"path": "pickle"}), ("own", {"size": "+5"})]
+)
+def test_headers_that_change_what_a_tar_member_is_are_not_passed_over(form: str, headers: dict[str, str]) -> None:
+    buffer = io.BytesIO()
+    info = tarfile.TarInfo("a.pkl")
+    info.size = 4
+    with tarfile.open(
+        fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, pax_headers=headers if form == "global" else {}
+    ) as archive:
+        if form == "own":
+            info.pax_headers = headers
+        archive.addfile(info, io.BytesIO(b"\x80\x02N."))
+    file = read_file(buffer.getvalue())
+    assert file.unopened or [oddity.kind for oddity in file.oddities] == ["malformed"]
+
+
+@pytest.mark.parametrize("form", [lzma.FORMAT_XZ, lzma.FORMAT_ALONE])
+def test_sound_data_that_takes_too_much_memory_is_not_said_to_be_broken(form: int) -> None:
+    content = lzma.compress(pickle.dumps(1), form, preset=9)
+    for file in (read_file(content), read_file(make_zip(Entry("a.pkl", pickle.dumps(1)), Entry("b.pkl.xz", content)))):
+        assert (file.complete, [oddity.kind for oddity in file.oddities]) == (False, [])
+
+
+@pytest.mark.parametrize("content", [b"cos\nsystem\n(S'true'\ntR.", b"cos\nsystem\nU\x04true\x85R."])
+def test_a_payload_among_the_tensors_counts(content: bytes) -> None:
+    file = read_file(checkpoint(b"\x80\x02}.", Entry("archive/data/0", content)))
+    assert named(file) == {"os.system"}

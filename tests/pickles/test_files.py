@@ -164,3 +164,11 @@ def test_a_million_small_pickles_are_few_lines() -> None:
     assert file.complete
     hidden = read_file(PLAIN * 3000 + HOSTILE)
     assert any(stream.trace.globals for stream in hidden.streams)
+
+
+def test_what_begins_like_another_format_is_followed_as_a_pickle_or_not_complete() -> None:
+    head = b"GGUF\3\0\0\0\1"  # a number, for pickle
+    payload = b"cos\nsystem\n(S'true'\ntR."
+    assert read_file(head + payload[:-1] + b"0c!!\n!!\n.").streams[0].role == "hidden"
+    file = read_file(head + b"N0" * 600_000 + payload)
+    assert (file.streams, file.complete, file.executes_nothing) == ((), False, False)

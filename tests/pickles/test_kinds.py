@@ -688,3 +688,13 @@ def test_good_torch_is_not_imported() -> None:
         "assert 'numpy' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=pathlib.Path(__file__).parents[2], timeout=60)
+
+
+def test_a_function_that_a_package_made_is_not_to_be_moved() -> None:
+    """Nobody moves code of Python or of torch to the top of its module."""
+    made = functools.singledispatch(print)
+    inner = made.dispatch  # defined inside functools.singledispatch
+    said = kinds.explain(inner, "", "pickle", "obj.choose")
+    assert "defined inside singledispatch (functools)" in said.why
+    assert "move" not in said.fix
+    assert "self.choose = singledispatch(…)" in said.fix

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -412,3 +413,42 @@ def test_good_a_sampler_and_a_generator_are_no_trouble_in_this_job() -> None:
     assert report.ok
     assert loud(report) == []
     assert len(report.warnings) == 1
+
+
+def test_bad_dc603_hooks_after_accumulation_are_lost() -> None:
+    import torch
+
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    parameter.register_post_accumulate_grad_hook(lambda tensor: None)
+    (caution,) = find_unpicklable({"weight": parameter}).warnings
+    assert "not written" in caution.why
+    assert "register_post_accumulate_grad_hook" in caution.fix
+    assert not pickle.loads(pickle.dumps(parameter))._post_accumulate_grad_hooks
+
+
+def test_modules_of_a_dict_have_their_keys() -> None:
+    import torch
+
+    inner = torch.nn.Identity()
+    inner.lock = threading.Lock()
+    model = torch.nn.ModuleDict({"a-b": inner})
+    (offender,) = find_unpicklable(model, name="model").offenders
+    assert offender.path == "model['a-b'].lock"
+    assert eval(offender.path, {"model": model}) is inner.lock
+
+
+def test_a_function_that_torch_made_is_called_for_again() -> None:
+    import torch
+
+    module = torch.nn.Linear(2, 2)
+    module.avg_fn = torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    (offender,) = find_unpicklable(module).offenders
+    assert "move" not in offender.fix
+    assert "get_ema_multi_avg_fn(…)" in offender.fix
+
+
+def test_what_is_refused_gets_no_word_about_what_becomes_of_it_elsewhere(world: Any) -> None:
+    """A sharded module is one thing: nothing is said of the meshes in it."""
+    report = find_unpicklable({"model": fully_sharded(world)})
+    assert [item.path for item in report.offenders] == ["obj['model']"]
+    assert not report.warnings

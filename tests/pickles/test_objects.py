@@ -29,7 +29,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -856,3 +856,134 @@ def test_nothing_is_imported_for_it() -> None:
         "assert not {'torch', 'numpy', 'ctypes', 'inspect', 'multiprocessing.reduction'} & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+class OtherItems(list):  # type: ignore[type-arg]
+    """Holds plain data, and is pickled by what it says that it holds."""
+
+    def __init__(self, items: list[Any], said: list[Any]) -> None:
+        super().__init__(items)
+        self.said = said
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(type(self).told)
+
+    told: ClassVar[list[Any]] = []
+
+
+class OtherPairs(dict):  # type: ignore[type-arg]
+    told: ClassVar[list[Any]] = []
+
+    def items(self) -> Any:
+        return iter(type(self).told)
+
+
+class OtherReduction(list):  # type: ignore[type-arg]
+    told: ClassVar[list[Any]] = []
+
+    def __reduce__(self) -> Any:
+        return list, (), None, iter(type(self).told)
+
+
+@pytest.mark.parametrize("mode", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("kind", [OtherItems, OtherPairs, OtherReduction])
+def test_what_a_container_says_that_it_holds_counts(kind: type, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value: Any = OtherItems([1, 2], []) if kind is OtherItems else kind()
+    bad = ("key", threading.Lock()) if kind is OtherPairs else threading.Lock()
+    monkeypatch.setattr(kind, "told", [bad])
+    with pytest.raises(TypeError):
+        pickle.dumps(value) if mode == "pickle" else copy.deepcopy(value)
+    assert [item.type for item in find_unpicklable(value, mode=mode).offenders] == ["_thread.lock"]
+    monkeypatch.setattr(kind, "told", [("key", 1)])
+    assert find_unpicklable(value, mode=mode).ok
+
+
+class NoItems(list):  # type: ignore[type-arg]
+    def __iter__(self) -> Iterator[Any]:
+        raise RuntimeError("not today")
+
+
+def test_a_container_that_does_not_give_its_items_is_told_so() -> None:
+    (offender,) = find_unpicklable([NoItems([1])]).offenders
+    assert offender.path == "obj[0]"
+    assert "NoItems pickles itself by __iter__" in offender.why
+    assert "not today" in offender.why
+
+
+@pytest.mark.parametrize(
+    ("made", "path"),
+    [
+        (functools.partial(print, 1, threading.Lock()), "it.args[1]"),
+        (functools.partial(print, end=threading.Lock()), "it.keywords['end']"),
+        (functools.partial(lambda: 0, 1), "it.func"),
+    ],
+)
+def test_parts_of_a_partial_have_paths_for_processes_too(made: Any, path: str) -> None:
+    (offender,) = find_unpicklable(made, mode="spawn", name="it").offenders
+    assert (offender.path, offender.inside) == (path, "")
+    assert eval(path, {"it": made}) is not None
+
+
+class Reducing:
+    def __init__(self, lock: Any = None) -> None:
+        self.lock = lock
+
+    def __reduce__(self) -> Any:
+        return Reducing, (self.lock,)
+
+
+class Arguments:
+    def __new__(cls, lock: Any) -> Arguments:
+        made = object.__new__(cls)
+        made.lock = lock
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.lock,)
+
+    lock: Any
+
+
+class TroubleError(Exception):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenConfig:
+    lock: Any
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Reducing(threading.Lock()), "leave lock out of what Reducing.__reduce__ gives"),
+        (Arguments(threading.Lock()), "leave lock out of what Arguments.__getnewargs__ gives"),
+        (TroubleError("x"), "TroubleError.__reduce__ (no exception is asked for __getstate__)"),
+        (FrozenConfig(threading.Lock()), 'object.__setattr__(self, "lock", threading.Lock())'),
+        (collections.namedtuple("Pair", "lock")(threading.Lock()), "value._replace(lock=None)"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
+)
+def test_the_fix_fits_to_how_the_class_is_pickled(value: Any, words: str) -> None:
+    offender = next(item for item in find_unpicklable(value).offenders if item.type == "_thread.lock")
+    assert offender.path == "obj.lock"
+    assert words in offender.fix
+    assert "self.lock =" not in offender.fix
+
+
+def test_what_can_not_be_pickled_at_all_is_not_said_to_break_later() -> None:
+    report = find_unpicklable({"random": random.SystemRandom()})
+    assert [item.path for item in report.offenders] == ["obj['random']"]
+    assert not report.warnings
+
+
+def test_members_of_a_namespace_have_names() -> None:
+    made = types.SimpleNamespace(lock=threading.Lock(), inner=[types.SimpleNamespace(lock=threading.Lock())])
+    assert [item.path for item in find_unpicklable(made).offenders] == ["obj.lock", "obj.inner[0].lock"]
+
+
+def test_nobody_is_told_to_write_a_method_into_a_class_of_python() -> None:
+    (offender,) = find_unpicklable(types.SimpleNamespace(lock=threading.Lock())).offenders
+    assert offender.fix == "set lock to None before pickling, and to a new one after: threading.Lock()"

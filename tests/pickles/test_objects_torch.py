@@ -313,7 +313,7 @@ def test_modules_in_modules_have_the_paths_that_people_type() -> None:
     holder.encoder = model
     report = find_unpicklable(holder, name="model")
     (offender,) = report.offenders
-    assert offender.path == "model.encoder[1]._modules['a b'].process_group"
+    assert offender.path == "model.encoder[1]['a b'].process_group"
     assert eval(offender.path, {"model": holder}) is dist.group.WORLD
     assert offender.attribute == "process_group"
     assert find_unpicklable(nn.Parameter(torch.ones(2)), name="weight").ok

@@ -102,3 +102,49 @@ def test_random_bytes_are_no_pickles() -> None:
     choices = random.Random(3)
     found = [read_file(choices.randbytes(200)) for _ in range(3000)]
     assert sum(bool(file.streams) for file in found) <= 1
+
+
+#: What has torch load bytes that hold a payload, up to the result, which is dropped.
+NESTED = b"ctorch.storage\n_load_from_bytes\nC" + bytes([len(HOSTILE) + 2]) + b"\x80\x02" + HOSTILE + b"\x85R0"
+
+
+@pytest.mark.parametrize(
+    "content", [HOSTILE[:-1] + b"0c!!\n!!\n.", b"I1\n." * 12 + HOSTILE], ids=["a name that is none", "data in front"]
+)
+def test_a_payload_counts_in_a_member_that_begins_like_text(content: bytes) -> None:
+    from tests.pickles.zips import Entry, make_zip
+
+    for file in (read_file(content), read_file(make_zip(Entry("a.pkl", pickle.dumps(1)), Entry("b", content)))):
+        assert "os.system" in [naming.what.path for stream in file.streams for naming in stream.trace.globals]
+
+
+@pytest.mark.parametrize("reader", ["pickle", "joblib", "numpy"])
+def test_bytes_for_torch_are_judged_whoever_reads_the_stream(reader: str) -> None:
+    """A stream that loads bytes is let pass for it only because these are streams of their own."""
+    from distcheck.pickles.verdict import judge
+
+    head = {
+        "pickle": b"\x80\x02",
+        "joblib": b"\x80\x02cjoblib.numpy_pickle\nNumpyArrayWrapper\n0",
+        "numpy": b"\x93NUMPY\1\0\x3d\0{'descr': '|O', 'fortran_order': False, 'shape': (1,), }    \n\x80\x02",
+    }[reader]
+    file = read_file(head + NESTED + b"N.")
+    assert file.streams[0].reader == reader
+    assert [stream.role for stream in file.streams] == ["object", "nested"]
+    assert judge(file).word == "dangerous"
+
+
+def test_names_of_members_are_printable_where_they_are_said_to_be_unread() -> None:
+    from tests.pickles.zips import Entry, make_zip
+
+    content = b"\x80\x02ctorch.storage\n_load_from_bytes\nC\x03abc\x85R."
+    (line,) = read_file(make_zip(Entry("\x1b[31m", content))).unopened
+    assert line.isprintable()
+    assert "[31m" in line
+
+
+def test_calls_of_registered_codes_count_in_a_member_that_breaks_off() -> None:
+    from tests.pickles.zips import Entry, make_zip
+
+    file = read_file(make_zip(Entry("a.pkl", pickle.dumps(1)), Entry("b", b"\x82\x01)R\xff\xff")))
+    assert any(call.function is None for stream in file.streams for call in stream.trace.calls)

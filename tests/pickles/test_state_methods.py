@@ -340,3 +340,39 @@ def test_what_the_report_says_of_a_class_counts_where_it_can_not_be_looked_up() 
     assert "copyreg" in methods_for(report(slotted))[0][1]
     own = slotted._replace(owner_has=("__getstate__", "__dict__"))
     assert methods_for(report(own))[0][1].startswith("# ")
+
+
+def test_a_frozen_class_sets_it_again_past_its_own_lock(project: types.ModuleType) -> None:
+    define(
+        project,
+        "@dataclasses.dataclass(frozen=True)\nclass Config:\n    lock: object\n",
+    )
+    text = state_methods(find_unpicklable(project.Config(threading.Lock())))
+    assert '# object.__setattr__(self, "lock", threading.Lock())' in text
+    assert "self.lock = " not in text
+
+
+def test_arguments_of_new_are_named(project: types.ModuleType) -> None:
+    define(project, "class Trainer:\n    def __getnewargs__(self): return ()\n")
+    trainer = project.Trainer()
+    trainer.lock = threading.Lock()
+    text = state_methods(find_unpicklable(trainer))
+    assert "# in the class users_project.Trainer" in text
+    assert "users_project.Trainer.__getnewargs__ gives what a new object is made from" in text
+
+
+def test_all_attributes_that_lead_to_what_is_shared_are_left_out(project: types.ModuleType) -> None:
+    _, loaded, text = mended(
+        project,
+        """
+        class Trainer:
+            def __init__(self):
+                self.table = {"step": 7, "choose": lambda: 0}
+                self.tables, self.kept = [self.table], [7]
+            # end of Trainer
+
+        make = Trainer
+        """,
+    )
+    assert (loaded.table, loaded.tables, loaded.kept) == (None, None, [7])
+    assert "for the sake of obj.tables[0]['choose']" in text

@@ -75,5 +75,8 @@ def test_the_bound_holds_for_all_sources_of_a_file_together() -> None:
 def test_a_dictionary_of_gigabytes_is_not_made() -> None:
     packed = bytearray(lzma.compress(b"x" * 100, lzma.FORMAT_ALONE))
     packed[1:5] = (0xFFFFFFFF).to_bytes(4, "little")
-    source = UnpackedSource(BytesSource(bytes(packed)), "lzma", notes())
-    assert source.trouble is not None
+    book = notes()
+    source = UnpackedSource(BytesSource(bytes(packed)), "lzma", book)
+    assert source.exhausted
+    assert source.trouble is None
+    assert len(book.unopened) == 1

@@ -525,3 +525,8 @@ def test_malformed_streams_say_where() -> None:
     judged = verdict(b"\x80\x02]a.")
     assert judged.word == "malformed"
     assert all(isinstance(doubt, Doubt) and doubt.why for doubt in judged.malformed)
+
+
+def test_a_note_about_a_file_in_which_nothing_was_judged_does_not_make_it_safe() -> None:
+    for oddities in ((), (Oddity("after the end of the archive: 2 bytes", "note"),)):
+        assert judge(PickleFile("x.zip", "zip archive", 1, oddities=oddities)).word == "incomplete"

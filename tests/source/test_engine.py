@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 
 import pytest
@@ -75,6 +76,15 @@ def test_processes_make_the_same_summaries(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(engine, "_WORTH_A_PROCESS", 0)
     together = analyse(files(deeds=SAVES, main=GUARDS), jobs=2)
     assert [unpack(file.stored) for file in alone.index.files] == [unpack(file.stored) for file in together.index.files]
+
+
+def test_processes_end_although_the_program_handles_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_WORTH_A_PROCESS", 0)
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        assert len(analyse(files(deeds=SAVES, main=GUARDS), jobs=2).index.files) == 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(
