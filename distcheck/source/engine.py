@@ -301,12 +301,20 @@ def _leave_signals() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _in_processes(items: list[tuple[int, bytes | str]], jobs: int) -> Iterable[tuple[int, bytes]]:
     """Summaries made in forked processes; the largest files first, so that none is left over at the end."""
     import multiprocessing
+    import signal
 
     items.sort(key=lambda item: -len(item[1]))
-    with multiprocessing.get_context("fork").Pool(jobs, _leave_signals) as pool:
+    # held back until a worker is ready for it: a handler that it has inherited would swallow the end
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        workers = multiprocessing.get_context("fork").Pool(jobs, _leave_signals)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    with workers as pool:
         yield from pool.imap_unordered(_extract_one, items, chunksize=4)
