@@ -54,22 +54,6 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return size
 
 
-class GroupedCommand(click.Command):
-    """A command whose help shows its many options in sections."""
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {LAUNCH: [], TEST: [], "Options": []}
-        for parameter in self.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is None:
-                continue
-            name = parameter.name or ""
-            groups[LAUNCH if name in _LAUNCH_NAMES else TEST if name in _TEST_NAMES else "Options"].append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=30)
-
-
 _LAUNCH_NAMES = frozenset(
     {"nproc", "nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port", "backend", "device"}
 )
@@ -81,10 +65,18 @@ _TEST_NAMES = frozenset(
         "timeout", "go_on", "min_busbw", "baseline",
     }
 )  # fmt: skip
+_TITLES = {**dict.fromkeys(_LAUNCH_NAMES, LAUNCH), **dict.fromkeys(_TEST_NAMES, TEST)}
+
+
+class CollectiveCommand(shared.GroupedCommand):
+    """Shows its many options in sections."""
+
+    sections = (LAUNCH, TEST, "Options")
+    section_of = _TITLES
 
 
 @click.command(
-    cls=GroupedCommand,
+    cls=CollectiveCommand,
     epilog=EPILOG,
     context_settings={"auto_envvar_prefix": "DISTCHECK_COLLECTIVE"},
 )

@@ -30,12 +30,19 @@ if TYPE_CHECKING:
 
 LAUNCH_OPTIONS = "The launch that is judged"
 MERGE_OPTIONS = "Many hosts, one report"
+_TITLES = {
+    **dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS),
+    **dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS),
+}
 #: Where the click context keeps whether ``--`` stood in front of the words that are no options.
 _DASHES = "distcheck.env.dashes"
 
 
-class GroupedCommand(click.Command):
+class EnvCommand(shared.GroupedCommand):
     """A command whose help shows its options in sections, and that knows a command behind ``--`` from files."""
+
+    sections = (LAUNCH_OPTIONS, MERGE_OPTIONS, "Options")
+    section_of = _TITLES
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -45,18 +52,6 @@ class GroupedCommand(click.Command):
         behind = len(context.params.get("command_line") or ())
         context.meta[_DASHES] = 0 < behind < len(words) and words[-behind - 1] == "--"
         return rest
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {LAUNCH_OPTIONS: [], MERGE_OPTIONS: [], "Options": []}
-        titles = dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS)
-        titles.update(dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS))
-        for parameter in self.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is not None and not isinstance(parameter, click.Argument):
-                groups[titles.get(parameter.name or "", "Options")].append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=30)
 
 
 EPILOG = """\b
@@ -75,7 +70,7 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 
 
 @click.command(
-    cls=GroupedCommand,
+    cls=EnvCommand,
     epilog=EPILOG,
     context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_ENV"},
 )

@@ -56,21 +56,15 @@ One finding is silenced in its line, one rule in a file:
 """
 
 
-class GroupedCommand(click.Command):
+class LintCommand(shared.GroupedCommand):
     """A command whose help shows its options in sections."""
 
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {RULES: [], FILES: [], FIXES: [], OUTPUT: [], "How it runs": []}
-        for parameter in self.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is not None and not isinstance(parameter, click.Argument):
-                groups[_TITLES.get(parameter.name or "", OUTPUT)].append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=30)
+    sections = (RULES, FILES, FIXES, OUTPUT, "How it runs")
+    section_of = _TITLES
+    others = OUTPUT
 
 
-@click.command(cls=GroupedCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LINT"})
+@click.command(cls=LintCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LINT"})
 @click.argument("paths", metavar="[PATH|-]…", nargs=-1)
 @shared.selection_options
 @click.option(

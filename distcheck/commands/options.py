@@ -7,7 +7,7 @@ stands in :mod:`.output`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -19,6 +19,27 @@ from ..rules import Selection, UnknownRule
 from ..world import World
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in sections; each command says which, in a class of its own."""
+
+    #: titles of the sections, in their order
+    sections: tuple[str, ...] = ("Options",)
+    #: parameter → title of its section
+    section_of: Mapping[str, str] = {}
+    #: where all other options stand
+    others = "Options"
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None and not isinstance(parameter, click.Argument):
+                groups[self.section_of.get(parameter.name or "", self.others)].append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=30)
 
 
 class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]

@@ -57,21 +57,15 @@ Nothing of a file is executed, and nothing that it names is imported. --object i
 """
 
 
-class GroupedCommand(click.Command):
+class PickleCommand(shared.GroupedCommand):
     """A command whose help shows its options in sections."""
 
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {FILES: [], OBJECTS: [], RULES: [], OUTPUT: [], "How it runs": []}
-        for parameter in self.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is not None and not isinstance(parameter, click.Argument):
-                groups[_TITLES.get(parameter.name or "", OUTPUT)].append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=30)
+    sections = (FILES, OBJECTS, RULES, OUTPUT, "How it runs")
+    section_of = _TITLES
+    others = OUTPUT
 
 
-@click.command("pickle", cls=GroupedCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_PICKLE"})
+@click.command("pickle", cls=PickleCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_PICKLE"})
 @click.argument("paths", metavar="[FILE|DIR|-]…", nargs=-1)
 @click.option(
     "--for",

@@ -92,11 +92,20 @@ def run(asked: Asked) -> int:
             reports = scan(scanner, found.files, jobs=asked.jobs, tell=_patient(line.show, began))
     else:
         reports = scan(scanner, found.files, jobs=asked.jobs)
+    reports = [report for report in reports if report.path in asked.paths or _is_of_ours(report)]
     if asked.given["confirm"]:
         from .confirming import confirm
 
         reports = confirm(reports, asked.policy)
     return _finish(asked, found, joined(found, reports, scanner, elapsed_s=time.monotonic() - began))
+
+
+def _is_of_ours(report: FileReport) -> bool:
+    """Whether a file that a folder holds is worth a line: an archive without a pickle is not."""
+    from ..pickles.formats import PROMISING, ending
+    from ..pickles.verdict import NOTHING_TO_JUDGE
+
+    return report.unopened != (NOTHING_TO_JUDGE,) or ending(report.path.lower()) in PROMISING
 
 
 def _finish(asked: Asked, found: Found, report: Report) -> int:

@@ -78,6 +78,8 @@ _PLAIN_DATA = (
     "torch.distributed._shard.metadata.",
     "torch.distributed._shard.sharded_tensor.metadata.",
 )
+#: Why a file is incomplete of which all was read: an archive without a pickle, for one.
+NOTHING_TO_JUDGE = "nothing was found in it that could be judged"
 _OF_TORCHSCRIPT = ("__torch__.", "torch.jit._pickle.")
 #: Attributes that every ``torch.nn.Module`` has beside ``_modules`` (torch 2.13, ``torch/nn/modules/module.py``).
 _OF_A_MODULE = frozenset({"_parameters", "_buffers", "training"})
@@ -154,7 +156,7 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> Verdict:
             not_checked["it holds persistent ids, and only the program that wrote it knows what they stand for"] = None
     said = any(oddity.kind != "note" for oddity in file.oddities)
     if not file.streams and not file.executes_nothing and not said and not file.unopened:
-        not_checked["nothing was found in it that could be judged"] = None
+        not_checked[NOTHING_TO_JUDGE] = None
     dangers.sort(key=lambda danger: (danger.member or "", danger.offset))
     return Verdict(
         word=_word(

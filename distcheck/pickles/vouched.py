@@ -103,6 +103,7 @@ numpy int64 int8 int_ intc integer intp long longdouble longlong matrix ndarray 
 numpy record short signedinteger single str_ timedelta64 ubyte uint uint16 uint32 uint64 uint8 uintc uintp ulong
 numpy ulonglong unsignedinteger ushort void
 numpy._core._internal _convert_to_stringdtype_kwargs
+numpy.core._internal _reconstruct
 numpy._core.multiarray _reconstruct scalar
 numpy._core.numeric _frombuffer
 numpy.core.multiarray _reconstruct scalar

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -695,3 +696,16 @@ def test_an_index_is_no_name(tmp_path: Path) -> None:
     result = pickled(tmp_path, "--object", "train:trainers[0]")
     assert result.returncode == 2
     assert "write a function that returns it, and add --call" in result.stderr
+
+
+def test_an_archive_without_a_pickle_is_no_finding_of_a_folder(tmp_path: Path) -> None:
+    """Folders hold archives of all kinds; one that is named, or is called like a model, is said not to be known."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "sources.dat", "w") as archive:
+        archive.writestr("README.txt", "nothing to load")
+    assert pickled(tmp_path, "folder").returncode == 0
+    assert "sources.dat" not in pickled(tmp_path, "folder").stdout
+    assert pickled(tmp_path, "folder/sources.dat").returncode == 3
+    (folder / "sources.dat").rename(folder / "model.pt")
+    assert pickled(tmp_path, "folder").returncode == 3

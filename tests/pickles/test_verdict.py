@@ -209,6 +209,7 @@ torch.nn.functional relu
 torch.distributed.checkpoint.metadata Metadata
 torch.distributed.tensor DTensor
 torch._C Generator
+numpy.core._internal _reconstruct
 """
 UNVOUCHED = """
 __main__ Config
