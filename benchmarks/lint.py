@@ -1,12 +1,14 @@
-"""How fast and how large ``distcheck lint`` is, as ratios against Ruff, Flake8 and TorchFix in the same run.
+"""How fast and how large ``distcheck lint`` is, as ratios against Ruff, Flake8, TorchFix and ShellCheck in one run.
 
     python benchmarks/lint.py [--from FOLDER …] [--torch-python PYTHON_WITH_TORCH] [--runs 5]
 
 A tree of Python files is copied from installed packages (or from the folders given). Commands are run in turn, one
 round after the other, so that a machine whose speed drifts slows all of them alike; the median of each is compared.
 Flake8 and TorchFix, which take minutes where the others take seconds, are compared on a part of the tree. Memory is
-measured on a tree of its own: the proportional set sizes of all processes, added up while they run. A tool that is not
-installed is left out; give its path where it is not beside this Python.
+measured on a tree of its own: the proportional set sizes of all processes, added up while they run. Launch files are
+the cases of our own tests, one for ten Python files: once beside the tree, and the shell files among them once by
+themselves, against ShellCheck. A tool that is not installed is left out; give its path where it is not beside this
+Python.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ RATIOS = (
     ("distcheck lint, warm", "ruff check", "≤ 1"),
     ("flake8", "distcheck lint, part", "≥ 20"),
     ("torchfix", "distcheck lint, part", "≥ 100"),
+    ("distcheck lint, cold, with launch files", "distcheck lint, cold", "≤ 1.3"),
+    ("distcheck lint, shell files", "shellcheck", "< 1"),
 )
+#: Launch files as they are in projects and on clusters: the cases of the tests.
+LAUNCH_FILES = Path(__file__).resolve().parent.parent / "tests" / "launch"
+SHELL = (".sh", ".sbatch", ".slurm")
 
 
 def sources(folders: Sequence[str], pythons: Iterable[str]) -> list[Path]:
@@ -73,6 +80,18 @@ def build(files: Sequence[Path], count: int, target: Path) -> tuple[int, int]:
             written += 1
             lines += text.count(b"\n")
     return written, lines
+
+
+def build_launch_files(files: Sequence[Path], count: int, target: Path) -> list[Path]:
+    """Copy launch files, each into a folder of its own, until there are enough; the paths of the copies."""
+    written = []
+    for number in range(count):
+        path = files[number % len(files)]
+        place = target / f"launch{number}" / path.name
+        place.parent.mkdir(parents=True)
+        shutil.copyfile(path, place)
+        written.append(place)
+    return written
 
 
 def run_once(command: Sequence[str], folder: Path) -> float:
@@ -128,28 +147,43 @@ def main() -> None:
         "--files", type=int, help="so many files, repeated where there are fewer  [default: all that are found]"
     )
     parser.add_argument("--part", type=int, default=500, help="files for the comparison with Flake8 and TorchFix")
+    parser.add_argument("--shell-files", type=int, default=300, help="for the comparison with ShellCheck")
     parser.add_argument("--memory-files", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--slow-runs", type=int, default=1, help="rounds that include Flake8 and TorchFix")
-    for name in ("ruff", "flake8", "torchfix"):
+    for name in ("ruff", "flake8", "torchfix", "shellcheck"):
         parser.add_argument(f"--{name}", metavar="PATH")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     lint = [sys.executable, "-m", "distcheck", "lint", "--isolated", "--no-respect-gitignore", "--statistics"]
     files = sources(arguments.folders, arguments.torch_python)
+    launch_files = [
+        path
+        for path in sorted(LAUNCH_FILES.rglob("*"))
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".expect") and "__pycache__" not in path.parts
+    ]
     if not files:
         sys.exit("no Python file to build a tree from; give --from FOLDER")
     figures: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        whole, part, large, store = (Path(scratch, name) for name in ("whole", "part", "large", "store"))
+        whole, part, large, store, mixed = (
+            Path(scratch, name) for name in ("whole", "part", "large", "store", "mixed")
+        )
         counts = build(files, arguments.files or len(files), whole)
+        build(files, arguments.files or len(files), mixed)
+        launch_copies = build_launch_files(launch_files, counts[0] // 10, mixed)
+        shell_files = [str(path) for path in launch_copies if path.suffix in SHELL][: arguments.shell_files]
         step = max(1, len(files) // arguments.part)
         part_counts = build(files[::step], arguments.part, part)
         commands = {
             "distcheck lint, cold": [*lint, "--no-cache", str(whole)],
             "distcheck lint, warm": [*lint, "--cache-dir", str(store), str(whole)],
             "distcheck lint, cold, one process": [*lint, "--no-cache", "-j", "1", str(whole)],
+            "distcheck lint, cold, with launch files": [*lint, "--no-cache", str(mixed)],
+            "distcheck lint, shell files": [*lint, "--no-cache", *shell_files],
         }
+        if shellcheck := tool(arguments.shellcheck, "shellcheck"):
+            commands["shellcheck"] = [shellcheck, *shell_files]
         slow = {"distcheck lint, part": [*lint, "--no-cache", str(part)]}
         if ruff := tool(arguments.ruff, "ruff"):
             commands["ruff check"] = [ruff, "check", "--no-cache", "--isolated", "-q", str(whole)]
@@ -193,6 +227,7 @@ def main() -> None:
         return
     print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {arguments.runs} rounds")
     print(f"{counts[0]:,} files, {counts[1]:,} lines; the part: {part_counts[0]:,} files, {part_counts[1]:,} lines")
+    print(f"{len(launch_copies):,} launch files; {len(shell_files):,} shell files for ShellCheck")
     for name, seconds in median.items():
         print(f"  {seconds:8.2f} s  {name}")
     for name, (ratio, target) in ratios.items():

@@ -69,7 +69,7 @@ class Checker:
     """Chooses probes and makes plans of them.
 
     :param selection: which rules may speak; all that are on by default without one
-    :param rooms: modules to import for their readers and probes
+    :param rooms: modules to import for their readers and probes; a package may have a function ``load_probes`` for it
     :param plug_ins: import the modules of the entry-point group ``distcheck.plugins`` as well
     """
 
@@ -80,6 +80,10 @@ class Checker:
         self.rooms = tuple(rooms)
         for room in self.rooms:
             __import__(room)
+            # a package whose readers are used where nothing is judged registers its probes when they are wanted
+            load = getattr(sys.modules[room], "load_probes", None)
+            if load is not None:
+                load()
         self.early: tuple[Finding, ...] = load_plug_ins() if plug_ins else ()
 
     def plan(

@@ -22,9 +22,9 @@ LISTS = ("select", "extend-select", "ignore", "must-check", "known-variables", "
 #: Settings that are tables from a pattern to a list of rules; ``pattern:CODE`` for each pair.
 TABLES = ("per-file-ignores",)
 #: Settings that are one word.
-WORDS = ("fail-on", "baseline", "cache-dir")
+WORDS = ("fail-on", "baseline", "cache-dir", "node-facts")
 #: Settings that are on or off.
-FLAGS = ("preview", "force-exclude", "respect-gitignore")
+FLAGS = ("preview", "force-exclude", "respect-gitignore", "include-markdown")
 _ALL = (*LISTS, *TABLES, *WORDS, *FLAGS)
 _ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 #: Folders looked at upwards, so that a strange tree can't hold the run up.

@@ -1,7 +1,8 @@
 """Carries out the edits of fixes in the bytes of source files: what is around them stays as it is, byte for byte.
 
 It decides nothing about which fixes are wanted. A fix is carried out whole or not at all; one that overlaps another
-waits for the next round; a file that would no longer compile is left alone.
+waits for the next round; a file that would no longer compile is left alone. Of files that are not Python the caller
+says whether they can still be read.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .model import Edit, Fix
 
 #: The ends of lines that Python knows; a form feed or U+2028 is none.
 _LINE_END = re.compile(r"\r\n|\r|\n")
+#: Those of any other text: nothing else takes a lone carriage return for one.
+_OTHER_LINE_END = re.compile(r"\r\n|\n")
+#: Says of a path and its new bytes what is wrong with them, None where nothing is.
+Verify = Callable[[str, bytes], "str | None"]
 #: The declaration of an encoding in the first two lines (PEP 263).
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
@@ -61,11 +66,15 @@ class _Span(NamedTuple):
     text: str
 
 
-def apply_fixes(fixes: Iterable[Fix], files: Mapping[str, bytes]) -> Edited:
+def apply_fixes(
+    fixes: Iterable[Fix], files: Mapping[str, bytes], *, others: Mapping[str, Verify] | None = None
+) -> Edited:
     """Carry out as many fixes as go together.
 
     :param files: the bytes of the files that may be changed; a fix that names another one is left out
+    :param others: those of them that are no Python but UTF-8, each with what says whether it can still be read
     """
+    others = {} if others is None else others
     texts: dict[str, _Text] = {}
     refused: dict[str, Refused] = {}
     wanted: list[tuple[Fix, dict[str, list[_Span]]]] = []
@@ -76,7 +85,7 @@ def apply_fixes(fixes: Iterable[Fix], files: Mapping[str, bytes]) -> Edited:
                 break
             if edit.path not in texts:
                 try:
-                    texts[edit.path] = _read(files[edit.path])
+                    texts[edit.path] = _read(files[edit.path], python=edit.path not in others)
                 except (UnicodeError, LookupError) as error:
                     refused[edit.path] = Refused(edit.path, f"it can't be read as text: {error}")
                     break
@@ -99,11 +108,16 @@ def apply_fixes(fixes: Iterable[Fix], files: Mapping[str, bytes]) -> Edited:
                 refused[path] = Refused(path, f"a fix does not fit its encoding: {error}")
                 broken.add(path)
                 continue
-            why = why_it_does_not_compile(data)
+            if path in others:
+                why = others[path](path, data)
+                trouble = f"it could no longer be read: {why}"
+            else:
+                why = why_it_does_not_compile(data)
+                trouble = f"it would no longer compile: {why}"
             if why is None:
                 changed[path] = data
             else:
-                refused[path] = Refused(path, f"it would no longer compile: {why}")
+                refused[path] = Refused(path, trouble)
                 broken.add(path)
         if not broken:
             kept = {path: data for path, data in changed.items() if data != files[path]}
@@ -123,11 +137,11 @@ def why_it_does_not_compile(data: bytes) -> str | None:
     return None
 
 
-def unified_diff(path: str, old: bytes, new: bytes) -> str:
+def unified_diff(path: str, old: bytes, new: bytes, *, python: bool = True) -> str:
     """The difference as ``patch`` takes it; empty where there is none."""
     import difflib
 
-    before, after = (_diff_lines(_read(data)) for data in (old, new))
+    before, after = (_diff_lines(_read(data, python=python)) for data in (old, new))
     lines = []
     for line in difflib.unified_diff(before, after, path, path):
         lines.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
@@ -187,27 +201,35 @@ def _overlap(first: _Span, second: _Span) -> bool:
     return first.start < second.end and second.start < first.end
 
 
-def _read(data: bytes) -> _Text:
-    """Decode as Python does; raises UnicodeError or LookupError."""
-    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    encoding = "utf-8"
-    for line in data[len(bom) :].splitlines()[:2]:
-        cookie = _COOKIE.match(line)
-        if cookie is not None:
-            encoding = codecs.lookup(cookie[1].decode("ascii")).name
-            break
-        if line.strip() and not line.lstrip().startswith(b"#"):
-            break
+def _read(data: bytes, *, python: bool = True) -> _Text:
+    """Decode as Python does, or as UTF-8 what is no Python; raises UnicodeError or LookupError."""
+    if python:
+        bom, encoding = _encoding_of(data)
+    else:
+        # a mark of the order of bytes takes a column there, as for whoever reads the file
+        bom, encoding = b"", "utf-8"
     text = data[len(bom) :].decode(encoding)
     lines = []
     start = 0
     ends: dict[str, int] = {}
-    for match in _LINE_END.finditer(text):
+    for match in (_LINE_END if python else _OTHER_LINE_END).finditer(text):
         lines.append((start, match.start()))
         start = match.end()
         ends[match[0]] = ends.get(match[0], 0) + 1
     lines.append((start, len(text)))
     return _Text(text, tuple(lines), encoding, bom, max(ends, key=lambda end: ends[end]) if ends else "\n")
+
+
+def _encoding_of(data: bytes) -> tuple[bytes, str]:
+    """The mark of the order of bytes in front, and the encoding that the first two lines declare."""
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    for line in data[len(bom) :].splitlines()[:2]:
+        cookie = _COOKIE.match(line)
+        if cookie is not None:
+            return bom, codecs.lookup(cookie[1].decode("ascii")).name
+        if line.strip() and not line.lstrip().startswith(b"#"):
+            break
+    return bom, "utf-8"
 
 
 def _span(edit: Edit, text: _Text) -> _Span | None:

@@ -58,6 +58,11 @@ def mask(text: str, *, name: str = "") -> str:
     return _OPAQUE.sub(MASK, text)
 
 
+def mask_forms(text: str) -> str:
+    """The text without what has the form of a credential wherever it stands; what only its name betrays stays."""
+    return _FORMS.sub(MASK, _USERINFO.sub(MASK + "@", text))
+
+
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """A command line without credentials: ``["--api-key", "x", "--token=y"]`` keeps neither x nor y."""
     masked: list[str] = []

@@ -7,7 +7,12 @@ import os
 import shutil
 import subprocess
 
+import hypothesis
 import pytest
+
+# how long an example takes says more of the machine than of what is tested; benchmarks/ measure
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

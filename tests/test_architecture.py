@@ -29,6 +29,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     "collective": {"cli", "commands"},
     "source": {"model", "registry", "rules"},
+    "launchfiles": {
+        "configuration", "environment", "facts_file", "launch", "model", "registry", "rules", "secrets", "source", "world",
+    },
     "pickles": {"model", "registry", "rules"},
     "pickling_api": {"checker", "model", "pickles", "reporters", "rules"},
     "editing": {"model"},
@@ -38,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "reporters": {"model"},
     "api": {"checker", "examination", "launch", "model", "reporters", "rules", "world"},
     "commands": {
-        "baseline", "checker", "cluster", "collectives", "configuration", "editing", "environment", "examination", "facts_file", "launch", "model", "pickles", "pickling_api", "registry", "reporters", "rules", "source", "world",
+        "baseline", "checker", "cluster", "collectives", "configuration", "editing", "environment", "examination", "facts_file", "launch", "launchfiles", "model", "pickles", "pickling_api", "registry", "reporters", "rules", "secrets", "source", "world",
     },
     "ending": set(),
     "cli": {"commands", "ending"},
@@ -58,6 +61,9 @@ HEAVY = {
     "inspect",
     "dataclasses",
     "pynvml",
+    "tree_sitter",
+    "tree_sitter_bash",
+    "yaml",
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from distcheck import registry, rules
+from distcheck.checker import Checker
 from distcheck.cluster import judges
 from distcheck.collectives import smoke
 from distcheck.model import Rule
@@ -28,6 +29,8 @@ ROOMS = {
     "live": smoke.ROOMS,
     # bad and good cases of these are files: tests/lint/test_cases.py holds that there are enough
     "lint": ("distcheck.source",),
+    # as of these: tests/launch/test_cases.py
+    "launch": ("distcheck.launchfiles",),
     "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
 }
 
@@ -48,8 +51,7 @@ def functions(prefix: str) -> list[tuple[str, str]]:
 
 def probes_of(rule: Rule, ways: tuple[str, ...] = ("env", "ranks", "live", "pickle")) -> list[str]:
     rooms = tuple(room for way in ways for room in ROOMS[way])
-    for room in rooms:
-        __import__(room)
+    Checker(rooms=rooms, plug_ins=False)
     return [
         probe.name.rsplit(".", 1)[1]
         for probe in registry.probes()

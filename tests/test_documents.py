@@ -48,7 +48,13 @@ def test_the_plug_in_of_the_docs_is_the_one_of_the_tests() -> None:
     assert program.strip() in (ROOT / "tests" / "plugin" / "our_site" / "probes.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["click", "pathspec", "tabulate", "netifaces-plus", "psutil", "nvidia-ml-py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "click", "pathspec", "tabulate", "netifaces-plus", "psutil", "nvidia-ml-py", "tree-sitter", "tree-sitter-bash",
+        "PyYAML",
+    ],
+)  # fmt: skip
 def test_requirements_are_declared(name: str) -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

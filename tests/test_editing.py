@@ -180,3 +180,19 @@ def test_no_bytes_break_it(data: bytes, line: int, column: int) -> None:
     result = apply_fixes([fix(edit(line, column, column, "x"))], {PATH: data})
     for changed in result.files.values():
         ast.parse(changed)
+
+
+def test_what_is_no_python_is_verified_by_whoever_knows_it() -> None:
+    # a form feed, a lone carriage return and a declared encoding mean nothing there; a mark of the order of bytes counts
+    data = "\ufeff# coding: latin-1\r\nA=\ré1\r\nexport B=2\r\n".encode()
+    asked: list[tuple[str, bytes]] = []
+    others = {PATH: lambda path, new: asked.append((path, new))}
+    result = apply_fixes([fix(edit(1, 2, 3, "##"), edit(3, 8, 9, "C"))], {PATH: data}, others=others)
+    expected = "\ufeff## coding: latin-1\r\nA=\ré1\r\nexport C=2\r\n".encode()
+    assert result.files == {PATH: expected}
+    assert asked == [(PATH, expected)]
+    assert "+export C=2\r\n" in unified_diff(PATH, data, expected, python=False)
+    refused = apply_fixes([fix(edit(3, 8, 9, "C"))], {PATH: data}, others={PATH: lambda path, new: "line 3: no"})
+    assert refused.files == {}
+    assert refused.refused[0].why == "it could no longer be read: line 3: no"
+    assert apply_fixes([fix(edit(1, 1, 1, "x"))], {PATH: b"\xff\xfe"}, others=others).refused

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.secrets import MASK, mask, mask_arguments
+from distcheck.secrets import MASK, mask, mask_arguments, mask_forms
 from distcheck.world import LONGEST_VALUE, collect_variables
 
 
@@ -100,3 +100,11 @@ def test_only_what_bears_on_training_is_kept() -> None:
     )
     assert set(kept) == {"RANK", "NCCL_DEBUG", "NCCL_LONG"}
     assert len(kept["NCCL_LONG"]) == LONGEST_VALUE + 1
+
+
+def test_forms_are_masked_wherever_they_stand_and_names_alone_hide_nothing() -> None:
+    token = "hf_" + "aB3" * 8
+    assert mask_forms(f"the backend {token} of https://me:pw@host/x") == f"the backend {MASK} of https://{MASK}@host/x"
+    assert mask_forms("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800, MAX_TOKEN=8") == (
+        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800, MAX_TOKEN=8"
+    )

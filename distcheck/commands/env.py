@@ -16,7 +16,7 @@ from ..configuration import Configuration
 from ..examination import ELSEWHERE, examine
 from ..launch.model import Launch, LaunchCommand
 from ..launch.reader import LaunchOptions, make_launch, without_credentials
-from ..model import NotChecked, Report, Unavailable
+from ..model import NotChecked, Report, Unavailable, merge_not_checked, sort_findings
 from ..rules import Selection
 from ..world import World
 from . import options as shared
@@ -59,6 +59,7 @@ Examples:
   distcheck env                                     this shell, this host
   distcheck env --nproc-per-node 8                  would eight ranks start here?
   distcheck env -- torchrun --nproc-per-node=8 train.py
+  distcheck env -- sbatch train.sbatch              reads the job script, too
   distcheck env --nnodes 2 --master-addr node1 --master-port 29500 --node-rank 1
   torchrun --nproc-per-node=8 --no-python distcheck env
   distcheck env --save-facts good.json              for 'distcheck diff' and --facts
@@ -121,7 +122,8 @@ def command(**given: Any) -> int:
     extend = (*given["extend_select"], *configuration.values("extend-select"))
     selection = shared.selection_of(chosen["select"], extend, ignore)
     merging = given["merge"] or (given["facts"] is not None and os.path.isdir(given["facts"]))
-    refuse_an_empty_selection(selection, ("env", "ranks") if merging else ("env",))
+    ways = ("env", "launch") if given["command_line"] else ("env",)
+    refuse_an_empty_selection(selection, ("env", "ranks") if merging else ways)
     refuse_what_only_merging_takes(given, merging)
     must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
@@ -163,7 +165,8 @@ def command(**given: Any) -> int:
         report = own
     else:
         report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
-    report = with_what_is_not_known(output.with_settings_line(report, given, configuration), launch)
+    report = with_job_script(report, launch, seen, selection, configuration, None if world else facts, given["facts"])
+    report = output.with_settings_line(report, given, configuration)
     if given["save_facts"]:
         save_facts(given["save_facts"], report, launch, redact=given["redact"])
     if given["save_record"]:
@@ -322,6 +325,36 @@ def read_command(environ: Mapping[str, str], given: Mapping[str, Any]) -> Launch
         except ValueError as error:
             raise click.UsageError(f"the command {words[0]!r} can't be taken apart: {error}") from None
     return parse_command(words, environ)
+
+
+def with_job_script(
+    report: Report,
+    launch: Launch,
+    world: World,
+    selection: Selection,
+    configuration: Configuration,
+    saved: Mapping[type, object] | None,
+    origin: str | None,
+) -> Report:
+    """The report with what is wrong with the script that the command hands over (``sbatch train.sbatch``).
+
+    :param saved: the facts of a node that the job will run on, from the file ``origin``
+    """
+    command = launch.command
+    if command is None or command.launcher != "other" or command.script is None:
+        return with_what_is_not_known(report, launch)
+    from . import job_script
+
+    nodes = job_script.nodes_of(saved, origin, configuration)
+    found = job_script.report_on(command, world, selection=selection, configuration=configuration, nodes=nodes)
+    if found is None:
+        return with_what_is_not_known(report, launch)
+    return report._replace(
+        findings=sort_findings((*report.findings, *found.findings)),
+        not_checked=merge_not_checked((*report.not_checked, *found.not_checked)),
+        probes=(*report.probes, *found.probes),
+        checked=report.checked | found.checked,
+    )
 
 
 def with_what_is_not_known(report: Report, launch: Launch) -> Report:

@@ -1,4 +1,4 @@
-"""``distcheck lint``: rank and device misuse in training scripts, found in the source.
+"""``distcheck lint``: rank and device misuse in training scripts, and what is wrong with the files that start them.
 
 Here are the options and what they and the configuration ask for; the work is done in :mod:`.linting`.
 """
@@ -24,21 +24,27 @@ from .lint_results import finish
 from .linting import Asked
 
 if TYPE_CHECKING:
+    from ..launchfiles.model import Nodes
     from ..source.cache import Cache
     from ..source.discovery import Globs
 
 RULES, FILES, FIXES, OUTPUT = "Which rules", "Which files", "Fixes and baselines", "Output and verdict"
+_ABOUT_FILES = (
+    "exclude", "extend_exclude", "force_exclude", "respect_gitignore", "include_markdown", "node_facts",
+    "stdin_filename",
+)  # fmt: skip
 _TITLES = {
     **dict.fromkeys(("select", "extend_select", "ignore", "per_file_ignores", "preview"), RULES),
-    **dict.fromkeys(("exclude", "extend_exclude", "force_exclude", "respect_gitignore", "stdin_filename"), FILES),
+    **dict.fromkeys(_ABOUT_FILES, FILES),
     **dict.fromkeys(("fix", "unsafe_fixes", "diff", "baseline", "write_baseline"), FIXES),
     **dict.fromkeys(("config", "isolated", "jobs", "no_cache", "cache_dir"), "How it runs"),
 }
 
 EPILOG = """\b
 Examples:
-  distcheck lint                                    all Python files and notebooks below this folder
+  distcheck lint                                    all scripts, notebooks and launch files below this folder
   distcheck lint train.py src/ --select DC2,DC701
+  distcheck lint train.sbatch --node-facts h100.json  before it is submitted; the script that it starts is read, too
   distcheck lint --fix                              mend what can be mended safely
   distcheck lint --unsafe-fixes --diff              show what --fix would change, and change nothing
   distcheck lint --write-baseline known.json        accept what is there; later: --baseline known.json
@@ -51,8 +57,10 @@ One finding is silenced in its line, one rule in a file:
   torch.cuda.set_device(rank)  # noqa: DC201
   torch.cuda.set_device(rank)  # distcheck: ignore[DC201] one host only
   # distcheck: ignore-file[DC720]
+In launch files also in a comment above the command, where none can stand behind it.
 
-'distcheck explain DC201' prints the page of a rule, 'distcheck rules --way lint' lists those that are seen here.
+'distcheck explain DC201' prints the page of a rule; 'distcheck rules --way lint' and '--way launch' list those that
+are seen here.
 """
 
 
@@ -82,6 +90,14 @@ class LintCommand(shared.GroupedCommand):
     default=None,
     help="Leave out what .gitignore names.  [default: respect]",
 )
+@click.option(
+    "--include-markdown", is_flag=True, default=None, help="Look for commands in the Markdown files of folders as well."
+)
+@click.option(
+    "--node-facts",
+    metavar="FILE",
+    help="The nodes that jobs will run on: a file of 'distcheck env --save-facts' there, or of the site.",
+)
 @click.option("--stdin-filename", metavar="FILE", help="The name of what - reads from standard input.")
 @click.option("--fix", is_flag=True, allow_from_autoenv=False, help="Carry out the safe fixes.")
 @click.option(
@@ -103,11 +119,12 @@ class LintCommand(shared.GroupedCommand):
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 @click.option("--cache-dir", metavar="DIR", help="Where the cache is.  [default: .distcheck_cache in the project]")
 def command(**given: Any) -> int:
-    """Find rank and device misuse in training scripts: what hangs, is silently wrong, or is written by all ranks.
+    """Find rank and device misuse in training scripts, and what is wrong with the files that start them.
 
-    It follows what a value is (the global rank, the local rank, a device) and which ranks reach a line, across
-    functions and files. Nothing is run or imported, torch is not needed. PATHs are files and folders; - is standard
-    input.
+    In Python files it follows what a value is (the global rank, the local rank, a device) and which ranks reach a line,
+    across functions and files. In launch files (shell and Slurm scripts, Kubernetes manifests, Dockerfiles, Makefiles,
+    workflows, configurations of Accelerate and DeepSpeed) it reads launch commands, variables and allocations, and
+    compares them. Nothing is run or imported, torch is not needed. PATHs are files and folders; - is standard input.
     """
     began = time.monotonic()
     _refuse_contradictions(given)
@@ -166,7 +183,8 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     selection = shared.selection_of(select, extend, ignore)
     if not any(selection.takes(rule) for rule in _seen_here()):
         raise click.UsageError(
-            "the selection leaves no rule that lint can see; 'distcheck rules --way lint' lists those that it can"
+            "the selection leaves no rule that lint can see; 'distcheck rules --way lint' and '--way launch' list "
+            "those that it can"
         )
     here = os.getcwd()
     own = configuration.placed("exclude") or tuple((name, here) for name in DEFAULT_EXCLUDES)
@@ -189,11 +207,16 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         _baseline(given, configuration),
         _cache(given, configuration, here),
         given["jobs"] or _cores(),
+        bool(
+            configuration.flag("include-markdown") if given["include_markdown"] is None else given["include_markdown"]
+        ),
+        _nodes(given, configuration),
+        configuration,
     )
 
 
 def _seen_here() -> list[Rule]:
-    return [rule for rule in rules.known(registry.plug_in_rules()).values() if "lint" in rule.ways]
+    return [rule for rule in rules.known(registry.plug_in_rules()).values() if {"lint", "launch"} & set(rule.ways)]
 
 
 def _split(texts: Iterable[str]) -> list[str]:
@@ -243,6 +266,23 @@ def _baseline(given: Mapping[str, Any], configuration: Configuration) -> tuple[s
     except UnicodeDecodeError:
         raise click.UsageError(f"{said_by} {path}: it is no text; name a file that --write-baseline wrote") from None
     except BaselineError as error:
+        raise click.UsageError(f"{said_by} {path}: {error}") from None
+
+
+def _nodes(given: Mapping[str, Any], configuration: Configuration) -> Nodes | None:
+    """The nodes that the option or the configuration states; a usage error where their file is not right."""
+    path, said_by = given["node_facts"], "--node-facts"
+    if path is None:
+        placed = configuration.placed("node-facts")
+        if not placed:
+            return None
+        path = os.path.join(placed[0][1], placed[0][0])
+        said_by = f"{configuration.origin('node-facts')}: node-facts"
+    from ..launchfiles.nodes import NodesError, read_nodes
+
+    try:
+        return read_nodes(path)
+    except NodesError as error:
         raise click.UsageError(f"{said_by} {path}: {error}") from None
 
 

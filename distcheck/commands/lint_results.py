@@ -39,7 +39,7 @@ def finish(
     written = True
     if given["fix"] and inputs.standard_input:
         # what was read comes out again, mended or not; the report must not stand in it
-        (name,) = inputs.paths or ("",)
+        (name,) = inputs.paths or inputs.launch or ("",)
         sys.stdout.flush()
         sys.stdout.buffer.write(changed.get(name, inputs.texts.get(name, b"")))
         sys.stdout.flush()
@@ -69,16 +69,20 @@ def _format(given: Mapping[str, Any]) -> str:
 
 
 def _nothing_was_read(inputs: Input, looked: Looked) -> bool:
-    problems = sum(facts.problem is not None for facts in looked.program.files.values())
-    if inputs.paths:
-        return problems == len(inputs.paths)
-    return bool(inputs.problems)
+    files = looked.program.files
+    problems = sum(path in files and files[path].problem is not None for path in inputs.paths)
+    number = len(inputs.paths)
+    if looked.launch is not None:
+        problems += looked.launch.unread
+        number += len(looked.launch.paths)
+    return problems == number if number else bool(inputs.problems)
 
 
 def _described(looked: Looked, inputs: Input, asked: Asked, configuration: Configuration) -> Report:
     """The report with its first line."""
-    number = len(inputs.paths)
-    line = ["standard input" if inputs.standard_input else f"{number} file{'s' * (number != 1)}"]
+    launch_files = 0 if looked.launch is None else len(looked.launch.paths)
+    number = len(inputs.paths) + launch_files
+    line = ["standard input" if inputs.standard_input else _of_files(number, launch_files)]
     if asked.baseline is not None:
         line.append(f"{looked.known} known to the baseline")
     if looked.silenced:
@@ -91,10 +95,22 @@ def _described(looked: Looked, inputs: Input, asked: Asked, configuration: Confi
     return output.with_settings_line(report, asked.given, configuration)
 
 
+def _of_files(number: int, launch_files: int) -> str:
+    """How many files there are, and how many of them are launch files."""
+    if launch_files == number and number:
+        return f"{number} launch file{'s' * (number != 1)}"
+    among = f", {launch_files} of them {'launch files' if launch_files != 1 else 'a launch file'}"
+    return f"{number} file{'s' * (number != 1)}" + (among if launch_files else "")
+
+
 def _tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
     """What a user has to know and what is no finding."""
-    if not inputs.paths and not inputs.problems and not inputs.standard_input:
-        say(asked, f"no Python files in {', '.join(asked.given['paths']) or 'this folder'}")
+    launch_files = () if looked.launch is None else looked.launch.paths
+    silent = sorted(inputs.named.difference(launch_files))
+    for path in silent:
+        say(asked, f"{path}: nothing in it starts ranks or configures a launcher")
+    if not (inputs.paths or launch_files or silent or inputs.problems or inputs.standard_input):
+        say(asked, f"no Python files and no launch files in {', '.join(asked.given['paths']) or 'this folder'}")
     if inputs.problems and not asked.selection.takes(rules.DC904):
         for path, why in inputs.problems:
             say(asked, f"{path}: {why}")
@@ -140,7 +156,7 @@ def _print_diff(asked: Asked, inputs: Input, changed: Mapping[str, bytes], fixed
 
     texts = []
     for path in sorted(changed):
-        texts.append(unified_diff(path, bytes_of(path, inputs), changed[path]))
+        texts.append(unified_diff(path, bytes_of(path, inputs), changed[path], python=path in inputs.paths))
     if not _print("".join(texts), asked.given["output_file"]):
         return output.MISUSED
     number = len(changed)

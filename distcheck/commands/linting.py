@@ -8,22 +8,25 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from .. import registry, rules
 from ..checker import Checker
+from ..configuration import Configuration
 from ..model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
 from ..rules import Selection
 
 if TYPE_CHECKING:
+    from ..launchfiles.model import Nodes
     from ..reporters.progress import Progress
     from ..source.cache import Cache
     from ..source.discovery import Globs
     from ..source.engine import SourceFile
     from ..source.program import Program
+    from .launch_side import LaunchSide
 
 #: Most rounds of fixing: one fix may make room for another; more than a few means that two undo each other.
 _MOST_ROUNDS = 10
@@ -47,6 +50,11 @@ class Asked(NamedTuple):
     baseline: tuple[str, Mapping[str, int]] | None
     cache: Cache | None
     jobs: int
+    #: documents in folders are searched for commands
+    include_markdown: bool = False
+    #: the nodes that the jobs will run on, where they were stated
+    nodes: Nodes | None = None
+    configuration: Configuration = Configuration()
 
     @property
     def quiet(self) -> bool:
@@ -57,12 +65,16 @@ class Asked(NamedTuple):
 class Input(NamedTuple):
     """What is looked at: paths as they are shown, and what stands in place of a file's own bytes."""
 
+    #: the Python files
     paths: tuple[str, ...]
     #: time of change and size of each file when it was first read
     stamps: dict[str, tuple[int, int]]
     problems: tuple[tuple[str, str], ...] = ()
     texts: Mapping[str, bytes] = {}
     standard_input: bool = False
+    #: what may be launch files, and those of them that were named
+    launch: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
 
 
 class Looked(NamedTuple):
@@ -70,6 +82,8 @@ class Looked(NamedTuple):
 
     report: Report
     program: Program
+    #: None where nothing among the input may be a launch file
+    launch: LaunchSide | None
     #: findings that an option, the configuration or a comment keeps back, by why
     silenced: int
     hidden: int
@@ -103,7 +117,10 @@ def inputs_of(asked: Asked) -> Input:
         name = given["stdin_filename"] or "<stdin>"
         if asked.force_exclude and asked.excludes.match_file(name, os.getcwd()):
             return Input((), {}, standard_input=True)
-        return Input((name,), {}, texts={name: sys.stdin.buffer.read()}, standard_input=True)
+        texts = {name: sys.stdin.buffer.read()}
+        if _is_no_python(name, texts[name]):
+            return Input((), {}, texts=texts, standard_input=True, launch=(name,), named=frozenset([name]))
+        return Input((name,), {}, texts=texts, standard_input=True)
     from ..source.discovery import discover
 
     found = discover(
@@ -111,8 +128,26 @@ def inputs_of(asked: Asked) -> Input:
         excludes=asked.excludes,
         force_exclude=asked.force_exclude,
         respect_gitignore=asked.respect_gitignore,
+        include_markdown=asked.include_markdown,
     )
-    return Input(found.files, {}, tuple((problem.path, problem.why) for problem in found.problems))
+    problems = tuple((problem.path, problem.why) for problem in found.problems)
+    return Input(found.files, {}, problems, launch=found.launch_files, named=found.named)
+
+
+def _is_no_python(name: str, data: bytes) -> bool:
+    """Whether standard input is a launch file: by its name, or by its first line where the name says nothing."""
+    from ..source.discovery import SUFFIXES, may_be_a_launch_file
+
+    name = name.replace(os.sep, "/").rpartition("/")[2]
+    if name.endswith(SUFFIXES):
+        return False
+    if name != "<stdin>" and "." in name:
+        return may_be_a_launch_file(name, include_markdown=True)
+    if name == "<stdin>" and not data.startswith(b"#!"):
+        return False
+    from ..launchfiles.files import kind_of
+
+    return kind_of(name, data, include_markdown=True) is not None
 
 
 def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> Looked:
@@ -123,27 +158,45 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
     from ..source.engine import analyse
     from ..source.suppressions import apply_suppressions
 
-    program = analyse(_source_files(inputs, changed), jobs=asked.jobs, cache=asked.cache, progress=progress.tell_files)
+    launch: LaunchSide | None = None
+    if inputs.launch:
+        from . import launch_side
+
+        launch = launch_side.read(asked, inputs, changed, progress)
+    paths = inputs.paths if launch is None else (*inputs.paths, *sorted(launch.scripts))
+    program = analyse(
+        _source_files(paths, inputs, changed), jobs=asked.jobs, cache=asked.cache, progress=progress.tell_files
+    )
     progress.tell("judging")
     plan = Checker(asked.selection, rooms=("distcheck.source",)).plan(type(program), command="lint", closed=True)
     report = plan.run(program)
+    if launch is not None:
+        launch, report = launch_side.judge(asked, launch, program, report)
     progress.line.clear()
 
-    def takes(rule: Rule) -> bool:
-        return asked.selection.takes(rule)
-
     extra = registry.plug_in_rules()
+    takes = asked.selection.takes
     broken = {path for path, facts in program.files.items() if facts.problem is not None}
-    unreadable = [*_unread(inputs), *_not_parsed(program)] if takes(rules.DC904) else []
+    comments = {path: facts.comments for path, facts in program.files.items() if path not in broken}
+    unreadable = [*_unread(inputs), *_not_parsed(program), *(() if launch is None else launch.not_read())]
     heard = apply_suppressions(
         [_as_one_source(finding, program) for finding in report.findings],
-        {path: facts.comments for path, facts in program.files.items() if path not in broken},
+        comments if launch is None else {**comments, **launch.comments()},
         looked_for=report.checked.__contains__,
         extra=extra,
+        lines_of=None if launch is None else launch.lines_of,
     )
-    unused = heard.unused if takes(rules.DC905) else ()
+    unasked = frozenset() if launch is None else launch.unasked
+    unused = [finding for finding in heard.unused if finding.where.path not in unasked]
     lines: dict[str, list[str]] = {}
-    found = [_in_place(finding, program, lines) for finding in (*heard.kept, *unreadable, *unused)]
+    found = [
+        _in_place(finding, program, lines) if launch is None else launch.in_place(_in_place(finding, program, lines))
+        for finding in (
+            *heard.kept,
+            *(unreadable if takes(rules.DC904) else ()),
+            *(unused if takes(rules.DC905) else ()),
+        )
+    ]
     known_rules = rules.known(extra)
     said = [item for item in found if not _ignored_there(item, known_rules, asked)]
     shown = [item for item in said if _is_shown(item, known_rules, asked)]
@@ -153,6 +206,7 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
 
         folder, counts = asked.baseline
         whole = [path for path in inputs.paths if path not in broken]
+        whole.extend(() if launch is None else launch.whole)
         compared = compare(sort_findings(shown), counts, folder=folder, looked_at=whole)
         new, known, gone = compared.new, len(compared.known), compared.gone
     report = report._replace(
@@ -161,16 +215,28 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
         checked=report.checked | {rules.DC904.code, rules.DC905.code},
     )
     silenced = len(heard.silenced) + len(found) - len(said)
-    return Looked(report, program, silenced, len(said) - len(shown), known, gone, heard.unknown)
+    unknown = tuple(item for item in heard.unknown if item[0] not in unasked)
+    return Looked(report, program, launch, silenced, len(said) - len(shown), known, gone, unknown)
 
 
-def _source_files(inputs: Input, changed: Mapping[str, bytes]) -> list[SourceFile]:
+def _source_files(paths: Iterable[str], inputs: Input, changed: Mapping[str, bytes]) -> list[SourceFile]:
     from ..source.engine import SourceFile
 
     def reader(path: str) -> Callable[[], bytes]:
         return lambda: changed[path] if path in changed else bytes_of(path, inputs)
 
-    return [SourceFile(path, reader(path)) for path in inputs.paths]
+    return [SourceFile(path, reader(path)) for path in paths]
+
+
+def beginning_of(path: str, limit: int, inputs: Input, changed: Mapping[str, bytes]) -> bytes:
+    """As :func:`bytes_of`, at most so many bytes: what is only called like a launch file may be large."""
+    text = changed.get(path, inputs.texts.get(path))
+    if text is not None:
+        return text[:limit]
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
+        return file.read(limit)
 
 
 def bytes_of(path: str, inputs: Input) -> bytes:
@@ -258,7 +324,8 @@ def fix(
     refused: dict[str, str] = {}
     for _ in range(_MOST_ROUNDS):
         fixes = [finding.fix for finding in looked.report.findings if _wants(asked, finding)]
-        paths = {edit.path for fix in fixes for edit in fix.edits} & set(inputs.paths)
+        others = {} if looked.launch is None else dict.fromkeys(looked.launch.paths, looked.launch.why_it_reads_worse)
+        paths = {edit.path for fix in fixes for edit in fix.edits} & {*inputs.paths, *others}
         texts: dict[str, bytes] = {}
         for path in paths - set(refused):
             if path.endswith(".ipynb"):
@@ -272,7 +339,7 @@ def fix(
                     texts[path] = changed[path] if path in changed else bytes_of(path, inputs)
             except OSError as error:
                 refused[path] = f"it can't be read: {error.strerror}"
-        edited = apply_fixes(fixes, texts)
+        edited = apply_fixes(fixes, texts, others=others)
         refused.update((item.path, item.why) for item in edited.refused)
         if not edited.files:
             break

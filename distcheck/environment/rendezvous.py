@@ -184,7 +184,7 @@ def rendezvous_variables_are_readable(launch: Launch) -> Iterator[Finding]:
             )
         yield from _port_is_readable(launch, severity)
         address = value_of(launch, "MASTER_ADDR")
-        trouble = None if address is None else _address_trouble(address)
+        trouble = None if address is None else address_trouble(address)
         if address is not None and trouble is not None:
             yield _malformed("MASTER_ADDR", address, *trouble, severity)
     if launch.stage != "planned":
@@ -250,7 +250,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
         )
 
 
-def _address_trouble(text: str) -> tuple[str, str] | None:
+def address_trouble(text: str) -> tuple[str, str] | None:
     """What is wrong with an address, and what to do; None for one that may be right, or that is a list (DC109)."""
     if is_node_list(text):
         return None

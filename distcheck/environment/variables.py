@@ -7,7 +7,7 @@ interface, a device or a rank is the matter of the room that knows those.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from .. import rules
@@ -26,10 +26,17 @@ from .software import Software
 
 Version = tuple[int, ...]
 
+#: Who comes with torch, and so has torch's version.
+TORCH_OWNERS = ("torch", "torchrun", "gloo")
+
 #: Longest value that is shown in a message; the whole one stands in the evidence.
 LONGEST_SHOWN = 80
 #: The oldest NCCL that a CUDA build of torch 2 brings: 2.14.3 with torch 2.0 (the pin in its metadata).
 NCCL_OF_TORCH_2 = (2, 14)
+#: What a file that will run elsewhere is judged for, where nobody says what is installed there: torch 2.4 (July 2024)
+#: and the NCCL that it brings (nvidia-nccl-cu12 2.20.5, its metadata), or newer.
+TORCH_IN_USE = (2, 4)
+NCCL_IN_USE = (2, 20, 5)
 #: From here on an unknown algorithm or protocol ends NCCL's start (facts of the variables NCCL_ALGO and NCCL_PROTO).
 NCCL_STRICT_SELECTION = (2, 24)
 #: From here on NCCL takes blanks off its log levels.
@@ -131,7 +138,7 @@ TRANSPORTS = (
 
 
 #: Names that a fix had better not tell anybody to set.
-_FLAGGED = frozenset({entry.name for entry in TRANSPORTS} | {entry.name for entry in DEBUGGING})
+FLAGGED = frozenset({entry.name for entry in TRANSPORTS} | {entry.name for entry in DEBUGGING})
 
 
 class Installed(NamedTuple):
@@ -143,106 +150,48 @@ class Installed(NamedTuple):
     nccl_at_least: Version | None = None
     #: torch is there, built without CUDA and ROCm, and so without NCCL
     cpu_only: bool = False
+    #: the installed torch is this or newer
+    torch_at_least: Version | None = None
 
     def of(self, owner: str | None) -> Version | None:
         """The version of a variable's owner."""
         if owner == "nccl":
             return self.nccl
-        return self.torch if owner in ("torch", "torchrun", "gloo") else None
+        return self.torch if owner in TORCH_OWNERS else None
+
+    def at_least(self, owner: str | None) -> Version | None:
+        """The same, or what it is not older than."""
+        if owner == "nccl":
+            return self.nccl or self.nccl_at_least
+        return (self.torch or self.torch_at_least) if owner in TORCH_OWNERS else None
+
+
+#: What is supposed of the releases that a job will meet on machines that nobody described.
+IN_USE = Installed(nccl_at_least=NCCL_IN_USE, torch_at_least=TORCH_IN_USE)
 
 
 @probe(rules.DC110)
 def names_are_known(launch: Launch, settings: Settings, software: Software | Unavailable) -> Iterator[Finding]:
     """Every variable below a library's prefix is one that the library reads."""
-    table = VariableTable()
-    installed = _installed(software)
-    for setting in settings.items:
-        if setting.origin == LAUNCHER or setting.name in settings.known:
-            continue
-        if setting.name != setting.name.strip() or " " in setting.name:
-            yield _name_with_blank(setting)
-            continue
-        variable = table.lookup(setting.name)
-        if variable is None:
-            yield from _near_miss(setting, settings, table, installed)
-        elif variable.own_use:
-            yield from _own_use(setting, variable, launch, settings, table)
-        elif not variable.exists and not _stands_beside(setting, variable.suggest, settings, table):
-            yield _unknown(setting, variable.suggest, table)
+    yield from judge_names(launch, settings, _installed(software))
 
 
 @probe(rules.DC111)
 def names_are_current(settings: Settings, software: Software | Unavailable) -> Iterator[Finding]:
     """No variable is set that the installed release has dropped, or reads only under a name of its own past."""
-    table = VariableTable()
-    installed = _installed(software)
-    for setting in settings.items:
-        variable = None if setting.origin == LAUNCHER else table.lookup(setting.name)
-        if variable is None or not variable.exists or setting.name in KEPT_OLD_NAMES | settings.known:
-            continue
-        if variable.owner in NOT_SET_BY_USERS:
-            continue
-        if _is_gone(variable, installed):
-            yield _gone(setting, variable, installed)
-        elif not variable.removed and (variable.deprecated_by or variable.deprecated_since):
-            yield from _outdated(setting, variable, settings, table, installed)
+    yield from judge_age(settings, _installed(software))
 
 
 @probe(rules.DC112)
 def values_are_understood(launch: Launch, settings: Settings, software: Software | Unavailable) -> Iterator[Finding]:
     """Every value is one that the library which reads it takes as it is meant."""
-    table = VariableTable()
-    installed = _installed(software)
-    for setting in settings.items:
-        variable = None if setting.origin == LAUNCHER else table.lookup(setting.name)
-        if variable is None or not variable.exists or MASK in setting.value or setting.name in settings.known:
-            continue
-        if _is_gone(variable, installed) or _not_there_yet(variable, installed):
-            continue
-        reading = _reading(setting, variable, settings, installed)
-        if setting.name == "NCCL_CONF_FILE" and settings.unread is not None and reading.problem is None:
-            problem = f"can't be read ({settings.unread}): NCCL reads neither it nor ~/.nccl.conf, and says nothing"
-            reading = Reading(None, problem, "ignored")
-        if reading.problem is None:
-            continue
-        if reading.consequence == "crash" and setting.name in JUDGED_WITH_INTERFACES and launch.on_this_host:
-            continue
-        yield rules.DC112.found(
-            f"{shown(setting)} {reading.problem}" + (f", unless {reading.unless}" if reading.unless else ""),
-            severity=_how_bad(setting, variable, reading, launch, installed),
-            where=Where(variable=setting.name),
-            evidence={
-                "value": setting.value,
-                "origin": setting.origin,
-                "effective": reading.effective,
-                "consequence": reading.consequence,
-            },
-            fix=_better_value(setting, variable, reading),
-        )
+    yield from judge_values(launch, settings, _installed(software))
 
 
 @probe(rules.DC113)
 def debugging_is_off(launch: Launch, settings: Settings, software: Software | Unavailable) -> Iterator[Finding]:
     """No setting of an earlier search for errors is left on."""
-    table = VariableTable()
-    installed = _installed(software)
-    for entry in DEBUGGING:
-        setting = settings.of(entry.name)
-        variable = table.lookup(entry.name)
-        if setting is None or variable is None or setting.origin == LAUNCHER:
-            continue
-        reading = read_value(variable, setting.value)
-        # what the library does not take as it is meant is told by DC112
-        if reading.problem is not None or not _is_on(reading.effective, entry.values):
-            continue
-        hurts = entry.serialises and launch.launched and not installed.cpu_only
-        yield rules.DC113.found(
-            f"{shown(setting)} is set, which {entry.effect}",
-            severity=Severity.WARNING if hurts else Severity.INFO,
-            where=Where(variable=setting.name),
-            evidence={"value": setting.value, "origin": setting.origin},
-            fix=_mend(setting, "take it out when the search is over", f"unset {setting.name}"),
-        )
+    yield from judge_debugging(launch, settings, _installed(software))
 
 
 @probe(rules.DC114)
@@ -255,28 +204,15 @@ def transports_are_on(
     platform: Platform | Unavailable,
 ) -> Iterator[Finding]:
     """No variable takes from NCCL a way that this launch could use."""
-    table = VariableTable()
-    installed = _installed(software)
-    for entry in TRANSPORTS:
-        setting = settings.of(entry.name)
-        variable = table.lookup(entry.name)
-        if setting is None or variable is None or setting.origin == LAUNCHER:
-            continue
-        reading = read_value(variable, setting.value)
-        effective = reading.effective or ""
-        if reading.problem is not None or not effective or not _takes_away(effective.upper(), entry.values):
-            continue
-        loss = None if _talks_without_nccl(launch, installed) else _loss(entry, launch, gpus, fabric, platform)
-        if entry.name == "NCCL_MNNVL_ENABLE" and isinstance(fabric, Fabric) and not fabric.imex_channels:
-            continue  # without a channel it is what lets the job run at all: DC420
-        slower = loss is not None and launch.launched and not setting.by_site
-        yield rules.DC114.found(
-            f"{shown(setting)} keeps NCCL from {entry.way}" + (f", though {loss}" if loss else ""),
-            severity=Severity.WARNING if slower else Severity.INFO,
-            where=Where(variable=setting.name),
-            evidence={"value": setting.value, "origin": setting.origin, "effective": effective},
-            fix=_give_back(setting),
-        )
+
+    def loss(entry: Transport) -> str | None:
+        return _loss(entry, launch, gpus, fabric, platform)
+
+    without_channel = isinstance(fabric, Fabric) and not fabric.imex_channels
+    for finding in judge_transports(launch, settings, _installed(software), loss):
+        # without a channel it is what lets the job run at all: DC420
+        if not (without_channel and finding.where.variable == "NCCL_MNNVL_ENABLE"):
+            yield finding
 
 
 @probe(rules.DC115)
@@ -407,6 +343,123 @@ def connections_fit_the_parallelism(
         )
 
 
+# what is judged, of this host's settings and of those that a file makes
+
+
+def judge_names(launch: Launch, settings: Settings, installed: Installed) -> Iterator[Finding]:
+    """DC110: which of the settings nobody reads."""
+    table = VariableTable()
+    for setting in settings.items:
+        if setting.origin == LAUNCHER or setting.name in settings.known:
+            continue
+        if setting.name != setting.name.strip() or " " in setting.name:
+            yield _name_with_blank(setting)
+            continue
+        variable = table.lookup(setting.name)
+        if variable is None:
+            yield from _near_miss(setting, settings, table, installed)
+        elif variable.own_use:
+            yield from _own_use(setting, variable, launch, settings, table)
+        elif not variable.exists and not _stands_beside(setting, variable.suggest, settings, table):
+            yield _unknown(setting, variable.suggest, table)
+
+
+def judge_age(settings: Settings, installed: Installed) -> Iterator[Finding]:
+    """DC111: which of the names are of the past."""
+    table = VariableTable()
+    for setting in settings.items:
+        variable = None if setting.origin == LAUNCHER else table.lookup(setting.name)
+        if variable is None or not variable.exists or setting.name in KEPT_OLD_NAMES | settings.known:
+            continue
+        if variable.owner in NOT_SET_BY_USERS:
+            continue
+        if _is_gone(variable, installed):
+            yield _gone(setting, variable, installed)
+        elif not variable.removed and (variable.deprecated_by or variable.deprecated_since):
+            yield from _outdated(setting, variable, settings, table, installed)
+
+
+def judge_values(launch: Launch, settings: Settings, installed: Installed) -> Iterator[Finding]:
+    """DC112: which of the values are not taken as they are meant."""
+    table = VariableTable()
+    for setting in settings.items:
+        variable = None if setting.origin == LAUNCHER else table.lookup(setting.name)
+        if variable is None or not variable.exists or MASK in setting.value or setting.name in settings.known:
+            continue
+        if _is_gone(variable, installed) or _not_there_yet(variable, installed):
+            continue
+        reading = _reading(setting, variable, settings, installed)
+        if setting.name == "NCCL_CONF_FILE" and settings.unread is not None and reading.problem is None:
+            problem = f"can't be read ({settings.unread}): NCCL reads neither it nor ~/.nccl.conf, and says nothing"
+            reading = Reading(None, problem, "ignored")
+        if reading.problem is None:
+            continue
+        if reading.consequence == "crash" and setting.name in JUDGED_WITH_INTERFACES and launch.on_this_host:
+            continue
+        yield rules.DC112.found(
+            f"{shown(setting)} {reading.problem}" + (f", unless {reading.unless}" if reading.unless else ""),
+            severity=_how_bad(setting, variable, reading, launch, installed),
+            where=Where(variable=setting.name),
+            evidence={
+                "value": setting.value,
+                "origin": setting.origin,
+                "effective": reading.effective,
+                "consequence": reading.consequence,
+            },
+            fix=_better_value(setting, variable, reading),
+        )
+
+
+def judge_debugging(launch: Launch, settings: Settings, installed: Installed) -> Iterator[Finding]:
+    """DC113: what belongs to a search for errors."""
+    table = VariableTable()
+    for entry in DEBUGGING:
+        setting = settings.of(entry.name)
+        variable = None if setting is None else table.lookup(entry.name)
+        if setting is None or variable is None or setting.origin == LAUNCHER:
+            continue
+        reading = read_value(variable, setting.value)
+        # what the library does not take as it is meant is told by DC112
+        if reading.problem is not None or not _is_on(reading.effective, entry.values):
+            continue
+        hurts = entry.serialises and launch.launched and not installed.cpu_only
+        yield rules.DC113.found(
+            f"{shown(setting)} is set, which {entry.effect}",
+            severity=Severity.WARNING if hurts else Severity.INFO,
+            where=Where(variable=setting.name),
+            evidence={"value": setting.value, "origin": setting.origin},
+            fix=_mend(setting, "take it out when the search is over", f"unset {setting.name}"),
+        )
+
+
+def judge_transports(
+    launch: Launch, settings: Settings, installed: Installed, loss: Callable[[Transport], str | None]
+) -> Iterator[Finding]:
+    """DC114: what takes a way from NCCL.
+
+    :param loss: what the launch loses by that, as a clause; None where nothing is known to be lost
+    """
+    table = VariableTable()
+    for entry in TRANSPORTS:
+        setting = settings.of(entry.name)
+        variable = None if setting is None else table.lookup(entry.name)
+        if setting is None or variable is None or setting.origin == LAUNCHER:
+            continue
+        reading = read_value(variable, setting.value)
+        effective = reading.effective or ""
+        if reading.problem is not None or not effective or not _takes_away(effective.upper(), entry.values):
+            continue
+        lost = None if _talks_without_nccl(launch, installed) else loss(entry)
+        slower = lost is not None and launch.launched and not setting.by_site
+        yield rules.DC114.found(
+            f"{shown(setting)} keeps NCCL from {entry.way}" + (f", though {lost}" if lost else ""),
+            severity=Severity.WARNING if slower else Severity.INFO,
+            where=Where(variable=setting.name),
+            evidence={"value": setting.value, "origin": setting.origin, "effective": effective},
+            fix=_give_back(setting),
+        )
+
+
 # names
 
 
@@ -511,25 +564,23 @@ def _torchrun_option(setting: Setting, variable: Variable, launch: Launch, setti
 
 def _is_gone(variable: Variable, installed: Installed) -> bool:
     """The installed release does not read it any more."""
-    gone = _version(variable.removed)
+    gone = version_numbers(variable.removed)
     if not gone:
         return False
-    version = installed.of(variable.owner)
-    if version is None and variable.owner == "nccl":
-        version = installed.nccl_at_least
+    version = installed.at_least(variable.owner)
     return version is not None and version >= gone
 
 
 def _not_there_yet(variable: Variable, installed: Installed) -> bool:
     """The installed release is older than the first that reads it."""
     version = installed.of(variable.owner)
-    since = _version(variable.since)
+    since = version_numbers(variable.since)
     return version is not None and bool(since) and not str(variable.since).startswith("<") and version < since
 
 
 def _gone(setting: Setting, variable: Variable, installed: Installed) -> Finding:
     owner = "NCCL" if variable.owner == "nccl" else "torch"
-    version = installed.of(variable.owner) or installed.nccl_at_least or ()
+    version = installed.at_least(variable.owner) or ()
     successor = f"; {variable.deprecated_by} took its place" if variable.deprecated_by else ""
     removed = (variable.removed or "").removeprefix("<=")
     return rules.DC111.found(
@@ -553,14 +604,16 @@ def _outdated(
     new = None if variable.deprecated_by is None else table.lookup(variable.deprecated_by)
     since = variable.deprecated_since or (None if new is None else new.since)
     version = installed.of(variable.owner)
-    if version is not None and _version(since) and version < _version(since):
+    if version is not None and version_numbers(since) and version < version_numbers(since):
         return
     # NCCL takes the smaller or the larger of both, so that both may be meant
     both = None if new is None or variable.owner == "nccl" else settings.of(new.name)
     if both is not None and both.value == setting.value:
         return
     # torch warns at every start and may drop the name; NCCL keeps its old ones as they are
-    warns = version is not None and variable.owner in ("torch", "torchrun", "gloo")
+    supposed = installed.torch_at_least
+    known = version is not None or (supposed is not None and () < version_numbers(since) <= supposed)
+    warns = known and variable.owner in TORCH_OWNERS
     if both is not None and new is not None:
         seen = f"{shown(setting)} and {shown(both)} say different things; the new name {new.name} counts"
     else:
@@ -587,7 +640,7 @@ def _outdated(
 def _what_now(variable: Variable) -> str:
     """What to set instead; nothing where that would lead to the next finding."""
     successor = variable.deprecated_by
-    return "" if successor is None or successor in _FLAGGED else f", and set {successor} where it is still wanted"
+    return "" if successor is None or successor in FLAGGED else f", and set {successor} where it is still wanted"
 
 
 # values
@@ -673,7 +726,7 @@ def _better_value(setting: Setting, variable: Variable, reading: Reading) -> Fix
             return _mend(setting, f"unset {name} to switch it off", f"unset {name}")
         if variable.type == "bool" and word in ("true", "yes", "on", "y", "t", "enable", "enabled"):
             # a fix must not lead straight to the next finding
-            if name in _FLAGGED:
+            if name in FLAGGED:
                 return _mend(setting, f"take it out, or write {name}=1 if that is really wanted", None)
             one = "True" if variable.parse == "only-true" else "1"
             return _mend(setting, f"write {name}={one}", f"export {name}={one}")
@@ -781,7 +834,7 @@ def _clause(sentence: str) -> str:
 def _installed(software: Software | Unavailable) -> Installed:
     if isinstance(software, Unavailable):
         return Installed()
-    torch = _version(software.torch) or None
+    torch = version_numbers(software.torch) or None
     # RCCL counts its releases as NCCL does, and reads names of its own
     nccl = None if software.hip else _nccl(software)
     if nccl is None and torch is not None and torch >= (2,) and software.cuda:
@@ -791,13 +844,13 @@ def _installed(software: Software | Unavailable) -> Installed:
 
 def _nccl(software: Software) -> Version | None:
     """The NCCL that torch will load; None where that is not known, or where two versions are there."""
-    versions = {_version(version) for _, version in software.nccl_packages}
-    versions |= {_version(library.version) for library in software.nccl_libraries if library.version}
+    versions = {version_numbers(version) for _, version in software.nccl_packages}
+    versions |= {version_numbers(library.version) for library in software.nccl_libraries if library.version}
     versions.discard(())
     return versions.pop() if len(versions) == 1 else None
 
 
-def _version(text: str | None) -> Version:
-    """The numbers at the beginning of a version: ``_version("<=2.3.5") == (2, 3, 5)``; empty where there are none."""
+def version_numbers(text: str | None) -> Version:
+    """The numbers at the beginning of a version: (2, 3, 5) for ``<=2.3.5``; empty where there are none."""
     match = re.match(r"(?:<=)?(\d+(?:\.\d+)*)", text or "")
     return tuple(int(part) for part in match[1].split(".")) if match else ()

@@ -259,7 +259,8 @@ class VariableTable:
         """The name that was probably meant by one that is not in the table.
 
         Only below the prefixes that a library owns, and only where a slip is likely: its words in another order, the
-        prefix ``TORCH_`` left out or put in front, or at most two letters wrong (one in a short name).
+        prefix ``TORCH_`` left out or put in front, or at most two letters wrong (one in a short name). Below
+        ``TORCH_NCCL_``, of which torch alone makes names, also one word left out of a name of three or more.
         """
         prefix = self.owned_prefix(name)
         if prefix is None or name in self._lines:
@@ -280,7 +281,20 @@ class VariableTable:
                 distance = edit_distance(rest, other[len(prefix) :], allowed)
             if distance <= allowed and (best is None or (distance, other) < best) and self._is_read(other):
                 best = (distance, other)
-        return None if best is None else best[1]
+        return self._with_a_word_more(rest, prefix) if best is None else best[1]
+
+    def _with_a_word_more(self, rest: str, prefix: str) -> str | None:
+        """The only name that has one word besides those of ``rest``, which has two at least."""
+        words = rest.split("_")
+        if prefix != "TORCH_NCCL_" or len(words) < 2:
+            return None
+        found = []
+        for other in self._lines:
+            longer = other[len(prefix) :].split("_") if other.startswith(prefix) else []
+            one_more = (longer[:at] + longer[at + 1 :] for at in range(len(longer)))
+            if len(longer) == len(words) + 1 and words in one_more and self._is_read(other):
+                found.append(other)
+        return found[0] if len(found) == 1 else None
 
     def bears_on_training(self, name: str) -> bool:
         """Whether distcheck may collect a variable of this name at all."""

@@ -101,8 +101,8 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
     place = escape(place_text(finding))
     yield f"{head}  ({place})" if place else head
     yield from wrapped(finding.message, style.width, "  ", "  ")
-    if finding.evidence:
-        yield from wrapped(f"seen: {_evidence(finding.evidence)}", style.width, "  ", "        ")
+    if seen := _evidence(finding.evidence):
+        yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
     fix = finding.fix
     yield from wrapped(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
     if fix.command:
@@ -113,8 +113,8 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def _in_code(finding: Finding) -> bool:
-    """Whether it is about a line of source, and mended there."""
-    return finding.where.path is not None and finding.fix.where == "code"
+    """Whether it is about a line of source, and mended there: of a script, or of a launch file."""
+    return finding.where.path is not None and (finding.fix.where == "code" or "source" in finding.evidence)
 
 
 def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
     for number, step in enumerate(flow if isinstance(flow, (list, tuple)) else ()):
         yield from wrapped(str(step), style.width, "        " if number else "  flow: ", "          ")
     rest = {name: value for name, value in finding.evidence.items() if name not in ("source", "flow")}
-    if style.verbose and rest:
-        yield from wrapped(f"seen: {_evidence(rest)}", style.width, "  ", "        ")
+    if style.verbose and (seen := _evidence(rest)):
+        yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
 
 
 def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:

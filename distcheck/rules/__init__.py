@@ -21,12 +21,16 @@ def known(extra: Iterable[Rule] = ()) -> dict[str, Rule]:
 
 def find(text: str, extra: Iterable[Rule] = ()) -> Rule:
     """The rule with this code or name, in any case; raises UnknownRule."""
+    found = look_up(text, extra)
+    if found is None:
+        raise UnknownRule(f"no rule is called {text!r}; {_nearest(text, known(extra).values())}")
+    return found
+
+
+def look_up(text: str, extra: Iterable[Rule] = ()) -> Rule | None:
+    """As :func:`find`, with None for what names no rule: the nearest names take long to be found."""
     wanted = text.strip().lower()
-    rules = known(extra)
-    for rule in rules.values():
-        if wanted in (rule.code.lower(), rule.name):
-            return rule
-    raise UnknownRule(f"no rule is called {text!r}; {_nearest(text, rules.values())}")
+    return next((rule for rule in known(extra).values() if wanted in (rule.code.lower(), rule.name)), None)
 
 
 class Selection(NamedTuple):

@@ -89,7 +89,7 @@ DC314 = _rule("DC314", "gpu-lost-in-container", "E", "env log", "The container h
 DC320 = _rule("DC320", "shm-too-small", "WE", "env launch log", "Shared memory is too small for the ranks")
 DC321 = _rule("DC321", "open-files-limit", "WI", "env log", "The limit of open files is low")
 DC322 = _rule("DC322", "memlock-limit", "W", "env log", "Locked memory is limited beside an RDMA device")
-DC323 = _rule("DC323", "host-memory-limit", "W", "env log", "The memory limit of this container or job is tight")
+DC323 = _rule("DC323", "host-memory-limit", "W", "env launch log", "The memory limit of this container or job is tight")
 DC324 = _rule("DC324", "process-limit", "W", "env log", "The limit of processes and threads is low")
 DC325 = _rule("DC325", "cpu-quota", "W", "env launch log", "Fewer CPUs than the ranks need")
 DC326 = _rule("DC326", "numa-affinity", "I", "env", "A rank may run far from its GPU")
@@ -215,7 +215,7 @@ DC808 = _rule("DC808", "variable-not-exported", "W", "launch", "A variable does 
 DC809 = _rule("DC809", "rank-variable-preset", "E", "launch", "A variable that the launcher sets is preset")
 DC810 = _rule("DC810", "launch-node-address", "W", "launch", "SLURM_LAUNCH_NODE_IPADDR may be the login node")
 DC811 = _rule("DC811", "accelerate-config-inconsistent", "E", "launch", "An Accelerate configuration contradicts itself")
-DC812 = _rule("DC812", "deepspeed-config-inconsistent", "E", "launch", "A DeepSpeed configuration contradicts itself")
+DC812 = _rule("DC812", "deepspeed-config-inconsistent", "EW", "launch", "A DeepSpeed configuration contradicts itself")
 
 # DC9xx: distcheck itself
 DC901 = _rule("DC901", "probe-failed", "W", "env ranks live lint launch pickle log rehearse watch", "A probe failed")

@@ -1,7 +1,8 @@
 """Which files a call of ``distcheck lint`` is about: folders are walked, what is excluded or git-ignored is left out.
 
-It opens no source file, except to look for ``python`` in the first line of a file without a suffix that was named. Such
-a file counts even where a pattern excludes it; a link to a folder is not followed, so no tree is endless.
+It opens no source file, except to look for ``python`` or a shell in the first line of a file that was named and whose
+name says nothing. A file that is named counts even where a pattern excludes it; a link to a folder is not followed, so
+no tree is endless. What only *may* be a launch file, by its name, is listed apart: its content decides.
 """
 
 from __future__ import annotations
@@ -42,10 +43,24 @@ DEFAULT_EXCLUDES = (
     "site-packages",
     "venv",
 )
-#: What a file must be called to be found in a folder.
+#: What a Python file must be called to be found in a folder.
 SUFFIXES = (".py", ".pyw", ".ipynb")
+#: How the names of launch files end: scripts of shells and schedulers, manifests, configurations, recipes.
+LAUNCH_SUFFIXES = (
+    ".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".srun", ".sub", ".job", ".pbs", ".qsub", ".lsf", ".bsub",
+    ".batch", ".cmd", ".yaml", ".yml", ".json", ".mk", ".mak", ".make",
+)  # fmt: skip
+#: Documents with commands in them, where they are asked for.
+MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx", ".qmd")
+#: Names without such an end that tell as much: ``Dockerfile.train``, ``Makefile.am``, ``hostfile_2nodes.txt``.
+_LAUNCH_NAME = re.compile(
+    r"(?:docker|container|(?:gnu)?make)file(?:[._-].*)?|.*[._-](?:docker|container)file|.*(?:host|machine)[_-]?file.*",
+    re.IGNORECASE,
+)
 #: Longest first line that is looked at, in bytes: more than the kernel takes of one (256, Linux 5.1's BINPRM_BUF_SIZE).
 _FIRST_LINE = 512
+#: The first line of a script of a shell.
+_SHELL = re.compile(rb"#!.*[/ ](?:ba|da|z|k|)sh\b")
 
 
 class Problem(NamedTuple):
@@ -60,6 +75,10 @@ class Found(NamedTuple):
 
     files: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    #: what may be a launch file: its content decides
+    launch_files: tuple[str, ...] = ()
+    #: those of them that were named, not found in a folder
+    named: frozenset[str] = frozenset()
 
 
 class Globs:
@@ -146,15 +165,19 @@ def discover(
     excludes: Globs,
     force_exclude: bool = False,
     respect_gitignore: bool = True,
+    include_markdown: bool = False,
     working_folder: str | None = None,
 ) -> Found:
     """The files that are below some paths or named by them.
 
     :param excludes: what is left out in folders; what ``paths`` name is left out only with ``force_exclude``
+    :param include_markdown: documents in folders may be launch files as well; one that is named always is
     """
     here = _slashes(os.getcwd() if working_folder is None else working_folder)
     files: dict[str, str] = {}
     links: dict[str, str] = {}
+    launch: set[str] = set()
+    named: set[str] = set()
     problems: list[Problem] = []
     for path in paths:
         absolute = _absolute(path, here)
@@ -162,17 +185,22 @@ def discover(
         if force_exclude and absolute != here and excludes.match_file(path, here):
             continue
         if not os.path.isdir(absolute):
-            why = why_not_a_file(absolute)
-            if why is None:
-                files.setdefault(os.path.realpath(absolute), shown)
-            else:
+            kind, why = _named(absolute)
+            if why is not None:
                 problems.append(Problem(shown, why))
+                continue
+            files.setdefault(os.path.realpath(absolute), shown)
+            if kind == "launch":
+                launch.add(shown)
+                named.add(shown)
             continue
-        walk = _Walk(excludes, respect_gitignore)
+        walk = _Walk(excludes, respect_gitignore, include_markdown)
         chain = walk.ignores_above(absolute, here) if respect_gitignore else ()
         real = _slashes(os.path.realpath(absolute))
         prefix = "" if shown == "." else shown if shown.endswith("/") else shown + "/"
-        for relative, is_link in walk.files(absolute, chain):
+        for relative, is_link, is_python in walk.files(absolute, chain):
+            if not is_python:
+                launch.add(prefix + relative)
             if is_link:
                 links.setdefault(_slashes(os.path.realpath(f"{absolute}/{relative}")), prefix + relative)
             else:
@@ -180,33 +208,58 @@ def discover(
         problems.extend(Problem(prefix + relative if relative else shown, why) for relative, why in walk.problems)
     for real, shown in links.items():
         files.setdefault(real, shown)
-    return Found(tuple(sorted(files.values())), tuple(dict.fromkeys(problems)))
+    every = sorted(files.values())
+    return Found(
+        tuple(path for path in every if path not in launch),
+        tuple(dict.fromkeys(problems)),
+        tuple(path for path in every if path in launch),
+        frozenset(named.intersection(every)),
+    )
 
 
-def why_not_a_file(path: str) -> str | None:
-    """Why a path that was named is no Python file that can be read; None where it is one."""
+def may_be_a_launch_file(name: str, *, include_markdown: bool = False) -> bool:
+    """Whether the name of a file says that it may start ranks; one without any suffix may be a script."""
+    return (
+        name.endswith(LAUNCH_SUFFIXES)
+        or "." not in name
+        or (include_markdown and name.endswith(MARKDOWN_SUFFIXES))
+        or _LAUNCH_NAME.fullmatch(name) is not None
+    )
+
+
+def _named(path: str) -> tuple[str, str | None]:
+    """What a path that was named is, ``python`` or ``launch``, and why it is nothing that can be read."""
     if not os.path.exists(path):
-        return "it is a link that leads nowhere" if os.path.islink(path) else "it does not exist"
+        return "", "it is a link that leads nowhere" if os.path.islink(path) else "it does not exist"
     if not os.path.isfile(path):
-        return "it is no ordinary file; to read from standard input, give -"
+        return "", "it is no ordinary file; to read from standard input, give -"
     if path.endswith(SUFFIXES):
-        return None
+        return "python", None
+    name = path.rpartition("/")[2]
+    if path.endswith((*LAUNCH_SUFFIXES, *MARKDOWN_SUFFIXES)) or _LAUNCH_NAME.fullmatch(name) is not None:
+        return "launch", None
     try:
         with open(path, "rb") as file:
             first = file.readline(_FIRST_LINE)
     except OSError as error:
-        return f"it can't be read: {error.strerror}"
+        return "", f"it can't be read: {error.strerror}"
     if first.startswith(b"#!") and b"python" in first:
-        return None
-    return "it is no Python file: its name ends with none of .py, .pyw, .ipynb, and its first line names no python"
+        return "python", None
+    if _SHELL.match(first):
+        return "launch", None
+    return "", (
+        "it is no Python file and no launch file: its name ends with none of .py, .pyw, .ipynb, .sh, .sbatch, .slurm, "
+        ".yaml, .json and the like, and its first line names neither python nor a shell"
+    )
 
 
 class _Walk:
     """One walk below one folder."""
 
-    def __init__(self, excludes: Globs, respect_gitignore: bool) -> None:
+    def __init__(self, excludes: Globs, respect_gitignore: bool, include_markdown: bool) -> None:
         self.excludes = excludes
         self.respect_gitignore = respect_gitignore
+        self.include_markdown = include_markdown
         self.problems: list[tuple[str, str]] = []
 
     def ignores_above(self, folder: str, here: str) -> tuple[_GitIgnore, ...]:
@@ -238,8 +291,8 @@ class _Walk:
             return ()
         return tuple(chain)
 
-    def files(self, root: str, chain: tuple[_GitIgnore, ...]) -> Iterator[tuple[str, bool]]:
-        """The files below a folder, relative to it, and whether each is a link."""
+    def files(self, root: str, chain: tuple[_GitIgnore, ...]) -> Iterator[tuple[str, bool, bool]]:
+        """The files below a folder, relative to it, whether each is a link, and whether it is Python by its name."""
         stack: list[tuple[str, tuple[_GitIgnore, ...]]] = [("", chain)]
         match = self.excludes.match
         while stack:
@@ -260,14 +313,17 @@ class _Walk:
                         if not match(folder, name) and not _ignored(ignores, f"{folder}/{name}", folder=True):
                             stack.append((f"{relative}/{name}" if relative else name, ignores))
                         continue
+                    is_python = name.endswith(SUFFIXES)
+                    if not is_python and not may_be_a_launch_file(name, include_markdown=self.include_markdown):
+                        continue
                     # is_file follows a link: one that leads to a folder or nowhere is none
-                    if not name.endswith(SUFFIXES) or not entry.is_file() or match(folder, name):
+                    if not entry.is_file() or match(folder, name):
                         continue
                     link = entry.is_symlink()
                 except OSError:  # gone since it was listed
                     continue
                 if not _ignored(ignores, f"{folder}/{name}", folder=False):
-                    yield f"{relative}/{name}" if relative else name, link
+                    yield f"{relative}/{name}" if relative else name, link, is_python
 
 
 def _ignored(chain: Sequence[_GitIgnore], path: str, *, folder: bool) -> bool:

@@ -7,7 +7,7 @@ says in vain. It reads no file, and knows nothing of per-file ignores and baseli
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .. import rules
@@ -81,6 +81,7 @@ def apply_suppressions(
     *,
     looked_for: Callable[[str], bool] = lambda code: True,
     extra: Iterable[Rule] = (),
+    lines_of: Callable[[Finding], Collection[int | None]] | None = None,
 ) -> Outcome:
     """Silence what the comments say, and tell which of them silence nothing.
 
@@ -88,8 +89,10 @@ def apply_suppressions(
 
     :param comments: by path: line and text of comments
     :param looked_for: whether a rule was looked for at all: a comment about one that was not is no unused one
+    :param lines_of: the lines whose comments count for a finding, where it is not the first and the last
     """
     extra = tuple(extra)
+    lines_of = _first_and_last if lines_of is None else lines_of
     by_path = {
         path: [item for line, text in found for item in read_comment(line, text, extra)]
         for path, found in comments.items()
@@ -99,25 +102,30 @@ def apply_suppressions(
     silenced: list[Finding] = []
     for finding in findings:
         path = finding.where.path or ""
-        heard = [item for item in by_path.get(path, ()) if _silences(item, finding)]
+        items = by_path.get(path, ())
+        lines = lines_of(finding) if items else ()
+        heard = [item for item in items if _silences(item, finding, lines)]
         used.update((path, item.line, item.text, finding.code) for item in heard)
         (silenced if heard else kept).append(finding)
     unused: list[Finding] = []
     unknown: list[tuple[str, int, str]] = []
-    for path, items in by_path.items():
-        for item in items:
+    for path, own in by_path.items():
+        for item in own:
             unknown.extend((path, item.line, text) for text in item.unknown)
             idle = _unused(path, item, used, looked_for)
-            if idle is not None and not any(_silences(other, idle) for other in items if other != item):
+            if idle is not None and not any(_silences(other, idle, (item.line,)) for other in own if other != item):
                 unused.append(idle)
     return Outcome(tuple(kept), tuple(silenced), tuple(unused), tuple(unknown))
 
 
-def _silences(item: Suppression, finding: Finding) -> bool:
+def _first_and_last(finding: Finding) -> tuple[int | None, int | None]:
+    return finding.where.line, finding.where.end_line
+
+
+def _silences(item: Suppression, finding: Finding, lines: Collection[int | None]) -> bool:
     if item.codes is not None and finding.code not in item.codes:
         return False
-    where = finding.where
-    return item.whole_file or (where.line is not None and item.line in (where.line, where.end_line))
+    return item.whole_file or (finding.where.line is not None and item.line in lines)
 
 
 def _unused(
@@ -176,10 +184,8 @@ def _in_brackets(text: str, extra: tuple[Rule, ...]) -> tuple[tuple[str, ...], t
 
 
 def _known(word: str, extra: tuple[Rule, ...]) -> str | None:
-    try:
-        return rules.find(word, extra).code
-    except rules.UnknownRule:
-        return None
+    rule = rules.look_up(word, extra)
+    return None if rule is None else rule.code
 
 
 def _why_unknown(word: str, extra: tuple[Rule, ...]) -> str:

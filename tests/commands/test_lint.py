@@ -504,7 +504,7 @@ def test_only_where_nothing_could_be_read_the_status_is_2(tmp_path: Path) -> Non
 def test_a_folder_without_python_is_no_error(tmp_path: Path) -> None:
     result = lint(tmp_path)
     assert result.returncode == 0
-    assert "no Python files in this folder" in result.stderr
+    assert "no Python files and no launch files in this folder" in result.stderr
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read any file")

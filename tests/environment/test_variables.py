@@ -700,3 +700,20 @@ def test_no_fix_leads_to_the_next_finding(name: str, value: str, launch: Launch)
         verb, _, rest = command.partition(" ")
         after = in_force() if verb == "unset" else in_force(**{rest.partition("=")[0]: rest.partition("=")[2]})
         assert {item.key for item in judge(after, launch, **facts)} <= {item.key for item in before} - {finding.key}
+
+
+def test_what_is_supposed_of_machines_that_nobody_described() -> None:
+    """Files that run elsewhere: torch 2.4 and its NCCL, or newer, so that what those dropped or renamed is told."""
+
+    def age(name: str, value: str = "1") -> list[tuple[str, Severity]]:
+        return [(item.code, item.severity) for item in room.judge_age(in_force(**{name: value}), room.IN_USE)]
+
+    assert age("NCCL_ASYNC_ERROR_HANDLING") == [("DC111", WARNING)]
+    assert age("ENABLE_NCCL_HEALTH_CHECK") == [("DC111", WARNING)]
+    assert age("NCCL_TREE_THRESHOLD") == [("DC111", WARNING)]
+    # names of releases that are newer than that may be right
+    assert age("TORCH_NCCL_TRACE_BUFFER_SIZE") == [("DC111", INFO)]
+    assert age("NCCL_WORK_FIFO_DEPTH") == []
+    assert age("TORCH_NCCL_ASYNC_ERROR_HANDLING") == []
+    # nothing is supposed of a host whose software could not be looked at
+    assert [item.severity for item in room.names_are_current(in_force(NCCL_BLOCKING_WAIT="1"), UNKNOWN)] == [INFO]

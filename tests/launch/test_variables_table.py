@@ -112,6 +112,8 @@ def test_what_is_read_from_the_values() -> None:
         ("NCCL_NAN_CHECK", "TORCH_NCCL_NAN_CHECK"),
         ("TORCH_NCCL_IB_DISABLE", "NCCL_IB_DISABLE"),
         ("TORCH_NCCL_ASYNC_ERROR_HANDLIN", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
+        ("TORCH_NCCL_ASYNC_HANDLING", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
         ("GLOO_SOCKET_IFNAM", "GLOO_SOCKET_IFNAME"),
         ("TORCHELASTIC_MAX_RESTART", "TORCHELASTIC_MAX_RESTARTS"),
     ],
@@ -123,6 +125,10 @@ def test_bad_a_near_miss_is_guessed(written: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "written",
     [
+        # one word of a name, or two words less
+        "TORCH_NCCL_DESYNC",
+        "TORCH_NCCL_USE",
+        "TORCH_NCCL_ERROR_HANDLING_OF_MINE",
         # a plug-in's or a tool's own
         "NCCL_FASTRAK_IFNAME",
         "NCCL_FASTRAK_ENABLE_HOTPATH_LOGGING",

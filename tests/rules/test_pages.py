@@ -11,7 +11,7 @@ from distcheck.model import Rule
 from distcheck.rules.page import FOLDER, SECTIONS, find_by_message, parse_page, read_page
 
 #: The rules that a command of this version can report.
-VISIBLE = [rule for rule in rules.ALL if {"env", "pickle"} & set(rule.ways) and rule.code != "DC905"]
+VISIBLE = [rule for rule in rules.ALL if {"env", "pickle", "lint", "launch"} & set(rule.ways)]
 
 
 @pytest.mark.parametrize("rule", VISIBLE, ids=lambda rule: rule.code)

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.source.discovery import DEFAULT_EXCLUDES, Found, Globs, discover
+from distcheck.source.discovery import (
+    DEFAULT_EXCLUDES,
+    LAUNCH_SUFFIXES,
+    MARKDOWN_SUFFIXES,
+    Found,
+    Globs,
+    discover,
+)
 
 
 def tree(folder: Path, *paths: str, **texts: str) -> None:
@@ -115,12 +122,52 @@ def test_a_file_without_a_suffix_counts_by_its_first_line(tmp_path: Path) -> Non
     (tmp_path / "run").write_text("#!/usr/bin/env python3\nx = 1\n")
     (tmp_path / "job").write_text("#!/bin/bash\n")
     (tmp_path / "binary").write_bytes(b"#!\xff\x00" * 1000)
+    (tmp_path / "LICENSE").write_text("All rights\n")
     assert found(tmp_path, "run").files == ("run",)
+    assert found(tmp_path, "job").launch_files == ("job",)
     assert found(tmp_path).files == ()
-    for name in ("job", "binary"):
+    for name in ("binary", "LICENSE"):
         (problem,) = found(tmp_path, name).problems
         assert problem.path == name
-        assert "no Python file" in problem.why
+        assert "no Python file and no launch file" in problem.why
+
+
+def test_what_may_be_a_launch_file_is_listed_apart(tmp_path: Path) -> None:
+    tree(
+        tmp_path, "a.py", "run.sh", "job.sbatch", "k8s/job.yaml", "ds.json", "Dockerfile.train", "gpu.Dockerfile",
+        "Makefile", "hostfile_2nodes.txt", "README.md", "notes.txt", "x.png", "script", "sub/.hidden",
+    )  # fmt: skip
+    result = found(tmp_path)
+    launch = (
+        "Dockerfile.train", "Makefile", "ds.json", "gpu.Dockerfile", "hostfile_2nodes.txt", "job.sbatch",
+        "k8s/job.yaml", "run.sh", "script",
+    )  # fmt: skip
+    assert (result.files, result.launch_files, result.named) == (("a.py",), launch, frozenset())
+    assert "README.md" in found(tmp_path, include_markdown=True).launch_files
+    named = found(tmp_path, "README.md", "run.sh", "a.py", "k8s")
+    assert named.files == ("a.py",)
+    assert named.launch_files == ("README.md", "k8s/job.yaml", "run.sh")
+    assert named.named == {"README.md", "run.sh"}
+
+
+def test_excludes_and_ignore_files_are_about_launch_files_as_well(tmp_path: Path) -> None:
+    tree(tmp_path, "a.sh", "out/b.sh", "old/c.sh", "d.yaml", _gitignore="out/\n*.yaml\n")
+    assert found(tmp_path, excludes=("old",)).launch_files == ("a.sh",)
+    assert found(tmp_path, "old/c.sh", "d.yaml", excludes=("old",)).launch_files == ("d.yaml", "old/c.sh")
+    assert found(tmp_path, "old/c.sh", excludes=("old",), force_exclude=True) == Found()
+
+
+def test_every_suffix_that_is_read_is_found_in_folders(tmp_path: Path) -> None:
+    """The names that the readers know are those that the walk knows."""
+    from distcheck.launchfiles import files as readers
+
+    own = {suffix.removeprefix(".") for suffix in LAUNCH_SUFFIXES}
+    assert own == {*readers._SHELL_SUFFIXES, *readers._JOB_SUFFIXES, *readers._MAKE_SUFFIXES, "yaml", "yml", "json"}
+    assert {suffix.removeprefix(".") for suffix in MARKDOWN_SUFFIXES} == readers._MARKDOWN_SUFFIXES
+    for name in ("Dockerfile", "dockerfile.gpu", "train.Dockerfile", "Containerfile", "GNUmakefile", "Makefile.am"):
+        tree(tmp_path, name)
+        assert readers.kind_of(name, b"") in ("dockerfile", "makefile")
+        assert name in found(tmp_path).launch_files
 
 
 def test_each_file_once_by_whatever_way(tmp_path: Path) -> None:

@@ -1,0 +1,291 @@
+"""What a container of a pod is given: its command, variables, GPUs, CPUs, memory, shared memory and network.
+
+Each function reads one part of a container or pod as Kubernetes would; what a template, a patch or a further object
+decides is unknown. Which pods there are is the matter of ``workloads.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from .fragments import Fragment, Piece, Span
+from .model import Scalar, Setting, Word
+from .yaml_text import Node
+
+#: A GPU of a container under one of these names is a whole one; parts (MIG, shared) have names of their own.
+_GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "gpu.intel.com/i915", "gpu.intel.com/xe")
+#: Names of resources that may be GPUs, or parts of some.
+_PERHAPS_GPU = re.compile(r"gpu|mig-|gaudi|accelerator|neuron|npu|mlu|ascend|cuda|tpu", re.IGNORECASE)
+#: Suffixes of a quantity (Kubernetes API reference, "Quantity").
+_SUFFIXES: Mapping[str, float] = {
+    "": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
+    "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
+}  # fmt: skip
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([numkMGTPE]i?|Ki)?|[eE]([+-]?[0-9]{1,2}))"
+)
+#: A reference to a variable of the container in its command, arguments or variables; two dollar signs are one.
+_REFERENCE = re.compile(r"\$\$|\$\(([^()\n]*)\)")
+#: Longest value that is put in the place of a reference, so that a text can't grow beyond measure.
+_LONGEST_VALUE = 4096
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh"})
+_COMMAND_OPTION = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
+
+
+class Resources(NamedTuple):
+    """What a container may use: the limits of it. None where none is set, not known where something else decides."""
+
+    gpus: Scalar | None = None
+    #: CPUs' worth of time, whole or not
+    cpus: Scalar | None = None
+    memory_bytes: Scalar | None = None
+
+
+def quantity(text: str) -> int | float | None:
+    """The number that a quantity of Kubernetes means (``64Gi``, ``500m``, ``1e3``), None for what is none.
+
+    The unit is that of the resource: CPUs, bytes, or pieces.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        return None
+    factor = 10.0 ** int(match[3]) if match[3] else _SUFFIXES.get(match[2] or "")
+    if factor is None:
+        return None
+    number = float(match[1]) if "." in match[1] else int(match[1])
+    result = number * factor
+    return int(result) if result == int(result) else result
+
+
+def settings_of(container: Node) -> tuple[Setting, ...]:
+    """The variables of a container in their order; of a name that stands twice the last one counts."""
+    found: dict[str, Setting] = {}
+    for item in entries(container.get("env")):
+        key = item.get("name")
+        name = known_text(item, "name")
+        if key is None or not name or key.kind != "value" or key.open_ended:
+            continue
+        node = item.get("value")
+        value: str | None = None
+        value_span = None
+        written = ""
+        if node is not None and node.kind == "value":
+            value_span = node.span
+            written = node.written
+            if not node.open_ended:
+                known = {other.name: other for other in found.values()}
+                value = expanded(node.fragment(), known).text
+                if _REFERENCE.search(value):
+                    value = None
+        elif node is None and item.get("valueFrom") is None:
+            value = ""
+        found.pop(name, None)
+        found[name] = Setting(
+            name, value, item.span, key.fragment().span(0, len(key.decoded)), value_span, "container", written=written
+        )
+    return tuple(found.values())
+
+
+def environ_of(
+    settings: Iterable[Setting], injected: Iterable[str], variables: Mapping[str, str | None], span: Span
+) -> dict[str, Setting]:
+    """What the command of a container finds set: what an operator puts over it is unknown.
+
+    :param injected: names that the operator sets, over those of the container
+    :param variables: further ones that it may set, None: to an unknown value
+    :param span: where they are said to stand
+    """
+    environ = {setting.name: setting for setting in settings}
+    for name in injected:
+        if name in environ:
+            environ[name] = environ[name]._replace(value=None)
+    for name, value in variables.items():
+        environ[name] = Setting(name, value, span, span, None, "container")
+    return environ
+
+
+def expanded(fragment: Fragment, environ: Mapping[str, Setting]) -> Fragment:
+    """A text with ``$(NAME)`` replaced where the container's variables say what it is, as the kubelet does it.
+
+    What they don't name stays as it stands: ``$(hostname)`` is for the shell.
+    """
+    text = fragment.text
+    if "$$" not in text and "$(" not in text:
+        return fragment
+    made: list[str] = []
+    pieces: list[Piece] = []
+    length = position = 0
+
+    def keep(start: int, end: int) -> None:
+        nonlocal length
+        if start < end:
+            part = fragment.part(start, end)
+            pieces.extend(piece._replace(offset=piece.offset + length) for piece in part.pieces)
+            made.append(part.text)
+            length += len(part.text)
+
+    for match in _REFERENCE.finditer(text):
+        if match[1] is None:
+            value: str | None = "$"
+        else:
+            setting = environ.get(match[1])
+            value = None if setting is None else setting.value
+        if value is None or len(value) > _LONGEST_VALUE:
+            continue
+        keep(position, match.start())
+        if value:
+            pieces.append(Piece(length, *fragment.place(match.start())))
+            made.append(value)
+            length += len(value)
+        position = match.end()
+    keep(position, len(text))
+    return Fragment("".join(made), fragment.path, tuple(pieces) or fragment.pieces[:1])
+
+
+def word_of(node: Node, environ: Mapping[str, Setting]) -> Word:
+    fragment = node.fragment()
+    origins = [
+        span
+        for match in _REFERENCE.finditer(fragment.text)
+        if match[1] is not None and match[1] in environ and (span := environ[match[1]].value_span) is not None
+    ]
+    span = fragment.span(0, len(fragment.text))
+    return Word(expanded(fragment, environ).text, span, node.decoded, tuple(origins))
+
+
+def shell_text_of(words: list[str], *, entry_point_known: bool) -> int | None:
+    """The number of the word that a shell reads as a text (``bash -c TEXT``), None where there is none."""
+    start = 0 if not entry_point_known else None
+    for index, word in enumerate(words):
+        if word.rpartition("/")[2] in _SHELLS:
+            start = index + 1
+            break
+    if start is None:
+        return None
+    for index in range(start, len(words) - 1):
+        word = words[index]
+        if _COMMAND_OPTION.fullmatch(word):
+            # what follows is the text, but for further options and their values (-c -e TEXT is read the same way)
+            following = index + 1
+            while following < len(words) - 1 and words[following][:1] in ("-", "+"):
+                following += 2 if words[following][1:] in ("o", "O", "eo", "euo", "exo", "euxo") else 1
+            return following
+        if word[:1] not in ("-", "+") and not (index and words[index - 1].endswith("o")):
+            return None
+    return None
+
+
+def command_of(container: Node) -> tuple[str, ...]:
+    """Its words, cut where they are a whole script: they are looked at, never run."""
+    parts = (container.get("command"), container.get("args"))
+    nodes = [node for part in parts if part is not None for node in (part.items or (part,))]
+    return tuple(node.text[:_LONGEST_VALUE] for node in nodes if node.kind == "value")
+
+
+def resources_of(resources: Node | None) -> Resources:
+    """GPUs, CPUs and memory of a container, as its limits say; GPUs are None where surely none is asked for."""
+    if resources is None:
+        return Resources()
+    if resources.kind != "table":
+        return Resources(gpus=Scalar(None, resources.span, known=False) if resources.open_ended else None)
+    limits = resources.get("limits")
+    gpus: Scalar | None = None
+    # Kubernetes takes a limit of GPUs for the request as well, and refuses a request alone; templates leave one away
+    for part in (limits, resources.get("requests")):
+        if gpus is not None or part is None:
+            continue
+        name = next((name for name in _GPU_RESOURCES if name in part.table), None)
+        if name is not None:
+            gpus = _amount(part, name)
+        elif part.open_ended or any(_PERHAPS_GPU.search(name) for name in part.table):
+            gpus = Scalar(None, part.span, known=False)
+    if gpus is None and (resources.open_ended or resources.get("claims") is not None):
+        gpus = Scalar(None, resources.span, known=False)
+    return Resources(gpus, _amount(limits, "cpu"), _amount(limits, "memory"))
+
+
+def sees_what_it_asks_for(pod: Node, container: Node) -> bool:
+    """A container gets the GPUs of its limits alone: it is no patch, and goes no way past the device plug-in."""
+    if container.get("image") is None or container.open_ended or pod.get("runtimeClassName") is not None:
+        return False
+    return not any(known_text(item, "name") == "NVIDIA_VISIBLE_DEVICES" for item in entries(container.get("env")))
+
+
+def _amount(table: Node | None, name: str) -> Scalar | None:
+    """A quantity as a number; not known where it is none."""
+    node = None if table is None else table.get(name)
+    if node is None or node.is_null:
+        return None
+    scalar = node.scalar
+    number = quantity(node.decoded) if scalar.known else None
+    return scalar._replace(value=number, known=number is not None)
+
+
+def shared_memory_of(template: Node, pod: Node, container: Node) -> tuple[str, Scalar | None]:
+    """What stands at /dev/shm of a container, and how much it holds, in the words of ``Pods``."""
+    host = pod.value("hostIPC")
+    if host is not None and (host.value is True or not host.known):
+        return "host" if host.known else "unknown", None
+    mounts = container.get("volumeMounts")
+    for mount in entries(mounts):
+        path = mount.value("mountPath")
+        if path is None or path.known is False:
+            return "unknown", None
+        if str(path.value).rstrip("/") in ("/dev/shm", "/dev"):
+            return _volume(pod, known_text(mount, "name"))
+    unsure = (mounts, pod.get("volumes"), container, pod)
+    if any(node is not None and node.open_ended for node in unsure):
+        return "unknown", None
+    # a container without an image is a patch of one that stands elsewhere
+    if container.get("image") is None or any("shm" in name.lower() for name in _annotations(template)):
+        return "unknown", None
+    return "default", None
+
+
+def _volume(pod: Node, name: str | None) -> tuple[str, Scalar | None]:
+    volume = next((item for item in entries(pod.get("volumes")) if known_text(item, "name") == name), None)
+    if volume is None or name is None:
+        return "unknown", None
+    if "hostPath" in volume.table:
+        return "host", None
+    empty = volume.get("emptyDir")
+    if empty is None:
+        return "unknown", None
+    if empty.kind == "table" and empty.get("sizeLimit") is not None:
+        return "mounted", _amount(empty, "sizeLimit")
+    return "mounted", None
+
+
+def host_network_of(template: Node, pod: Node) -> bool | None:
+    """The pod has the interfaces of its node; None also where a further network is given to it."""
+    value = pod.value("hostNetwork")
+    if value is not None:
+        return value.value if value.known and isinstance(value.value, bool) else None
+    # Multus: k8s.v1.cni.cncf.io/networks; clouds have annotations of their own for further interfaces
+    if pod.open_ended or any("network" in name or "interface" in name for name in _annotations(template)):
+        return None
+    return False
+
+
+def _annotations(template: Node) -> Iterable[str]:
+    node = template.get("metadata", "annotations")
+    if node is None:
+        return ()
+    return ("network shm",) if node.open_ended else node.table
+
+
+# nodes
+
+
+def entries(node: Node | None) -> tuple[Node, ...]:
+    return node.items if node is not None and node.kind == "list" else ()
+
+
+def known_text(node: Node, *path: str) -> str | None:
+    """A known text at the end of a path, None where there is none."""
+    found = node.get(*path)
+    if found is None or found.kind != "value" or found.open_ended or found.is_null:
+        return None
+    return found.decoded

@@ -1,0 +1,74 @@
+"""A text with the places that its characters have in a file: a whole file, or a command within another text.
+
+A shell command stands in a line of a Dockerfile, in a block of YAML, behind ``bash -c``; whoever reads it still says
+where in the file it is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A stretch of a file; lines and columns (in characters) count from 1, the end is exclusive."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class Piece(NamedTuple):
+    """From this offset of the text on, up to the next piece, characters stand in the file as they do in the text."""
+
+    offset: int
+    line: int
+    column: int
+
+
+class Fragment:
+    """A text and where it comes from.
+
+    :param text: what is to be read
+    :param path: the file, as it is shown to users
+    :param pieces: where stretches of the text begin in the file, by rising offset, the first at 0. Behind a line end
+        within a piece the file goes on in column 1 of its next line; whoever has taken indentation away adds a piece
+        for each line.
+    """
+
+    def __init__(self, text: str, path: str, pieces: tuple[Piece, ...] = (Piece(0, 1, 1),)) -> None:
+        self.text = text
+        self.path = path
+        self.pieces = pieces
+        self._offsets = [piece.offset for piece in pieces]
+        self._line_starts = [0]
+        position = text.find("\n")
+        while position >= 0:
+            self._line_starts.append(position + 1)
+            position = text.find("\n", position + 1)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column in the file of the character at an offset of the text; the end of the text is one as well."""
+        piece = self.pieces[max(bisect_right(self._offsets, offset) - 1, 0)]
+        first = bisect_right(self._line_starts, piece.offset) - 1
+        own = bisect_right(self._line_starts, offset) - 1
+        if own == first:
+            return piece.line, piece.column + offset - piece.offset
+        return piece.line + own - first, offset - self._line_starts[own] + 1
+
+    def span(self, start: int, end: int) -> Span:
+        """The stretch of the file from one offset up to another, exclusive."""
+        line, column = self.place(start)
+        if end <= start:
+            return Span(self.path, line, column, line, column)
+        end_line, end_column = self.place(end - 1)
+        return Span(self.path, line, column, end_line, end_column + 1)
+
+    def part(self, start: int, end: int) -> Fragment:
+        """A stretch of this text as a fragment of its own."""
+        line, column = self.place(start)
+        inner = [Piece(0, line, column)]
+        inner.extend(piece._replace(offset=piece.offset - start) for piece in self.pieces if start < piece.offset < end)
+        return Fragment(self.text[start:end], self.path, tuple(inner))

@@ -1,0 +1,140 @@
+"""The grammar of the shell: a text becomes a syntax tree, its comments, and what in it is surely no shell."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .fragments import Fragment
+
+#: Characters that the grammar is given at once, and how long it may take over more of them: what is no shell at all
+#: can take it hours. 5 MB of real scripts took 2 s.
+_SLICE = 262_144
+LONGEST_PARSE_S = 20
+# What stands for a value in a template or a manual, and what the grammar sees instead: as long, and an expansion.
+_TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|(?<=[\s=:])<[A-Za-z][\w-]*>(?=[\s:\"']|$)", re.MULTILINE)
+#: Longest text that is parsed a second time, in characters.
+_LONGEST_REPAIR = 200_000
+#: Tokens without which the grammar itself had to close a statement.
+_ENDS = {"fi": "an if", "done": "a loop", "esac": "a case"}
+
+
+def with_plain_line_ends(fragment: Fragment) -> Fragment:
+    """Carriage returns before line ends are taken away: they move no column, only offsets."""
+    text = fragment.text
+    if "\r\n" not in text:
+        return fragment
+    pieces = tuple(
+        piece._replace(offset=piece.offset - text.count("\r\n", 0, piece.offset)) for piece in fragment.pieces
+    )
+    return Fragment(text.replace("\r\n", "\n"), fragment.path, pieces)
+
+
+@functools.cache
+def _grammar() -> tuple[Any, Any]:
+    """The parser, and the query for comments."""
+    import tree_sitter
+    import tree_sitter_bash
+
+    language = tree_sitter.Language(tree_sitter_bash.language())
+    return tree_sitter.Parser(language), tree_sitter.Query(language, "(comment) @comment")
+
+
+def parse(text: str) -> Any:
+    """The root of the syntax tree, None where the grammar takes too long; byte offsets are offsets of characters."""
+    if not text.isascii():
+        # each character becomes one byte, and stays what it is for the grammar: a part of a word
+        text = re.sub(r"[^\x00-\x7f]", "x", text)
+    if "{{" in text or "{%" in text or ">" in text:
+        text = _TEMPLATE.sub(_expansion_of_length, text)
+    if "$(((" in text:
+        text = _without_brackets(text)
+    data = text.encode("ascii")
+    parser = _grammar()[0]
+    if len(data) <= _SLICE:
+        return parser.parse(data).root_node
+    end = time.monotonic() + LONGEST_PARSE_S
+    try:
+        # a parser that is given slices can be stopped between them
+        tree = parser.parse(
+            lambda offset, point: data[offset : offset + _SLICE],
+            progress_callback=lambda offset, has_error: time.monotonic() > end,
+        )
+    except ValueError:
+        parser.reset()
+        return None
+    return tree.root_node
+
+
+def _expansion_of_length(match: re.Match[str]) -> str:
+    length = len(match[0])
+    if match[0].startswith("{%"):
+        return " " * length
+    return "${" + "_" * (length - 3) + "}" if length > 3 else "$" + "_" * (length - 1)
+
+
+def _without_brackets(text: str) -> str:
+    """Hide ``$(((a)) && b)`` from the grammar, which takes it for a formula."""
+    start = text.find("$(((")
+    # more of them, or longer ones, no person writes
+    for _ in range(100):
+        if start < 0:
+            break
+        depth = 0
+        end = start
+        for position in range(start + 1, min(len(text), start + 1000)):
+            depth += (text[position] == "(") - (text[position] == ")")
+            if depth == 0:
+                end = position + 1
+                break
+        within = (1 if character == "(" else -1 for character in text[start + 3 : end - 2] if character in "()")
+        if end > start and (text[end - 2 : end] != "))" or min(itertools.accumulate(within), default=0) < 0):
+            text = text[:start] + "${" + "_" * (end - start - 3) + "}" + text[end:]
+        start = text.find("$(((", start + 4)
+    return text
+
+
+def comments_of(root: Any, fragment: Fragment) -> Iterator[tuple[int, str]]:
+    """Line in the file and text of each comment."""
+    import tree_sitter
+
+    for node in tree_sitter.QueryCursor(_grammar()[1]).captures(root).get("comment", ()):
+        start, end = node.start_byte, node.end_byte
+        yield fragment.place(start)[0], fragment.text[start:end]
+
+
+def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
+    """What the grammar can't go on behind: a compound statement or a quote that is never closed.
+
+    The grammar stumbles over much that a shell understands, finds its feet again, and what stands between is read as
+    far as can be: nothing is said of that.
+    """
+    missing: list[Any] = []
+    errors: list[Any] = []
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.is_missing:
+            missing.append(node)
+        elif node.is_error:
+            errors.append(node)
+        nodes.extend(child for child in node.children if child.has_error or child.is_missing)
+    text = fragment.text
+    length = len(text.rstrip())
+    if not errors and len(missing) == 1 and missing[0].type in _ENDS and missing[0].end_byte >= length:
+        end = missing[0]
+        begin = end.start_byte if end.parent is None else end.parent.start_byte
+        return (f"{_ENDS[end.type]} has no {end.type}", *fragment.place(begin))
+    for error in sorted(errors, key=lambda error: error.start_byte):
+        quote = next((child for child in error.children if child.type == '"'), None)
+        if quote is not None and error.end_byte >= length:
+            why = "the grammar of the shell does not understand what begins at this quote; launch lines behind it may "
+            return (why + "not have been read", *fragment.place(quote.start_byte))
+    if errors and length < _LONGEST_REPAIR and not parse(text + "'\n").has_error:
+        first = min(error.start_byte for error in errors)
+        return ("a single quote is never closed; launch lines behind it were not read", *fragment.place(first))
+    return None

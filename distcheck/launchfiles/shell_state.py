@@ -1,0 +1,275 @@
+"""What a shell knows at a point of its text: variables, functions, folder; with ways that part and meet again.
+
+Nothing is copied where ways part: each way notes what it changes, and is taken back before the next one is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .fragments import Fragment, Span
+
+#: A cell that nothing has been written to.
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+
+FOLDER = ("folder",)
+ARGUMENTS = ("arguments",)
+EXPORT_ALL = ("export all",)
+
+#: Longest value that is followed, in characters; the kernel hands no longer word to a program (MAX_ARG_STRLEN, Linux).
+LONGEST_VALUE = 131_072
+
+
+class Opaque(NamedTuple):
+    """A stretch of a text that stands elsewhere in the file, or differently: a value that was put in."""
+
+    start: int
+    end: int
+    span: Span
+    #: as those of a part
+    places: tuple[Origin, ...]
+    known: bool
+
+
+class Source(Fragment):
+    """A text that is read as shell, with the stretches of it that were put in by an outer shell."""
+
+    def __init__(self, fragment: Fragment, opaque: Sequence[Opaque] = ()) -> None:
+        # the table of line starts is taken over: it costs as much as the text is long
+        self.__dict__.update(fragment.__dict__)
+        self.opaque = tuple(opaque)
+        self.fragment = fragment
+
+    def span(self, start: int, end: int) -> Span:
+        """The stretch of the file; of what was put in, the place where it was put in."""
+        if not self.opaque:
+            return self.fragment.span(start, end)
+        first = self.opaque_at(start)
+        last = self.opaque_at(max(end - 1, start))
+        head = first.span if first else self.fragment.span(start, max(end, start))
+        tail = last.span if last else self.fragment.span(start if end <= start else end - 1, end)
+        return Span(self.path, head.line, head.column, tail.end_line, tail.end_column)
+
+    def opaque_at(self, offset: int) -> Opaque | None:
+        """What was put in at an offset, None where the text stands as in the file."""
+        for item in self.opaque:
+            if item.start <= offset < item.end:
+                return item
+        return None
+
+    def put_in(self, start: int, end: int) -> list[Opaque]:
+        """What was put in between two offsets, cut to them."""
+        found = []
+        for item in self.opaque:
+            if item.start < end and start < item.end:
+                first, last = max(start, item.start), min(end, item.end)
+                if (first, last) != (item.start, item.end):
+                    places = tuple(place.piece(first - item.start, last - item.start) for place in item.places[:1])
+                    item = item._replace(start=first, end=last, places=places)
+                found.append(item)
+        return found
+
+
+class Origin(NamedTuple):
+    """Where a value is written that is used elsewhere."""
+
+    #: the text that it stands in; None: another file's, at ``fixed``
+    source: Source | None
+    start: int = 0
+    end: int = 0
+    #: the value is this very text, character by character
+    exact: bool = True
+    fixed: Span | None = None
+
+    def piece(self, start: int, end: int) -> Origin:
+        """Where a stretch of the value stands."""
+        if not self.exact or self.source is None:
+            return self._replace(exact=False)
+        return self._replace(start=self.start + start, end=self.start + end)
+
+    def span(self) -> Span | None:
+        return self.fixed if self.source is None else self.source.span(self.start, self.end)
+
+
+class Part(NamedTuple):
+    """A stretch of a word."""
+
+    text: str
+    #: False: only the running shell knows what will stand here, and ``text`` is how it is written
+    known: bool = True
+    #: an expansion without quotes, which is split at blanks
+    splits: bool = False
+    #: where it stands in the text that uses it
+    start: int = 0
+    end: int = 0
+    #: the text stands there character by character
+    exact: bool = False
+    #: where the value is written that was put in: itself first, then where each variable took it over from another one
+    places: tuple[Origin, ...] = ()
+
+    def piece(self, start: int, end: int) -> Part:
+        """A stretch of it."""
+        if start == 0 and end == len(self.text):
+            return self
+        places = tuple(place.piece(start, end) for place in self.places[:1])
+        if self.exact:
+            return self._replace(
+                text=self.text[start:end], start=self.start + start, end=self.start + end, places=places
+            )
+        return self._replace(text=self.text[start:end], places=places)
+
+
+Value = tuple[Part, ...]
+
+
+class Variable(NamedTuple):
+    """A variable of the shell."""
+
+    #: None: it has one, and it is unknown
+    value: Value | None
+    #: of an array; None for all others, and for an array that is unknown
+    elements: tuple[Value, ...] | None = None
+    exported: bool = False
+    #: number of its last assignment among all settings, -1 where nothing in the text assigns it
+    setting: int = -1
+    #: False: it was unset
+    present: bool = True
+    #: it may also be as the shell found it, as some way to this point does not set it
+    perhaps: bool = False
+
+
+def text_of(value: Value | None) -> str | None:
+    """The text of a value, None where it is unknown."""
+    if value is None:
+        return None
+    parts = []
+    for part in value:
+        if not part.known:
+            return None
+        parts.append(part.text)
+    return "".join(parts)
+
+
+class State:
+    """The cells that a shell's text writes to, and the ways through the text."""
+
+    def __init__(self) -> None:
+        self._cells: dict[Any, Any] = {}
+        self._journals: list[dict[Any, Any]] = []
+
+    def get(self, key: Any) -> Any:
+        return self._cells.get(key)
+
+    def variable(self, name: str) -> Variable | None:
+        """None where the text has not touched the variable: the shell may have found it set."""
+        found: Variable | None = self._cells.get(name)
+        return found
+
+    def variables(self) -> list[tuple[str, Variable]]:
+        return [(name, cell) for name, cell in self._cells.items() if isinstance(cell, Variable)]
+
+    def functions(self) -> list[tuple[str, str]]:
+        return [key for key in self._cells if isinstance(key, tuple) and key[0] == "function"]
+
+    def set(self, key: Any, value: Any) -> None:
+        if self._journals and key not in self._journals[-1]:
+            self._journals[-1][key] = self._cells.get(key, ABSENT)
+        if value is ABSENT:
+            self._cells.pop(key, None)
+        else:
+            self._cells[key] = value
+
+    def attempt(self, run: Callable[[], int]) -> tuple[dict[Any, Any], int]:
+        """Go a way and come back: what it has changed, and what it returned. The state is as before."""
+        self._journals.append({})
+        try:
+            result = run()
+        finally:
+            journal = self._journals.pop()
+            changes = {key: self._cells.get(key, ABSENT) for key in journal}
+            for key, old in journal.items():
+                if old is ABSENT:
+                    self._cells.pop(key, None)
+                else:
+                    self._cells[key] = old
+        return changes, result
+
+    def meet(self, ways: Sequence[dict[Any, Any]]) -> None:
+        """Several ways meet: what they agree on is known."""
+        if len(ways) == 1:
+            for key, value in ways[0].items():
+                self.set(key, value)
+            return
+        keys: dict[Any, None] = {}
+        for way in ways:
+            keys.update(dict.fromkeys(way))
+        for key in keys:
+            base = self._cells.get(key, ABSENT)
+            self.set(key, _met(key, [way.get(key, base) for way in ways]))
+
+
+def _met(key: Any, values: list[Any]) -> Any:
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    if isinstance(key, tuple):
+        if key[0] == "function":
+            return next(value for value in reversed(values) if value is not ABSENT)
+        return None
+    there: list[Variable] = [value for value in values if value is not ABSENT]
+    last = max(there, key=lambda item: item.setting)
+    return Variable(
+        None if len(there) < len(values) else _met_value(key, [item.value if item.present else None for item in there]),
+        None if len(there) < len(values) else _met_elements(key, [item.elements for item in there]),
+        exported=any(item.exported for item in there),
+        setting=last.setting,
+        perhaps=len(there) < len(values) or any(item.perhaps or not item.present for item in there),
+    )
+
+
+def _met_value(name: str, values: Sequence[Value | None]) -> Value | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    if len({_shown(value) for value in known}) == 1:
+        return known[0]
+    shortest = min(known, key=len)
+    if not shortest or any(_shown(value[: len(shortest)]) != _shown(shortest) for value in known):
+        return None
+    # one way has added to it: X="$X --more"; what is added may be a part of its last word
+    added = [value[len(shortest)].text for value in known if len(value) > len(shortest)]
+    apart = (Part(" "),) if all(text[:1].isspace() for text in added) else ()
+    return (*shortest, *apart, Part(f"${name}", known=False, splits=True))
+
+
+def _shown(value: Value) -> tuple[tuple[str, bool], ...]:
+    return tuple((part.text, part.known) for part in value)
+
+
+def _met_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tuple[Value, ...] | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    shortest = min(known, key=len)
+    begins = list(map(_shown, shortest))
+    if shortest and all(list(map(_shown, value[: len(shortest)])) == begins for value in known):
+        if all(len(value) == len(shortest) for value in known):
+            return shortest
+        return (*shortest, (Part(f"${{{name}[@]}}", known=False, splits=True),))
+    return None
+
+
+def one_place(places: Sequence[tuple[Origin, ...]]) -> Origin | None:
+    """Where a word stands as one, as near to its use as can be; each of its parts gives the places where it stands."""
+    for first in reversed(places[0] if places else ()):
+        current = first
+        for following in places[1:]:
+            behind = next((p for p in following if p.source is current.source and p.start == current.end), None)
+            if behind is None or not behind.exact:
+                break
+            current = current._replace(end=behind.end)
+        else:
+            if current.exact and current.source is not None:
+                return current
+    return None

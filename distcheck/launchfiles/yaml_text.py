@@ -1,0 +1,806 @@
+"""YAML with places: documents as trees of nodes that know where they stand, for all readers of YAML files.
+
+It reads what is there and no more: templates (Helm, Jinja, ``${{ }}`` of a workflow) are unknown values, a malformed
+document gives a problem and what stands before the fault. Nothing is constructed, and an alias is not copied, so that
+no file grows by being read. It knows nothing of manifests, workflows or configurations.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .fragments import Fragment, Piece, Span
+from .model import Scalar
+
+#: What stands in a fragment in the place of a template, as long as the template: for a shell the value of a variable
+#: that nobody has set, so unknown.
+PLACEHOLDER = re.compile(r"\$\{_+\}|\$_+\b")
+#: Tables and lists in each other; manifests have about fifteen.
+DEEPEST = 200
+#: Faults that are told of one file; each document can have one.
+MOST_PROBLEMS = 20
+
+# Private characters stand for templates while YAML is read: legal in YAML anywhere, as long as what they stand for, so
+# that no column moves. Two of them, in turn, keep templates apart that touch each other.
+_MARKS = ("\ue000", "\ue001")
+_MARKED = re.compile("\ue000+|\ue001+")
+_OPENING = re.compile(r"\$?\{(\{)|(?<!\$)\{([%#])")
+#: Characters of a template; those of charts have tens, and remarks some hundred.
+_LONGEST_TEMPLATE = 5000
+#: as YAML 1.1 and 1.2, without the characters that stand for templates
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue002-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
+_BLOCK_HEADER = re.compile(r"(?:^|[:\-?]|[!&][^\s]+)[ \t]+([|>])[-+0-9]{0,2}[ \t]*(?:#.*)?$")
+#: within one line
+_TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
+_OPENS = re.compile(
+    r"\{\{-?\s*(?:if|range|with|define|block)\b"
+    r"|\{%[-+]?\s*(?:if|for|macro|block|call|filter|raw|autoescape|trans|with)\b"
+)
+_CLOSES = re.compile(r"\{\{-?\s*end\b|\{%[-+]?\s*end")
+_SETS_NOTHING = re.compile(
+    r"\{\{-?\s*(?:if|else|end|range|with|define|block|/\*|\$[\w.]*\s*:?=)|\{%[-+]?\s*(?!include\b|import\b)|\{#"
+)
+_INDENTED_BY = re.compile(r"\bn?indent\s+([0-9]{1,3})\b")
+_ONE_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]*\}|\([^()]*\))")
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_OCTAL = re.compile(r"([-+]?)0o?([0-7_]+)")
+_HEXADECIMAL = re.compile(r"[-+]?0x[0-9a-fA-F_]+")
+_BROKEN = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(text for word in ("true", "yes", "on") for text in (word, word.capitalize(), word.upper()))
+_FALSE = frozenset(text for word in ("false", "no", "off") for text in (word, word.capitalize(), word.upper()))
+_ESCAPES = {
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
+    " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip
+#: Blanks, and the end of a line with what is folded behind it.
+_FOLD = re.compile(r"[ \t]*(\r?\n\s*)?")
+_CODE_POINTS = {"x": 2, "u": 4, "U": 8}
+
+
+class Node(NamedTuple):
+    """A table (mapping), a list or a value, in its place. Offsets count characters of the text that was read."""
+
+    #: ``table``, ``list`` or ``value``
+    kind: str
+    start: int
+    end: int
+    source: _Source
+    #: of a table, in order; of keys that stand twice the last one; what ``<<`` merges in comes last
+    table: Mapping[str, Node] = {}
+    #: the keys of the table in their places
+    keys: Mapping[str, Node] = {}
+    items: tuple[Node, ...] = ()
+    #: of a value: as YAML decodes it, templates as marks
+    decoded: str = ""
+    #: of a value: how it is quoted: ``""``, ``"'"``, ``'"'``, ``"|"``, ``">"``
+    style: str = ""
+    #: a table or list that may hold more than it shows (a template, a fault of syntax), a value that nobody knows
+    open_ended: bool = False
+    #: the tag that is written before it (``!!str``, ``!Ref``), else None
+    tag: str | None = None
+
+    @property
+    def span(self) -> Span:
+        return self.source.fragment.span(self.start, self.end)
+
+    @property
+    def written(self) -> str:
+        """As it stands in the file, quotes and all."""
+        return self.source.fragment.text[self.start : self.end]
+
+    @property
+    def text(self) -> str:
+        """A value as text: decoded, templates as they are written; ``""`` for a table or a list."""
+        if not self.decoded or not _MARKED.search(self.decoded):
+            return self.decoded
+        templates = iter(self.source.templates_within(self.start, self.end))
+        return _MARKED.sub(lambda marks: next(templates, marks[0]), self.decoded)
+
+    @property
+    def scalar(self) -> Scalar:
+        """The value of a node with its type; tables and lists are known only as what they are, their value is None.
+
+        Plain words are typed as in YAML 1.1, by which Kubernetes and accelerate go (``yes`` is true); ``text`` is what
+        was written. Not known are templates, a variable alone (``${REPLICAS}``), and what a template makes conditional.
+        """
+        if self.kind != "value" or self.open_ended:
+            return Scalar(None, self.span, self.written, known=False)
+        if self.style or self.tag == "tag:yaml.org,2002:str":
+            return Scalar(self.decoded, self.span, self.written)
+        return Scalar(_typed(self.decoded), self.span, self.written)
+
+    @property
+    def is_null(self) -> bool:
+        """Nothing stands there, or null, and no template that gives something."""
+        return self.kind == "value" and not self.open_ended and not self.style and self.decoded in _NULLS
+
+    def get(self, *path: str | int) -> Node | None:
+        """The node at the end of a path of keys and indices.
+
+        None only where it is surely absent. Where a template or a fault of syntax may have put it, a node is given that
+        is ``open_ended`` and whose scalar is not known.
+        """
+        node = self
+        for step in path:
+            if isinstance(step, str):
+                found = node.table.get(step)
+            else:
+                found = node.items[step] if -len(node.items) <= step < len(node.items) else None
+            if found is None:
+                return node._replace(kind="value", table={}, keys={}, items=(), decoded="") if node.open_ended else None
+            node = found
+        return node
+
+    def value(self, *path: str | int) -> Scalar | None:
+        """The scalar at the end of a path, as ``get``; None also for a null, a table or a list."""
+        node = self.get(*path)
+        if node is None or node.kind != "value" or node.is_null:
+            return None
+        return node.scalar
+
+    def fragment(self) -> Fragment:
+        """The text of a value with the places of its characters; templates as ``PLACEHOLDER``."""
+        text = _MARKED.sub(lambda marks: placeholder(len(marks[0])), self.decoded)
+        return Fragment(text, self.source.fragment.path, self.source.pieces(self))
+
+    def plain(self, most: int = 100_000) -> Any:
+        """The node as plain values (dicts, lists, numbers, text), None for what is unknown.
+
+        :param most: nodes, aliases counted as often as they stand; from there on all is None
+        """
+        left = [most]
+
+        def made(node: Node, depth: int) -> Any:
+            left[0] -= 1
+            if left[0] < 0 or depth > DEEPEST:
+                return None
+            if node.kind == "table":
+                return {key: made(inner, depth + 1) for key, inner in node.table.items()}
+            if node.kind == "list":
+                return [made(inner, depth + 1) for inner in node.items]
+            return node.scalar.value
+
+        return made(self, 0)
+
+
+class Document(NamedTuple):
+    """One document of a file."""
+
+    root: Node
+    #: false where a fault of syntax ended it early
+    complete: bool = True
+
+
+class YamlText(NamedTuple):
+    """All documents of a text that hold something, comments by line, and what is wrong with the text."""
+
+    documents: tuple[Document, ...] = ()
+    #: line and text, from the sign on, as in ``LaunchFile.comments``
+    comments: tuple[tuple[int, str], ...] = ()
+    #: text, line and column, as in ``LaunchFile.problems``
+    problems: tuple[tuple[str, int, int], ...] = ()
+
+
+def placeholder(length: int) -> str:
+    """What stands in a fragment for a template of so many characters."""
+    return "${" + "_" * (length - 3) + "}" if length > 3 else "$".ljust(length, "_") if length > 1 else "_"
+
+
+def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
+    """All documents of a text. Never raises.
+
+    :param templates: ``{{ }}``, ``{% %}`` and ``${{ }}`` are templates; false for JSON and what is never one
+    """
+    source = _Source(fragment, templates=templates)
+    documents: list[Document] = []
+    problems: list[tuple[str, int, int]] = []
+    # a mark of the order of bytes is a character of the file and none of YAML's
+    position = 1 if fragment.text.startswith("\ufeff") else 0
+    while position < len(source.harmless) and len(problems) < MOST_PROBLEMS:
+        reader = _Reader(source, position)
+        fault = reader.read()
+        documents.extend(reader.documents)
+        problems.extend(reader.problems)
+        if fault is None:
+            break
+        what, at = fault
+        problems.append((what, *fragment.place(min(at, len(fragment.text)))))
+        following = _SEPARATOR.search(source.harmless, max(reader.document_start + 1, at))
+        position = following.start() if following else len(source.harmless)
+    return YamlText(tuple(documents), tuple(source.comments()), tuple(problems[:MOST_PROBLEMS]))
+
+
+class _Source:
+    """A text, the same text with templates made harmless, and where these stand."""
+
+    def __init__(self, fragment: Fragment, *, templates: bool) -> None:
+        self.fragment = fragment
+        text = fragment.text
+        if _UNPRINTABLE.search(text) or any(mark in text for mark in _MARKS):
+            # a reader of YAML stops at a control character; one for one, so that nothing moves
+            text = _UNPRINTABLE.sub("\ufffd", text).replace(_MARKS[0], "\ufffd").replace(_MARKS[1], "\ufffd")
+        #: of the templates that stand for a value, and of all
+        self.valued: list[tuple[int, int]] = []
+        self.spans: list[tuple[int, int]] = []
+        #: offsets of templates alone in a line that give lines of YAML, and how far these are indented, None: unknown
+        self.given: list[tuple[int, int | None]] = []
+        #: what stands between an if and its end
+        self.conditional: list[tuple[int, int]] = []
+        self.harmless = text
+        if templates and ("{{" in text or "{%" in text):
+            self._make_harmless(text)
+
+    def _make_harmless(self, text: str) -> None:
+        templates = list(_templates(text))
+        several_lines = [(start, end) for _, _, start, end in templates if "\n" in text[start:end]]
+        blocks = _block_scalars(_without(text, several_lines))
+        made: list[str] = []
+        position = 0
+        opened: list[int] = []
+        for line_start, alone, start, end in templates:
+            template = text[start:end]
+            self.spans.append((start, end))
+            if _OPENS.match(template):
+                opened.append(end)
+            elif _CLOSES.match(template) and opened:
+                self.conditional.append((opened.pop(), start))
+            block = _block_at(blocks, start) if alone and position <= line_start else None
+            if block is not None:
+                # with the blanks before it: it may have to begin further to the left
+                made.append(text[position:line_start])
+                made.append(self._in_block(block, text[line_start:start], template, (start, end), "".join(made[-2:])))
+                position = end
+                continue
+            made.append(text[position:start])
+            if not alone or _block_at(blocks, start) is not None:
+                made.append(self._marks(template, start, end))
+            elif _SETS_NOTHING.match(template):
+                made.append(_blank(template))
+            else:
+                by = _INDENTED_BY.search(template)
+                self.given.append((start, int(by[1]) if by else start - line_start))
+                made.append(_blank(template))
+            position = end
+        self.conditional.extend((start, len(text)) for start in opened)
+        self.harmless = "".join([*made, text[position:]])
+
+    def _in_block(self, block: _Block, blanks: str, template: str, span: tuple[int, int], before: str) -> str:
+        """What stands in place of a template that is alone in a line of a block scalar, with the blanks before it.
+
+        It begins where the block's content does: nothing may stand further to the left, and a line of blanks that is
+        longer than this is no empty line to YAML.
+        """
+        first, sign, rest = (blanks + template).partition("\n")
+        room = len(first) - block.indent
+        if room < 1:
+            return _blank(blanks + template)
+        if _SETS_NOTHING.match(template) is None or block.folded:
+            made = self._mark(room, span)
+        elif room > 6 and not rest and _continued(before + blanks):
+            # an if among the options of a command: unknown options, and the command goes on behind it
+            made = self._mark(room - 2, span) + " \\"
+        else:
+            made = "#".ljust(room)
+        others = [
+            " " * block.indent + "#".ljust(len(line) - block.indent) if len(line) > block.indent else " " * len(line)
+            for line in rest.split("\n")
+        ]
+        return " " * block.indent + made + sign + "\n".join(others)
+
+    def _mark(self, length: int, span: tuple[int, int]) -> str:
+        self.valued.append(span)
+        return _MARKS[len(self.valued) % 2] * length
+
+    def _marks(self, template: str, start: int, end: int) -> str:
+        first, sign, rest = template.partition("\n")
+        bare = first.rstrip("\r")
+        return self._mark(max(len(bare), 1), (start, end)) + _blank(first[len(bare) :] + sign + rest)
+
+    def templates_within(self, start: int, end: int) -> Iterator[str]:
+        at = bisect_right(self.valued, (start, -1))
+        for first, last in self.valued[at:]:
+            if first >= end:
+                return
+            yield self.fragment.text[first:last]
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Lines that end in a comment, for suppressions: a sign behind a blank or at the start of a line.
+
+        A sign within quotes passes as well; it is harmless, as a comment counts only by what it says.
+        """
+        for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", self.fragment.text, re.MULTILINE):
+            yield self.fragment.place(match.start())[0], match[0].rstrip("\r")
+
+    def pieces(self, node: Node) -> tuple[Piece, ...]:
+        """Where the characters of a value stand."""
+        if node.style in ("|", ">"):
+            offsets = _block_offsets(self.harmless, node)
+        else:
+            inside = 1 if node.style else 0
+            raw = self.harmless[node.start + inside : node.end - inside]
+            if raw == node.decoded and "\n" not in raw:
+                return (Piece(0, *self.fragment.place(node.start + inside)),)
+            offsets = _flow_offsets(raw, node.start + inside, node.decoded, node.style)
+        if len(offsets) != len(node.decoded):
+            return (Piece(0, *self.fragment.place(node.start)),)
+        pieces: list[Piece] = []
+        line = 0
+        before = -1
+        for index, offset in enumerate(offsets):
+            line_end = index > 0 and node.decoded[index - 1] == "\n"
+            # a line that is folded with nothing before its text goes on there, though no character lies between
+            if line_end or offset != before + 1 or self.harmless[offset - 1 : offset] == "\n":
+                place = self.fragment.place(offset)
+                if not line_end or place != (line + 1, 1):
+                    pieces.append(Piece(index, *place))
+                line = place[0]
+            before = offset
+        return tuple(pieces) or (Piece(0, *self.fragment.place(node.start)),)
+
+
+class _Open:
+    """A table or list whose end has not come yet."""
+
+    def __init__(self, kind: str, start: int, anchor: str | None, tag: str | None) -> None:
+        self.kind = kind
+        self.start = start
+        self.anchor = anchor
+        self.tag = tag
+        self.nodes: list[Node] = []
+
+
+class _Reader:
+    """Builds the documents from the events of YAML, from one place of a text on, up to its end or the first fault."""
+
+    def __init__(self, source: _Source, position: int) -> None:
+        self.source = source
+        self.base = position
+        self.documents: list[Document] = []
+        self.problems: list[tuple[str, int, int]] = []
+        self.document_start = position
+        self._content: int | None = None
+        self._open: list[_Open] = []
+        self._anchors: dict[str, Node] = {}
+        self._root: Node | None = None
+        self._conditional: list[tuple[int, int]] = []
+        #: the end of the last node, where a table or list ends that has no closing sign
+        self._last_end = position
+
+    def read(self) -> tuple[str, int] | None:
+        """The first fault with its offset, or None; the documents are then in ``documents``."""
+        import yaml
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        text = self.source.harmless[self.base :] if self.base else self.source.harmless
+        fault: tuple[str, int] | None = None
+        try:
+            for event in yaml.parse(text, Loader=loader):
+                self._take(event)
+                if len(self._open) > DEEPEST:
+                    fault = f"tables and lists lie more than {DEEPEST} deep in each other", self._last_end
+                    break
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            at = self.base + mark.index if mark is not None else self._last_end
+            fault = _said(error, self.source.harmless, at), at
+        except yaml.YAMLError as error:
+            fault = f"YAML can't read it: {str(error).splitlines()[0][:120]}", self._last_end
+        if fault is not None:
+            self._end_early(fault[1])
+        return fault
+
+    def _take(self, event: Any) -> None:
+        name = type(event).__name__
+        if name in ("StreamStartEvent", "StreamEndEvent"):
+            return
+        start = self.base + event.start_mark.index
+        end = self.base + event.end_mark.index
+        if name == "DocumentStartEvent":
+            self._begin(start)
+            return
+        if name == "DocumentEndEvent":
+            self._finish(complete=True)
+            return
+        if self._content is None:
+            self._content = start
+            self._conditional = _merged(
+                (first, last) for first, last in self.source.conditional if first > start and last > start
+            )
+        if name == "ScalarEvent":
+            self._last_end = end
+            self._add(self._value(event, start, end), event.anchor)
+        elif name == "AliasEvent":
+            self._last_end = end
+            node = self._anchors.get(event.anchor)
+            if node is None:
+                self._tell(f"*{event.anchor} stands for an anchor that is not there", start)
+                node = Node("value", start, end, self.source, open_ended=True)
+            self._add(node, None)
+        elif name in ("MappingStartEvent", "SequenceStartEvent"):
+            kind = "table" if name == "MappingStartEvent" else "list"
+            self._last_end = max(self._last_end, start)
+            self._open.append(_Open(kind, start, event.anchor, event.tag))
+        else:
+            self._close(start, end)
+
+    def _begin(self, start: int) -> None:
+        self.document_start = start
+        self._content = None
+        self._anchors = {}
+        self._root = None
+
+    def _value(self, event: Any, start: int, end: int) -> Node:
+        style = event.style or ""
+        decoded: str = event.value
+        unknown = bool(_MARKED.search(decoded)) or self._is_conditional(start)
+        if not style and not unknown:
+            # a variable alone is for envsubst or kustomize to fill in; in a word it is the reader's to judge
+            unknown = _ONE_VARIABLE.fullmatch(decoded) is not None or (not decoded and self._given_behind(end))
+        if style in ("|", ">"):
+            end = start + len(self.source.harmless[start:end].rstrip())
+        return Node("value", start, end, self.source, decoded=decoded, style=style, open_ended=unknown, tag=event.tag)
+
+    def _is_conditional(self, start: int) -> bool:
+        return _within(self._conditional, start)
+
+    def _given_behind(self, end: int) -> bool:
+        """A template that gives lines stands behind, with nothing but blanks and comments between."""
+        at = bisect_right(self.source.given, (end, -1))
+        if at == len(self.source.given):
+            return False
+        between = self.source.harmless[end : self.source.given[at][0]]
+        return all(not line.strip() or line.strip().startswith("#") for line in between.split("\n"))
+
+    def _close(self, start: int, end: int) -> None:
+        opened = self._open.pop()
+        # a table or list in block style ends, for YAML, where the next thing begins
+        last = end if end > start else self._last_end
+        self._last_end = max(last, self._last_end)
+        self._add(self._collection(opened, last, start), opened.anchor)
+
+    def _collection(self, opened: _Open, last: int, border: int, *, cut: bool = False) -> Node:
+        open_ended = cut or self._takes_given(opened, border)
+        last = max(last, opened.start)
+        if opened.kind == "list":
+            return Node(
+                "list", opened.start, last, self.source, items=tuple(opened.nodes), open_ended=open_ended,
+                tag=opened.tag,
+            )  # fmt: skip
+        table, keys, merged_unknown = self._table(opened.nodes)
+        return Node(
+            "table", opened.start, last, self.source, table=table, keys=keys, open_ended=open_ended or merged_unknown,
+            tag=opened.tag,
+        )  # fmt: skip
+
+    def _takes_given(self, opened: _Open, border: int) -> bool:
+        """A template gives lines that are indented as those of this table or list."""
+        column = self._column(opened.start)
+        at = bisect_right(self.source.given, (opened.start, -1))
+        for offset, indent in self.source.given[at:]:
+            if offset >= border:
+                return False
+            if indent is None or indent == column:
+                return True
+            # indented as nothing that is open: it may belong anywhere
+            if indent not in {self._column(other.start) for other in self._open} and indent < column:
+                return True
+        return False
+
+    def _column(self, offset: int) -> int:
+        return offset - (self.source.harmless.rfind("\n", 0, offset) + 1)
+
+    def _table(self, nodes: list[Node]) -> tuple[dict[str, Node], dict[str, Node], bool]:
+        table: dict[str, Node] = {}
+        keys: dict[str, Node] = {}
+        merged: list[Node] = []
+        unknown = False
+        for key, node in zip(nodes[::2], nodes[1::2], strict=False):
+            if key.kind != "value":
+                continue
+            name = key.text
+            if name == "<<" and not key.style:
+                merged.extend(node.items if node.kind == "list" else (node,))
+                continue
+            if name in table:
+                if self.source.spans:
+                    # the two ways of an if; which one it is, the template knows
+                    node = Node("value", node.start, node.end, self.source, open_ended=True)
+                else:
+                    first = self.source.fragment.place(keys[name].start)[0]
+                    self._tell(
+                        f"the key {name[:60]} stands here again, after line {first}; the last one counts", key.start
+                    )
+            table[name] = node
+            keys[name] = key
+        for node in merged:
+            unknown = unknown or node.kind != "table" or node.open_ended
+            for name, inner in node.table.items():
+                table.setdefault(name, inner)
+                keys.setdefault(name, node.keys[name])
+        return table, keys, unknown
+
+    def _tell(self, what: str, at: int) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append((what, *self.source.fragment.place(at)))
+
+    def _add(self, node: Node, anchor: str | None) -> None:
+        if anchor:
+            self._anchors[anchor] = node
+        if self._open:
+            self._open[-1].nodes.append(node)
+        else:
+            self._root = node
+
+    def _finish(self, *, complete: bool) -> None:
+        if self._root is not None and not (self._root.is_null and self._root.start == self._root.end):
+            self.documents.append(Document(self._root, complete))
+        self._root = None
+
+    def _end_early(self, at: int) -> None:
+        """Closes what is open at a fault: all of it may hold more."""
+        while self._open:
+            opened = self._open.pop()
+            if opened.kind == "table" and len(opened.nodes) % 2:
+                key = opened.nodes[-1]
+                opened.nodes.append(Node("value", key.end, key.end, self.source, open_ended=True))
+            self._add(self._collection(opened, self._last_end, at, cut=True), None)
+        self._finish(complete=False)
+
+
+def _typed(text: str) -> Any:
+    """A plain word of YAML 1.1 as a value; dates and numbers to the base of 60 stay text, nobody means them here."""
+    if text in _NULLS:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    # more digits than any count has; Python refuses to read thousands of them
+    if text[0] in "-+.0123456789" and len(text) <= 40:
+        if _WHOLE.fullmatch(text):
+            return int(text.replace("_", ""))
+        octal = _OCTAL.fullmatch(text)
+        if octal and octal[2].strip("_"):
+            return int(octal[1] + octal[2].replace("_", ""), 8)
+        if _HEXADECIMAL.fullmatch(text) and text.rstrip("_")[-1] not in "xX":
+            return int(text.replace("_", ""), 16)
+        if _BROKEN.fullmatch(text):
+            return float(text.replace("_", ""))
+    return text
+
+
+def _said(error: Any, text: str, at: int) -> str:
+    """A fault in the words of a person; libyaml's own are kept where nothing better is known."""
+    problem = (error.problem or error.context or "malformed").replace("\n", " ")
+    line_start = text.rfind("\n", 0, at) + 1
+    line = text[line_start : text.find("\n", at) if text.find("\n", at) >= 0 else len(text)]
+    if "\t" in line[: len(line) - len(line.lstrip())] and ("token" in problem or "tab" in problem):
+        return "a tab stands in the indentation; YAML takes spaces only"
+    if problem.startswith("mapping values are not allowed"):
+        problem = "a second colon, or a key that is indented otherwise than those beside it"
+    return f"malformed YAML: {problem[:120]}"
+
+
+def _templates(text: str) -> Iterator[tuple[int, bool, int, int]]:
+    """The templates outside of comments.
+
+    :returns: for each the start of its line, whether nothing but templates stands in that, where it begins and ends
+    """
+    ends: dict[str, int] = {}
+    in_line: list[tuple[int, int]] = []
+    line_start = line_end = -1
+    position = 0
+    for opening in _OPENING.finditer(text):
+        start = opening.start()
+        if start < position:
+            continue
+        sign = opening[1] or opening[2]
+        closing = "}}" if sign == "{" else sign + "}"
+        # each search goes on where the last one for this sign has ended
+        if ends.get(closing, 0) < opening.end() <= len(text) and ends.get(closing) != -1:
+            ends[closing] = text.find(closing, opening.end())
+        end = ends[closing] + 2
+        if end < 2 or end - start > _LONGEST_TEMPLATE:
+            continue
+        position = end
+        if start >= line_end:
+            yield from _of_line(text, line_start, line_end, in_line)
+            in_line = []
+            line_start = text.rfind("\n", 0, start) + 1
+        if end > line_end:
+            line_end = text.find("\n", end)
+            line_end = len(text) if line_end < 0 else line_end
+        in_line.append((start, end))
+    yield from _of_line(text, line_start, line_end, in_line)
+
+
+def _of_line(
+    text: str, line_start: int, line_end: int, templates: list[tuple[int, int]]
+) -> Iterator[tuple[int, bool, int, int]]:
+    """The same for the templates of one line."""
+    if not templates or text[line_start : templates[0][0]].lstrip().startswith("#"):
+        return
+    between = [line_start, *(offset for template in templates for offset in template), line_end]
+    alone = all(not text[start:end].strip() for start, end in zip(between[::2], between[1::2], strict=True))
+    for start, end in templates:
+        yield line_start, alone, start, end
+
+
+def _block_at(blocks: list[_Block], offset: int) -> _Block | None:
+    at = bisect_right(blocks, offset, key=lambda block: block.start) - 1
+    return blocks[at] if at >= 0 and offset < blocks[at].end else None
+
+
+def _continued(text: str) -> bool:
+    """The line before the one at the end of a text goes on in it."""
+    before, sign, begun = text.rpartition("\n")
+    return bool(sign) and not begun.strip() and before.rstrip("\r").endswith("\\")
+
+
+def _without(text: str, stretches: list[tuple[int, int]]) -> str:
+    """The text with these stretches blanked."""
+    parts: list[str] = []
+    position = 0
+    for start, end in stretches:
+        parts += text[position:start], _blank(text[start:end])
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\r\n]", " ", text)
+
+
+def _merged(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those that overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _within(spans: list[tuple[int, int]], offset: int) -> bool:
+    """An offset lies in one of these spans, which don't overlap and stand in order."""
+    at = bisect_right(spans, (offset, len(spans) and 1 << 62)) - 1
+    return at >= 0 and spans[at][0] <= offset < spans[at][1]
+
+
+class _Block(NamedTuple):
+    """Roughly where a block scalar stands, told by indentation: a template there is text, elsewhere it is structure."""
+
+    start: int
+    end: int
+    #: the column, from 0, of its content
+    indent: int
+    folded: bool
+
+
+def _block_scalars(text: str) -> list[_Block]:
+    found: list[_Block] = []
+    #: where it begins, what its content must be indented by more than, what it is indented by, the sign
+    begun: tuple[int, int, int | None, str] | None = None
+    position = 0
+    for line in text.split("\n"):
+        bare = line.strip()
+        indent = len(line) - len(line.lstrip(" "))
+        if begun is not None and bare and not (bare.startswith(("{{", "{%")) and not _TEMPLATE.sub("", bare).strip()):
+            start, outer, inner, sign = begun
+            if indent <= outer:
+                found.append(_Block(start, position, outer + 1 if inner is None else inner, sign == ">"))
+                begun = None
+            elif inner is None:
+                begun = start, outer, indent, sign
+        header = _BLOCK_HEADER.search(line.rstrip("\r")) if begun is None and bare[:1] not in ("", "#") else None
+        if header is not None:
+            # "- key: |" and "- - |": what counts is the column of the last key or dash before the sign
+            lead = re.match(r" *(?:- +)*", line)
+            column = lead.end() if lead else indent
+            if not re.search(r":[ \t]", line):
+                column = max(column - 2, 0)
+            begun = position + len(line), column, None, header[1]
+        position += len(line) + 1
+    if begun is not None:
+        start, outer, inner, sign = begun
+        found.append(_Block(start, len(text), outer + 1 if inner is None else inner, sign == ">"))
+    return found
+
+
+def _block_offsets(text: str, node: Node) -> list[int]:
+    """Where each character of a block scalar stands; shorter than it where that can't be told.
+
+    The lines are looked for one after the other: what stands between two of them in the value can only be line ends,
+    or the blank that a folded one makes of them.
+    """
+    decoded = node.decoded
+    header_end = text.find("\n", node.start)
+    offsets: list[int] = []
+    if header_end < 0:
+        return offsets
+    position = header_end + 1
+    indent: int | None = None
+    given = re.search(r"[0-9]", text[node.start : header_end].split("#")[0])
+    at = 0
+    while at < len(decoded) and position <= len(text):
+        line_end = text.find("\n", position)
+        line_end = len(text) if line_end < 0 else line_end
+        line = text[position:line_end].rstrip("\r")
+        if indent is None and line.strip(" "):
+            indent = len(line) - len(line.lstrip(" "))
+            if given:
+                found = decoded.lstrip("\n").split("\n", 1)[0]
+                indent += -(len(found) - len(found.lstrip(" ")))
+        content = line[indent:] if indent is not None else ""
+        if content:
+            # blanks and line ends that belong to the lines before
+            while at < len(decoded) and not decoded.startswith(content, at):
+                if decoded[at] not in " \n":
+                    return offsets
+                offsets.append(max(position - 1, 0))
+                at += 1
+            offsets.extend(range(line_end - len(text[position:line_end]) + (indent or 0), line_end))
+            del offsets[at + len(content) :]
+            at += len(content)
+        elif at < len(decoded) and decoded[at] == "\n" and node.style == "|":
+            offsets.append(line_end)
+            at += 1
+            position = line_end + 1
+            continue
+        if at < len(decoded) and decoded[at] in " \n":
+            offsets.append(line_end)
+            at += 1
+        position = line_end + 1
+    return offsets if at >= len(decoded) else offsets[: len(offsets) - 1]
+
+
+def _flow_offsets(raw: str, base: int, decoded: str, style: str) -> list[int]:
+    """Where each character of a plain or quoted value stands; what comes of it is compared with what YAML decoded."""
+    made: list[str] = []
+    offsets: list[int] = []
+
+    def put(character: str, offset: int) -> None:
+        made.append(character)
+        offsets.append(base + offset)
+
+    index = 0
+    while index < len(raw):
+        character = raw[index]
+        fold = _FOLD.match(raw, index) if character in " \t\r\n" else None
+        if fold and fold[1] is None and fold.end() > index:
+            for at in range(index, fold.end()):
+                put(raw[at], at)
+            index = fold.end()
+        elif fold and fold[1] is not None:
+            breaks = fold[0].count("\n")
+            for _ in range(breaks - 1):
+                put("\n", fold.end() - 1)
+            if breaks == 1:
+                put(" ", fold.end() - 1)
+            index = fold.end()
+        elif style == "'" and raw.startswith("''", index):
+            put("'", index)
+            index += 2
+        elif style == '"' and character == "\\" and index + 1 < len(raw):
+            sign = raw[index + 1]
+            if sign in "\r\n":
+                joined = re.compile(r"\r?\n[ \t]*").match(raw, index + 1)
+                index = joined.end() if joined else index + 2
+                continue
+            digits = _CODE_POINTS.get(sign, 0)
+            if digits:
+                code = raw[index + 2 : index + 2 + digits]
+                put(chr(int(code, 16)) if re.fullmatch(r"[0-9a-fA-F]+", code) else "\ufffd", index)
+            else:
+                put(_ESCAPES.get(sign, sign), index)
+            index += 2 + digits
+        else:
+            put(character, index)
+            index += 1
+    return offsets if "".join(made) == decoded else []

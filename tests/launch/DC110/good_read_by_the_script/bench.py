@@ -1,0 +1,3 @@
+import os
+
+print(os.environ["NCCL_BENCH_SIZES"].split(","))

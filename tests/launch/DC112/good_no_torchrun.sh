@@ -1,0 +1,3 @@
+# LOGLEVEL is what our own tool reads
+export LOGLEVEL=debug
+python tools/convert_checkpoint.py --to safetensors out/

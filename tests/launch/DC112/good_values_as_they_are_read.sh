@@ -1,0 +1,9 @@
+#!/bin/bash
+export NCCL_P2P_DISABLE=0 NCCL_BUFFSIZE=8388608
+export NCCL_DEBUG=warn
+export NCCL_IB_HCA=mlx5_0,mlx5_1:1
+export NCCL_IB_GID_INDEX=3 NCCL_IB_TC=106 NCCL_IB_TIMEOUT=22 NCCL_IB_QPS_PER_CONNECTION=4
+export NCCL_NET_GDR_LEVEL=PIX
+export TORCH_DISTRIBUTED_DEBUG=OFF
+export LOGLEVEL=WARNING
+torchrun --standalone --nproc_per_node=8 train.py

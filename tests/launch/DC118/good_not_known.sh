@@ -1,0 +1,1 @@
+torchrun --max_restarts=$RESTARTS --standalone --nproc_per_node=8 train.py

@@ -1,0 +1,16 @@
+import argparse
+
+import deepspeed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local_rank", type=int, default=-1)
+    parser = deepspeed.add_config_arguments(parser)
+    args = parser.parse_args()
+    deepspeed.init_distributed()
+    print(args.local_rank)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+python train.py --local_rank 0 --gpus 1

@@ -1,0 +1,2 @@
+export NCCL_SOCKET_IFNAME=$(ip route get 10.0.0.1 | grep -oP 'dev \K\S+')
+torchrun --nnodes=2 --node_rank=$1 --nproc_per_node=8 --master_addr=10.0.0.1 --master_port=29500 train.py

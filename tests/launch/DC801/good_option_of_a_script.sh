@@ -1,0 +1,1 @@
+python main.py --launcher torch.distributed.launch --world-size 1

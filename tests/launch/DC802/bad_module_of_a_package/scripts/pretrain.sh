@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+python -m zoo.pretrain --config configs/base.yaml # expect: DC802

@@ -1,0 +1,2 @@
+python train.py --gpus 4
+python helper.py

@@ -1,0 +1,2 @@
+torchrun --nnodes=2 --node_rank=$1 --nproc_per_node=8 --rdzv_backend=static --master_addr=10.0.0.1 --master_port=29500 train.py
+torchrun --nnodes=2 --node_rank=$1 --nproc_per_node=8 --master_addr=10.0.0.1 --master_port=29500 eval.py

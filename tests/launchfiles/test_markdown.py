@@ -1,0 +1,125 @@
+"""Documents: shell blocks are read, all else is passed over, and what the reader fills in is unknown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .reading import check_places, commands, read, shown
+
+DOCUMENT = """\
+# How to train with torchrun train.py
+
+```bash
+# on each node
+torchrun --nnodes=2 --node_rank=<node_rank> --master_addr=<MASTER IP> \\
+    train.py   # noqa: DC804
+```
+
+1. On one node
+
+   ```console
+   user@host:~$ torchrun --nproc_per_node 8 \\
+   > train.py
+   torchrun: starting
+   # srun -N 2 python x.py
+   (venv) $ export NCCL_DEBUG=INFO
+   ```
+
+> ~~~~ sh
+> torchrun quoted.py
+> ~~~
+> ~~~~
+
+```python
+torchrun = "torchrun nothing.py"
+```
+
+```
+torchrun nothing.py
+```
+"""
+
+
+def test_a_whole_document() -> None:
+    file = read("README.md", DOCUMENT)
+    assert commands(file) == [
+        "torchrun --nnodes=2 --node_rank=${________} --master_addr=${________} train.py",
+        "torchrun --nproc_per_node 8 train.py",
+        "srun -N 2 python x.py",
+        "torchrun quoted.py",
+    ]
+    check_places(DOCUMENT, file)
+    first = file.sites[0]
+    assert first.place == "markdown"
+    assert first.command.nnodes_max == 2
+    assert first.command.node_rank is None
+    assert first.command.master_addr is None
+    assert shown(DOCUMENT, first.words[2].span) == "--node_rank=<node_rank>"
+    assert [setting.name for setting in file.settings] == ["NCCL_DEBUG"]
+    assert file.problems == ()
+    assert (6, "# noqa: DC804") in file.comments
+
+
+@pytest.mark.parametrize(
+    ("opening", "found"),
+    [
+        ("```sh", True),
+        ("```Bash", True),
+        ("``` bash ", True),
+        ("~~~shell", True),
+        ("```bash title=run.sh", True),
+        ("```{.bash}", True),
+        ("```{code-block} bash", True),
+        ("```{bash}", True),
+        ("```", False),
+        ("```text", False),
+        ("```python", False),
+        ("```powershell", False),
+        ("```bashful", False),
+        ("``bash", False),
+    ],
+)
+def test_which_blocks_are_read(opening: str, found: bool) -> None:
+    text = f"{opening}\ntorchrun train.py\n{opening[:3]}\n"
+    assert bool(read("a.md", text).sites) == found
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("$ torchrun a.py\noutput torchrun b.py", ["torchrun a.py"]),
+        ("$ torchrun a.py\n\n$ torchrun b.py", ["torchrun a.py", "torchrun b.py"]),
+        ("torchrun a.py", ["torchrun a.py"]),
+        ("torchrun <script> a.py", ["torchrun ${_____} a.py"]),
+        ("torchrun <N> a.py", ["torchrun $__ a.py"]),
+        ("torchrun a.py < input.txt > out.txt", ["torchrun a.py"]),
+        ("torchrun a.py \\", ["torchrun a.py"]),
+        ("if this is no shell (", []),
+        ("echo", []),
+    ],
+)
+def test_what_is_found_in_a_block(block: str, expected: list[str]) -> None:
+    text = f"```bash\n{block}\n```\n"
+    file = read("a.md", text)
+    assert commands(file) == expected
+    assert file.problems == ()
+    check_places(text, file)
+
+
+def test_a_block_that_is_never_closed_goes_to_the_end() -> None:
+    assert commands(read("a.md", "```bash\ntorchrun a.py")) == ["torchrun a.py"]
+
+
+def test_a_console_needs_prompts() -> None:
+    assert commands(read("a.md", "```console\ntorchrun a.py\n% torchrun b.py\n```\n")) == ["torchrun b.py"]
+
+
+def test_lines_that_end_in_cr_and_lf() -> None:
+    assert commands(read("README.md", DOCUMENT.replace("\n", "\r\n"))) == commands(read("README.md", DOCUMENT))
+
+
+@given(st.text(st.sampled_from(list("`~>- $#\\\n \tabsh{}1.<>")), max_size=80))
+def test_nothing_makes_it_raise(text: str) -> None:
+    read("a.md", f"{text}\n```bash\ntorchrun a.py\n{text}")
