@@ -87,6 +87,7 @@ class _Fault(NamedTuple):
 @probe(rules.DC811)
 def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     """What a configuration of accelerate says of machines, processes and addresses fits together, line and all."""
+    yield from _bare_lines(launch_files)
     every = {
         _plain(file.path): (file, config)
         for file in launch_files.files
@@ -123,6 +124,31 @@ def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
                     seen.add(key)
                     yield finding
     yield from _siblings(every, named, open_sites)
+
+
+def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """X1 where a line says both numbers itself, and names no configuration."""
+    seen = set()
+    for _, site in launch_files.sites():
+        command = site.command
+        machines, processes = command.nnodes_min, command.processes
+        said = site.value("--num-processes")
+        if command.launcher != "accelerate" or said is None or said.span in seen or machines is None or not processes:
+            continue
+        own = command.argv[: len(command.argv) - len(command.script_args)]
+        elsewhere = command.config_file is not None or command.unknown & {"config_file", "processes", "nnodes_min"}
+        # DeepSpeed counts by its hostfile, and other kinds of hardware in their own way
+        if elsewhere or any(word.replace("-", "_").startswith(("__use_deepspeed", "__tpu", "__cpu")) for word in own):
+            continue
+        fault = _not_shared(machines, processes, "--num_processes")
+        if fault is not None:
+            seen.add(said.span)
+            yield rules.DC811.found(
+                fault.message,
+                where=of_span(said.span, option="num_processes"),
+                evidence={"num_machines": machines, "num_processes": processes},
+                fix=Fix(fault.fix, where="launch-line"),
+            )
 
 
 def _simulated(site: Site, sites: Iterable[Site]) -> bool:
@@ -220,23 +246,37 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
             f"add num_processes: with the GPUs of all {machines or ''} machines together, or --num_processes on the "
             "launch line".replace("  ", " "),
         )
-    if machines is None or processes is None or machines < 2 or processes < 1:
-        return
+    if machines is not None and processes is not None:
+        fault = _not_shared(machines, processes, "num_processes:")
+        if fault is not None:
+            yield fault
+
+
+def _not_shared(machines: int, processes: int, of_processes: str) -> _Fault | None:
+    """Processes that the machines can't have in equal numbers.
+
+    :param of_processes: how their number is set there
+    """
+    if machines < 2 or processes < 1:
+        return None
+    names = ("num_machines", "num_processes")
+    said = of_processes.rstrip(":")
     each = processes // machines
     if not each:
-        yield _Fault(
-            ("num_machines", "num_processes"),
-            f"num_processes is {processes} for {machines} machines: it counts those of all machines together, so that "
+        return _Fault(
+            names,
+            f"{said} is {processes} for {machines} machines: it counts those of all machines together, so that "
             "there is none for each",
-            f"count all machines: num_processes: {processes * machines} for {processes} on each",
+            f"count all machines: {of_processes} {processes * machines} for {processes} on each",
         )
-    elif processes % machines:
-        yield _Fault(
-            ("num_machines", "num_processes"),
-            f"num_processes is {processes}, which {machines} machines can't share: accelerate starts {each} on each, "
+    if processes % machines:
+        return _Fault(
+            names,
+            f"{said} is {processes}, which {machines} machines can't share: accelerate starts {each} on each, "
             f"{each * machines} in all",
-            f"give a multiple of {machines}: num_processes: {each * machines} or {(each + 1) * machines}",
+            f"give a multiple of {machines}: {of_processes} {each * machines} or {(each + 1) * machines}",
         )
+    return None
 
 
 def _on_cpu(choice: _Choice) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from .. import rules
 from ..launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
@@ -90,21 +91,39 @@ def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Findi
     yield from once(_double_launches(launch_files))
 
 
+class Double(NamedTuple):
+    """A launcher that several tasks of a node start."""
+
+    step: Step
+    on_node: int
+    #: processes that each of them starts: a number, or ``gpu``
+    each: str
+
+
+def double_launch(site: Site) -> Double | None:
+    """How several tasks of a node start a launcher that starts all ranks of a node; None where they surely don't."""
+    step = step_of(site)
+    on_node = _tasks_on_node(site, step)
+    if site.command.launcher not in NODE_LAUNCHERS or step.starter is None or on_node is None or on_node < 2:
+        return None
+    each = _processes(site)
+    if each is None or (each.isdecimal() and int(each) < 2):
+        return None  # one rank for each agent: the tasks are the ranks
+    asked = asked_nodes(site)
+    tasks = on_node * (step.nodes or 1)
+    if asked is not None and asked.high > 1 and asked.high in (tasks, step.tasks):
+        return None  # every task counts as a node of its own
+    if _has_own_gpus(site) and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
+        return None  # agents side by side, each with its GPUs
+    return Double(step, on_node, each)
+
+
 def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
-        step = step_of(site)
-        on_node = _tasks_on_node(site, step)
-        if step.starter is None or on_node is None or on_node < 2:
+        double = double_launch(site)
+        if double is None:
             continue
-        each = _processes(site)
-        if each is None or (each.isdecimal() and int(each) < 2):
-            continue  # one rank for each agent: the tasks are the ranks
-        asked = asked_nodes(site)
-        tasks = on_node * (step.nodes or 1)
-        if asked is not None and asked.high > 1 and asked.high in (tasks, step.tasks):
-            continue  # every task counts as a node of its own
-        if _has_own_gpus(site) and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
-            continue  # agents side by side, each with its GPUs
+        step, on_node, each = double
         count = f"{each} processes" if each.isdecimal() else "as many processes as there are GPUs"
         total = f": {on_node * int(each)} in all" if each.isdecimal() else ""
         yield rules.DC106.found(
@@ -552,7 +571,7 @@ def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable
 def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         command = site.command
-        if command.launcher == "other":
+        if command.launcher == "other" or double_launch(site) is not None:
             continue
         step = step_of(site)
         around = site.allocation

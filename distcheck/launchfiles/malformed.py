@@ -60,8 +60,10 @@ def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
                     yield from _number(given, low)
         yield from _port(site)
         yield from _address(site)
-    for _, site in launch_lines(launch_files, complete=False):
-        yield from _options(site)
+    for file, site in launch_lines(launch_files, complete=False):
+        # what the grammar did not understand is a problem of the file, and the line perhaps another one
+        if not any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems):
+            yield from _options(site)
         yield from _node_rank(site)
 
 

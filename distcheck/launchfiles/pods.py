@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import rules
 from ..launch.command import nproc_on
 from ..launch.endpoint import split_endpoint
-from ..launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
+from ..launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 from ..model import Edit, Finding, Fix, Severity, Where
 from ..registry import probe
 from .circumstances import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, of_span
@@ -175,7 +175,9 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
         if command.standalone:
             # it meets within its own pod, whatever it is told of others (torch 2.13, torch.distributed.run)
             least = most = 1
-        if least is None or most is None or least <= nodes <= most or not _differ(manifest, pods, least, most, nodes):
+        if least is None or most is None or least <= nodes <= most:
+            continue
+        if not _differ(manifest, site, pods, least, most, nodes):
             continue
         told.add(site.span)
         word = site.value(*NODES_OPTIONS) or site.option("--standalone")
@@ -492,7 +494,7 @@ def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
 # nodes
 
 
-def _differ(manifest: _Manifest, pods: Pods, least: int, most: int, nodes: int) -> bool:
+def _differ(manifest: _Manifest, site: Site, pods: Pods, least: int, most: int, nodes: int) -> bool:
     """Nobody else can bring the nodes that are missing, and nothing else is meant by those that are too many."""
     if pods.kind not in _WHOLE_JOBS | {"Job", "StatefulSet"}:
         return False
@@ -501,10 +503,17 @@ def _differ(manifest: _Manifest, pods: Pods, least: int, most: int, nodes: int) 
         return pods.kind in _WHOLE_JOBS or (nodes > 1 and manifest.objects(pods.kind) == 1)
     # several groups of pods may each be a job of its own, and other pods of the job need not train
     if pods.kind not in ("PyTorchJob", "TrainJob", "LeaderWorkerSet"):
-        return False
+        alone = pods.kind in ("JobSet", "StatefulSet", "Job") and manifest.objects(pods.kind) == 1
+        return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _meets_at_one_place(site.command)
     if not all(manifest.sites(other) for other in manifest.job(pods)):
         return False
     return most > 1 or pods.kind in _ONE_WORLD
+
+
+def _meets_at_one_place(command: LaunchCommand) -> bool:
+    """All pods that run a command look for each other at one address, which it names, and under one id."""
+    endpoint = "rdzv_endpoint" if command.rdzv_endpoint is not None else "master_addr"
+    return getattr(command, endpoint) is not None and not command.unknown & {endpoint, "rdzv_id"}
 
 
 def _what_becomes(most: int, nodes: int) -> str:

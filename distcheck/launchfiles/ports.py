@@ -156,7 +156,7 @@ def _judge(site: Site, port: Port) -> Iterator[Finding]:
         why += f"{_EPHEMERAL[1]}) and beyond {HIGHEST_PORT}"
         yield _unwise(site, port, f"ports from {low} on {why}", {"lowest": low}, None)
         return
-    span = f"a port from {low} to {high} is taken"
+    span = f"a port from {low} to {high} is picked"
     if high > HIGHEST_PORT:
         yield _unwise(
             site, port, f"{span}, and those above {HIGHEST_PORT} do not exist", {"lowest": low, "highest": high}, None

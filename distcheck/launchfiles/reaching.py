@@ -27,7 +27,7 @@ from .counting import (
 )
 from .fragments import Span
 from .model import LaunchFile, LaunchFiles, Setting, Site, Word
-from .variables import corrected_line, is_sure, place_of
+from .variables import MASKS, corrected_line, is_sure, place_of
 
 #: Who reads variables in the ranks themselves.
 _READERS = frozenset(
@@ -249,6 +249,8 @@ def _not_handed_on(cut: Cut, setting: Setting, file: LaunchFile) -> Finding:
         setting,
         rules.DC808.found(
             f"{_shown(setting)} is set, but {cut.why} (line {cut.word.span.line})",
+            # the devices of this host may be what it is about
+            severity=Severity.INFO if setting.name in MASKS and cut.program in _REMOTE else None,
             evidence={"variable": setting.name, "program": cut.program, "line": cut.word.span.line},
             fix=Fix(
                 cut.mend.format(setting.name) + (f": {line}" if line else ""),

@@ -29,7 +29,7 @@ from .shell_commands import (
     starts_ranks,
 )
 from .shell_flow import EXITS, GOES_ON, Flow, Stdin
-from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, with_plain_line_ends
+from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, with_plain_line_ends
 from .shell_state import ABSENT, ARGUMENTS, FOLDER, Opaque, Origin, Part, Source, Value, Variable, text_of
 from .shell_words import MOST_FIELDS, Field, Words, groups, with_origins
 
@@ -113,8 +113,11 @@ class _Reader(Builtins):
         self._path = source.path
         self._own_name = source.path if place == "shell" and source.path else None
         self._words: Words | None = None
-        #: by the number of the assignment: each launch line asks for all variables
-        self._seen_in_force: dict[int, tuple[Variable, Setting, Setting]] = {}
+        #: what variables are exported and not, as of the last launch line
+        self._reaching: dict[str, Setting] = {}
+        self._staying: dict[str, Setting] = {}
+        #: the tree of the file, where the grammar has not understood all of it
+        self._misread: Any = None
         #: what the shell around this text reads: ssh host 'bash -s' <<EOF
         self._given: Source | None = None
         self.state.set(FOLDER, "")
@@ -127,8 +130,12 @@ class _Reader(Builtins):
         self.given = len(self.settings)
 
     def read(self) -> None:
-        self._text_of_shell(self.context.source)
+        source = self.context.source
+        self._text_of_shell(source)
         self.call_the_rest()
+        if self._misread is not None and not self.problems:
+            found = {line for site in self.sites for word in site.words for line in (word.span.line, site.span.line)}
+            self.problems.extend(unread_of(self._misread, source, found))
 
     def words(self) -> Words:
         source = self.context.source
@@ -147,6 +154,8 @@ class _Reader(Builtins):
             self.comments.extend(comments_of(root, source))
         if root.has_error and self.context.depth == 0 and (problem := problem_of(root, source)) is not None:
             self.problems.append(problem)
+        if root.has_error and self.context.depth == 0:
+            self._misread = root
         return self.block(root.children) if root.type == "program" else self.statement(root)
 
     def _substituted(self, node: Any, words: Words) -> None:
@@ -182,8 +191,7 @@ class _Reader(Builtins):
             if not known_name and not may_start_ranks(name):
                 for child in assignments:
                     self._set_for_line(child)
-                if "$(" in text or "`" in text:
-                    self._substitutions_of(rest, text)
+                self._substitutions_of(rest, text)
                 return GOES_ON
         if len(rest) > MOST_FIELDS:
             self.problems.append(
@@ -201,7 +209,7 @@ class _Reader(Builtins):
 
     def _substitutions_of(self, nodes: Sequence[Any], text: str) -> None:
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        if ("$(" in text[start:end] or "`" in text[start:end]) and _MAY_START.search(text, start, end):
+        if ("$(" in (words := text[start:end]) or "`" in words) and _MAY_START.search(text, start, end):
             for group in groups(nodes, text):
                 self.words().fields(group)
 
@@ -427,14 +435,20 @@ class _Reader(Builtins):
 
     def _in_force(self, variable: Variable) -> Setting:
         setting = self.settings[variable.setting]
-        before = self._seen_in_force.get(variable.setting)
-        if before is not None and before[0] is variable and before[1] is setting:
-            return before[2]
-        found = setting
         if setting.value is not None and text_of(variable.value) != setting.value and not variable.perhaps:
-            found = setting._replace(value=None)
-        self._seen_in_force[variable.setting] = (variable, setting, found)
-        return found
+            return setting._replace(value=None)
+        return setting
+
+    def _variables_here(self) -> tuple[dict[str, Setting], dict[str, Setting]]:
+        """The variables that a command here gets, and those that the shells around it have for themselves."""
+        for name, variable in self.state.changed():
+            self._reaching.pop(name, None)
+            self._staying.pop(name, None)
+            if variable is not None and variable.present and variable.setting >= 0:
+                (self._reaching if variable.exported else self._staying)[name] = self._in_force(variable)
+        settings = {**self.context.kept, **self._reaching}
+        withheld = {name: setting for name, setting in self.context.withheld.items() if name not in self._reaching}
+        return settings, {**withheld, **self._staying}
 
     def _site(self, words: list[Word], shift: int, chain: Chain, node: Any) -> None:
         context = self.context
@@ -445,17 +459,7 @@ class _Reader(Builtins):
             return
         if context.around:
             command = command._replace(wrappers=(*context.around, *command.wrappers))
-        settings = dict(context.kept)
-        unexported = dict(context.withheld)
-        for name, variable in self.state.variables():
-            if not variable.present or variable.setting < 0:
-                continue
-            setting = self._in_force(variable)
-            if variable.exported:
-                settings[name] = setting
-                unexported.pop(name, None)
-            else:
-                unexported[name] = setting
+        settings, unexported = self._variables_here()
         count = len(words) - len(command.script_args)
         for setting in settings_on_line(words[: max(count, 0)], command.assignments, certain=context.certain):
             self.settings.append(setting)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from .fragments import Fragment
@@ -17,6 +17,12 @@ _SLICE = 262_144
 LONGEST_PARSE_S = 20
 # What stands for a value in a template or a manual, and what the grammar sees instead: as long, and an expansion.
 _TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|(?<=[\s=:])<[A-Za-z][\w-]*>(?=[\s:\"']|$)", re.MULTILINE)
+#: A line that begins as launch lines do.
+_LAUNCH_LINE = re.compile(
+    r"^[ \t]*(torchrun|srun|mpirun|accelerate[ \t]+launch|deepspeed|python3?[ \t]+-m[ \t]+torch\.distributed)\b"
+    r".*(?:\.py\b|\\$)",
+    re.MULTILINE,
+)
 #: Longest text that is parsed a second time, in characters.
 _LONGEST_REPAIR = 200_000
 #: Tokens without which the grammar itself had to close a statement.
@@ -138,3 +144,20 @@ def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
         first = min(error.start_byte for error in errors)
         return ("a single quote is never closed; launch lines behind it were not read", *fragment.place(first))
     return None
+
+
+def unread_of(root: Any, fragment: Fragment, found: Container[int]) -> Iterator[tuple[str, int, int]]:
+    """The first line that looks like a launch line in a text that was not understood whole, and was not found as one.
+
+    :param found: the lines of the file in which launch lines were found
+    """
+    for match in _LAUNCH_LINE.finditer(fragment.text):
+        line, column = fragment.place(match.start(1))
+        if line in found:
+            continue
+        node = root.descendant_for_byte_range(match.start(1), match.start(1))
+        while node is not None and node.type not in ("comment", "heredoc_body", "function_definition"):
+            node = node.parent
+        if node is None:
+            yield "the grammar of the shell does not understand this part: the line was not read", line, column
+            return

@@ -157,6 +157,8 @@ class State:
     def __init__(self) -> None:
         self._cells: dict[Any, Any] = {}
         self._journals: list[dict[Any, Any]] = []
+        #: variables that may have changed since someone asked
+        self._touched: set[str] = set()
 
     def get(self, key: Any) -> Any:
         return self._cells.get(key)
@@ -169,10 +171,17 @@ class State:
     def variables(self) -> list[tuple[str, Variable]]:
         return [(name, cell) for name, cell in self._cells.items() if isinstance(cell, Variable)]
 
+    def changed(self) -> list[tuple[str, Variable | None]]:
+        """The variables that may have changed since this was called before, as they are now."""
+        names, self._touched = sorted(self._touched), set()
+        return [(name, self._cells.get(name)) for name in names]
+
     def functions(self) -> list[tuple[str, str]]:
         return [key for key in self._cells if isinstance(key, tuple) and key[0] == "function"]
 
     def set(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            self._touched.add(key)
         if self._journals and key not in self._journals[-1]:
             self._journals[-1][key] = self._cells.get(key, ABSENT)
         if value is ABSENT:
@@ -188,6 +197,7 @@ class State:
         finally:
             journal = self._journals.pop()
             changes = {key: self._cells.get(key, ABSENT) for key in journal}
+            self._touched.update(key for key in journal if isinstance(key, str))
             for key, old in journal.items():
                 if old is ABSENT:
                     self._cells.pop(key, None)

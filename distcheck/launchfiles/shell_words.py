@@ -38,7 +38,7 @@ _DEEPEST = 20
 _DEEPEST_SUBSTITUTION = 5
 #: Most variables that a value is followed back through, for its places.
 _MOST_PLACES = 6
-_MOST_PARTS = 2_000
+_MOST_PARTS = 300
 _ALL_ELEMENTS = re.compile(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w.-]*)>")
 #: What stands in a text where the file had a template: nobody knows it, also in quotes.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from distcheck.launchfiles.files import read_file
 from distcheck.launchfiles.malformed import rendezvous_values_are_readable
+from distcheck.launchfiles.model import LaunchFiles
 from tests.launchfiles.judging import findings, mended, said
 
 STATIC = "--nnodes=2 --node_rank=$R"
@@ -68,6 +70,13 @@ def test_bad_values(text: str, line: int, name: str) -> None:
 )
 def test_good_values(text: str) -> None:
     assert said(rendezvous_values_are_readable, text) == []
+
+
+def test_a_line_that_the_grammar_does_not_understand_is_not_judged() -> None:
+    text = 'torchrun --nproc_per_node=8 "train.py\necho\n'
+    file = read_file("run.sh", text.encode(), "shell", lambda other: None)
+    assert file.problems
+    assert list(rendezvous_values_are_readable(LaunchFiles((file,)))) == []
 
 
 @pytest.mark.parametrize(

@@ -396,6 +396,8 @@ def test_a_launcher_counts_other_nodes_than_there_are_pods(text: str, words: str
         replicated("[torchrun, --nnodes=1, train.py]"),
         replicated("[torchrun, --nnodes=2, train.py]"),
         replicated("[torchrun, --nnodes=2, train.py]", kind="Deployment"),
+        # each pair has a place of its own
+        replicated("[torchrun, --nnodes=2, --rdzv-backend=c10d, --rdzv-endpoint=$(HEAD), train.py]"),
         # two halves of one job
         replicated("[torchrun, --nnodes=4, train.py]", count="replicas: 2")
         + "---\n"
@@ -404,6 +406,11 @@ def test_a_launcher_counts_other_nodes_than_there_are_pods(text: str, words: str
 )
 def test_nodes_that_may_be_as_many_as_pods(text: str) -> None:
     assert judge(text, "DC804") == []
+
+
+def test_fewer_nodes_than_pods_that_all_meet_at_one_place() -> None:
+    meeting = "[torchrun, --nnodes=2, --rdzv-backend=c10d, --rdzv-id=a, --rdzv-endpoint=t-0.t:29400, train.py]"
+    assert len(judge(replicated(meeting), "DC804")) == 1
 
 
 # DC805, DC419

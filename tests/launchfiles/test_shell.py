@@ -665,6 +665,13 @@ def test_a_quote_that_is_never_closed_is_said(quote: str) -> None:
     assert "quote" in why and line == 2
 
 
+def test_a_launch_line_that_a_quote_has_swallowed_is_said() -> None:
+    text = 'echo "start\ntorchrun a.py\necho "end of $(date) (all" | (cat\n'
+    found = read(text)
+    assert not found.sites
+    assert found.problems
+
+
 @pytest.mark.parametrize(
     "text",
     [
