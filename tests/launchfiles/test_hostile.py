@@ -214,6 +214,7 @@ def test_nothing_at_all(kind: str) -> None:
 # size
 
 
+@pytest.mark.slow
 def test_a_script_of_five_megabytes() -> None:
     block = b"".join(
         b"echo %d >> log.txt; x%d=$((x%d + 1)); if [ -f $x%d ]; then y=$(date); fi\n" % (i, i, i, i) for i in range(200)
@@ -229,6 +230,7 @@ def test_a_script_of_five_megabytes() -> None:
     assert elapsed < _PATIENCE_S
 
 
+@pytest.mark.slow
 def test_what_is_larger_is_read_in_part_and_said_to_be() -> None:
     data = b"export GLOO_IB_DISABLE=0\ntorchrun --standalone --nproc_per_node=8 a.py\n" + b"# filler\n" * 700_000
     file = read("shell", data)
