@@ -73,6 +73,13 @@ def smoke(tools: Path, here: Path) -> None:
     page = run(tools / "distcheck", "explain", "environment variable RANK expected, but not set", cwd=empty)
     expect("DC101" in page.stdout, "explain finds a rule by its message")
     expect(run(tools / "distcheck", "rules", "--prefix", "DC4").returncode == 0, "rules lists")
+    (empty / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun --nnodes=4 train.py\n")
+    (empty / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - command: [torchrun, --nproc-per-node=8, train.py]\n"
+        "      resources: {limits: {nvidia.com/gpu: 4}}\n"
+    )
+    lint = run(tools / "distcheck", "lint", "--no-cache", "--output-format", "concise", cwd=empty)
+    expect("DC804" in lint.stdout and "DC301" in lint.stdout, "lint has what it reads launch files with")
     complete = run(tools / "distcheck", env={"PATH": str(tools), "_DISTCHECK_COMPLETE": "bash_source"})
     expect("complete" in complete.stdout, "shell completion has its script")
     torch = run(tools / "python", "-c", "import torch")
