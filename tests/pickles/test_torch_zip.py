@@ -128,8 +128,12 @@ def test_reads_and_refuses_as_torch_does(name: str) -> None:
     agrees(name)
 
 
+#: Of these torch takes the size, has nothing written, and reads what lies in the memory: anything may come of it.
+UNWRITTEN = {"data.pkl marked as a folder", "version marked as a folder"}
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", [name for name in ODD if name not in UNWRITTEN])
 def test_the_table_is_what_torch_does(name: str) -> None:
     torch = pytest.importorskip("torch")
     content, loads, pickled = ODD[name]
