@@ -22,7 +22,7 @@ ENV NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME="eth0" \\
 
 ENV OLD value with blanks
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-RUN --mount=type=cache,target=/root/.cache pip install x \\
+RUN --mount=type=cache,target=/var/cache/pip pip install x \\
   # a remark
   && export FOO=1 \\
 
