@@ -23,6 +23,7 @@ from distcheck.launchfiles import engine
 from distcheck.launchfiles.model import LaunchFile, LaunchFiles, Nodes
 from distcheck.model import Finding, NotApplicable, Rule, Severity
 from distcheck.rules import Selection
+from tests.lint.cases import Expected
 
 FOLDER = Path(__file__).parent
 JOBS = "jobs"
@@ -34,15 +35,6 @@ _EXPECT_AT = re.compile(r"#[ \t]*expect-at[ \t]+(?P<line>\d+):[ \t]*" + _CODES)
 _SAYS_EXPECT = re.compile(r"#[ \t]*expect\b")
 _ENTRY = re.compile(r"(?P<code>[A-Z]+\d+)(?:=(?P<severity>error|warning|info))?")
 _NODE_FACTS = re.compile(r"(?m)^#[ \t]*node-facts:(?P<values>(?:[ \t]+\w+=\d+)+)[ \t]*$")
-
-
-class Expected(NamedTuple):
-    """One finding: the path relative to the case, the line, the code and the severity."""
-
-    path: str
-    line: int
-    code: str
-    severity: str
 
 
 class Case(NamedTuple):
