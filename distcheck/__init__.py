@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .api import preflight as preflight
     from .checker import Checker as Checker
     from .checker import Plan as Plan
+    from .diagnosis import diagnose_log as diagnose_log
+    from .logs.model import Event as Event
+    from .logs.model import Timeline as Timeline
+    from .logs.model import found as found_in_log  # noqa: F401 - its name outside of its room
     from .model import Edit as Edit
     from .model import Finding as Finding
     from .model import Fix as Fix
@@ -38,7 +42,10 @@ if TYPE_CHECKING:
     from .registry import fact as fact
     from .registry import probe as probe
     from .registry import register_rule as register_rule
+    from .registry import register_signature as register_signature
     from .rules import Selection as Selection
+    from .rules.signatures.model import Kind as Kind
+    from .rules.signatures.model import Signature as Signature
     from .world import World as World
 
 __version__ = "0.1.0"
@@ -46,6 +53,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "Checker": "checker",
     "Plan": "checker",
+    "diagnose_log": "diagnosis",
+    "Event": "logs.model",
+    "Timeline": "logs.model",
+    "found_in_log": "logs.model",
     "Edit": "model",
     "Finding": "model",
     "Fix": "model",
@@ -69,9 +80,15 @@ _HOMES = {
     "fact": "registry",
     "probe": "registry",
     "register_rule": "registry",
+    "register_signature": "registry",
     "Selection": "rules",
+    "Kind": "rules.signatures.model",
+    "Signature": "rules.signatures.model",
     "World": "world",
 }
+
+#: Names that say less in their own room.
+_NAMES = {"found_in_log": "found"}
 
 __all__ = ["__version__", *_HOMES]
 
@@ -81,7 +98,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'distcheck' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"distcheck.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"distcheck.{_HOMES[name]}"), _NAMES.get(name, name))
     globals()[name] = value
     return value
 

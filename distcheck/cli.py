@@ -19,6 +19,8 @@ COMMANDS = {
     "collective": ("collective", "Prove that all ranks are there and that collectives are right and fast."),
     "lint": ("lint", "Find rank and device misuse in training scripts, by reading them."),
     "pickle": ("pickling", "Say what loading a file would do, or what in a live object can't be pickled."),
+    "log": ("log", "Find the guilty rank and the cause in the log of a job that died."),
+    "run": ("run", "Look first, run a command, and look at what it printed if it fails."),
     "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
     "rules": ("rules", "List the rules."),
     "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
@@ -34,6 +36,7 @@ SYMPTOMS = (
     ("hangs at the same step, trains on one GPU, torn checkpoints", "distcheck lint"),
     ("cannot pickle … object, Can't pickle local object", "distcheck pickle --object module:name"),
     ("Weights only load failed; is this checkpoint safe to load", "distcheck pickle model.pt"),
+    ("a job died, and its log is long", "distcheck log train.log"),
     ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
     ("any other text", 'distcheck explain "the text"'),
 )

@@ -253,6 +253,8 @@ class Report(NamedTuple):
     out_of_time: bool = False
     #: what the smoke test measured, as plain JSON values; {} elsewhere
     measurements: Mapping[str, Any] = {}
+    #: what a log tells, as plain JSON values: what happened first, where, why, what it led to; {} elsewhere
+    story: Mapping[str, Any] = {}
 
     def count(self, severity: Severity) -> int:
         """How many findings have exactly this severity."""
@@ -289,6 +291,8 @@ class Report(NamedTuple):
         }
         if self.measurements:
             plain["measurements"] = to_plain(self.measurements)
+        if self.story:
+            plain["story"] = to_plain(self.story)
         if with_facts:
             plain["facts"] = {name: to_plain(value) for name, value in self.facts.items()}
         return plain

@@ -7,9 +7,12 @@ so that importing a room costs little.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .model import Finding, Rule, Unavailable
+
+if TYPE_CHECKING:
+    from .rules.signatures.model import Signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -61,6 +64,7 @@ class _Registry:
         self.readers: dict[type, Reader] = {}
         self.probes: dict[str, Probe] = {}
         self.rules: dict[str, Rule] = {}
+        self.signatures: list[Signature] = []
 
 
 _registry = _Registry()
@@ -108,6 +112,17 @@ def register_rule(rule: Rule) -> Rule:
     """Make a plug-in's rule known, so that it can be selected, listed and explained."""
     _registry.rules[rule.code] = rule
     return rule
+
+
+def register_signature(signature: Signature) -> Signature:
+    """Have the logs of dead jobs searched for a plug-in's text; its probe asks the timeline for it by its name."""
+    _registry.signatures.append(signature)
+    return signature
+
+
+def plug_in_signatures() -> tuple[Signature, ...]:
+    """The texts that plug-ins brought."""
+    return tuple(_registry.signatures)
 
 
 def readers() -> dict[type, Reader]:

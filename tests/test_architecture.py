@@ -16,7 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "model": set(),
     "secrets": set(),
     "rules": {"model"},
-    "registry": {"model"},
+    "registry": {"model", "rules"},
     "isolation": {"model", "registry"},
     "facts_file": {"model"},
     "configuration": {"model", "registry", "world"},
@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "environment": {"launch", "model", "registry", "rules", "secrets", "world"},
     "cluster": {"checker", "environment", "facts_file", "launch", "model", "registry", "rules", "secrets", "world"},
     "collectives": {
-        "checker", "cluster", "environment", "examination", "facts_file", "launch", "model", "registry", "rules", "secrets", "world",
+        "checker", "cluster", "environment", "examination", "facts_file", "launch", "logs", "model", "registry", "rules", "secrets", "world",
     },
     "collective": {"cli", "commands"},
     "source": {"model", "registry", "rules"},
@@ -33,6 +33,8 @@ ALLOWED: dict[str, set[str]] = {
         "configuration", "environment", "facts_file", "launch", "model", "registry", "rules", "secrets", "source", "world",
     },
     "pickles": {"model", "registry", "rules"},
+    "logs": {"model", "pickles", "registry", "rules", "secrets"},
+    "diagnosis": {"checker", "logs", "model", "registry", "rules"},
     "pickling_api": {"checker", "model", "pickles", "reporters", "rules"},
     "editing": {"model"},
     "baseline": {"model"},
@@ -41,13 +43,14 @@ ALLOWED: dict[str, set[str]] = {
     "reporters": {"model"},
     "api": {"checker", "examination", "launch", "model", "reporters", "rules", "world"},
     "commands": {
-        "baseline", "checker", "cluster", "collectives", "configuration", "editing", "environment", "examination", "facts_file", "launch", "launchfiles", "model", "pickles", "pickling_api", "registry", "reporters", "rules", "secrets", "source", "world",
+        "baseline", "checker", "cluster", "collectives", "configuration", "diagnosis", "editing", "environment", "examination", "facts_file", "launch", "launchfiles", "logs", "model", "passthrough", "pickles", "pickling_api", "registry", "reporters", "rules", "secrets", "source", "world",
     },
+    "passthrough": set(),
     "ending": set(),
     "cli": {"commands", "ending"},
     "shortcut": {"cli", "commands", "ending", "pickling_api", "rules"},
     "__main__": {"shortcut"},
-    "__init__": {"api", "checker", "model", "pickles", "pickling_api", "registry", "rules", "world"},
+    "__init__": {"api", "checker", "diagnosis", "logs", "model", "pickles", "pickling_api", "registry", "rules", "world"},
 }  # fmt: skip
 #: Modules that cost too much to import where start-up counts; readers import them where they need them.
 HEAVY = {
@@ -64,6 +67,7 @@ HEAVY = {
     "tree_sitter",
     "tree_sitter_bash",
     "yaml",
+    "re2",
 }
 
 

@@ -32,6 +32,8 @@ ROOMS = {
     # as of these: tests/launch/test_cases.py
     "launch": ("distcheck.launchfiles",),
     "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
+    # as of these: tests/logs/test_cases.py
+    "log": ("distcheck.logs",),
 }
 
 

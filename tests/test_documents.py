@@ -42,17 +42,18 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert (path.parent / target).exists(), f"{path.name} leads to {target}"
 
 
-def test_the_plug_in_of_the_docs_is_the_one_of_the_tests() -> None:
+def test_the_plug_ins_of_the_docs_are_those_of_the_tests() -> None:
     text = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert program.strip() in (ROOT / "tests" / "plugin" / "our_site" / "probes.py").read_text(encoding="utf-8")
+    programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    for program, name in zip(programs, ("probes.py", "logs.py"), strict=True):
+        assert program.strip() in (ROOT / "tests" / "plugin" / "our_site" / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "click", "pathspec", "tabulate", "netifaces-plus", "psutil", "nvidia-ml-py", "tree-sitter", "tree-sitter-bash",
-        "PyYAML",
+        "PyYAML", "google-re2",
     ],
 )  # fmt: skip
 def test_requirements_are_declared(name: str) -> None:

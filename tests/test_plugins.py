@@ -62,3 +62,13 @@ def test_a_broken_plug_in_is_a_finding_and_the_rest_runs(site: Path) -> None:
     assert "not today" in found["broken"]
     assert any(probe["status"] == "ran" for probe in plain["probes"])
     assert result.returncode == 0
+
+
+def test_a_plug_in_brings_a_text_of_logs_and_what_it_means(site: Path) -> None:
+    add_entry_point(site, "our_logs-1", "logs = our_site.logs")
+    (site / "train.log").write_text("[rank1]: scratchd: user alice is over quota (5.1 of 5.0 TB)\n")
+    result = distcheck(site, "log", "train.log", "--output-format", "json")
+    plain = json.loads(result.stdout)
+    assert [(item["code"], item["where"]["rank"]) for item in plain["findings"]] == [("SITE102", 1)], result.stderr
+    assert "alice" in plain["story"]["why"]
+    assert result.returncode == 1

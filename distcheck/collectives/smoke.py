@@ -22,6 +22,7 @@ from ..cluster.records import Cluster, HostRecord, RankRecord, Roll
 from ..cluster.roll_call import recognise
 from ..examination import examine
 from ..launch.model import Launch
+from ..logs.nccl_info import Transport, read_log
 from ..model import (
     Finding,
     NotApplicable,
@@ -51,7 +52,6 @@ from .model import (
     SmokeTest,
     size_text,
 )
-from .nccl_log import Transport, read_log
 from .phases import PHASES, live_phases
 from .seat import Seat
 from .verdicts import Baselines, compare, sentence

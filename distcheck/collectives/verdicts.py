@@ -18,6 +18,7 @@ from .. import rules
 from ..cluster.hostlist import shorten_hosts
 from ..cluster.records import Cluster
 from ..facts_file import from_plain
+from ..logs.nccl_info import Transport
 from ..model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
 from ..registry import probe
 from .bandwidth import COLLECTIVES
@@ -32,7 +33,6 @@ from .model import (
     SmokeTest,
     size_text,
 )
-from .nccl_log import Transport
 
 #: At or above this share of what is expected a run is healthy (tolerance of nccl-tests and of NVIDIA/aicr).
 HEALTHY = 0.9

@@ -27,7 +27,7 @@ _TAB = 4
 
 def render(report: Report, style: Style = Style()) -> str:
     """The report as text for a terminal or a bug report."""
-    if style.quiet and "verdicts" not in report.subject:
+    if style.quiet and "verdicts" not in report.subject and not report.story:
         return "\n".join([*_sentence(report, style), _last_line(report, style)]) + "\n"
     if "merged_hosts" in report.subject and not style.verbose:
         from . import merged
@@ -37,6 +37,10 @@ def render(report: Report, style: Style = Style()) -> str:
         from . import verdicts
 
         return verdicts.render(report, style)
+    if report.story:
+        from . import story
+
+        return story.render(report, style)
     return "\n".join(_lines(report, style)) + "\n"
 
 
@@ -223,7 +227,8 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
     shown = []
     for name, value in evidence.items():
         # where the ranks were is told in full at the end of a smoke test's text
-        if value is None or value in ("", [], {}) or name == "states":
+        # and what a line of a log is to its story orders the findings
+        if value is None or value in ("", [], {}) or name in ("states", "role"):
             continue
         shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
     return "; ".join(shown)

@@ -9,7 +9,7 @@ from . import Style
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """Lines with a ``type`` of ``finding``, ``not-checked``, ``file``, ``summary`` or ``measurements``."""
+    """Lines with a ``type`` of ``finding``, ``not-checked``, ``file``, ``summary``, ``measurements`` or ``story``."""
     plain = report.as_dict()
     rows = [{"type": "finding", **finding} for finding in plain["findings"]]
     rows.extend({"type": "not-checked", **item} for item in plain["not_checked"])
@@ -21,4 +21,6 @@ def render(report: Report, style: Style = Style()) -> str:
     rows.append({"type": "summary", **head})
     if "measurements" in plain:
         rows.append({"type": "measurements", **plain["measurements"]})
+    if "story" in plain:
+        rows.append({"type": "story", **plain["story"]})
     return "".join(json.dumps(row, ensure_ascii=True) + "\n" for row in rows)

@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from distcheck.cluster.records import Cluster, Device, HostRdmaPort, HostRecord, RankRecord
 from distcheck.collectives.nccl_log import (
-    Transport,
     has_nvlink,
     local_ranks_use_nvlink,
     network_is_the_fastest_there,
-    parse_log,
-    read_log,
     variables,
 )
+from distcheck.logs.nccl_info import parse_log
 from distcheck.model import Finding, NotApplicable, Severity, Unavailable
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -88,89 +84,6 @@ SOCKET = log(
     "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/Socket/0",
     "Channel 00/0 : 0[0] -> 7[7] via P2P/CUMEM",
 )
-
-
-def test_infiniband_in_the_words_of_2_21() -> None:
-    found = parse_log(INFINIBAND)
-    assert (found.version, found.network, found.plugin) == ("2.21.5", "IB", "")
-    assert found.interfaces == ("mlx5_0", "mlx5_3")
-    assert found.bootstrap == "eth0"
-    assert found.channels == {"NET/IB/GDRDMA": 2, "P2P/CUMEM": 2}
-    assert found.gdr is True
-    assert (found.ranks, found.nodes) == (16, 2)
-    assert found.algorithms == {"AllReduce": "NVLS_TREE"}
-    assert found.nvls is True
-    assert found.settings == {"NCCL_IB_HCA": "mlx5"}
-
-
-def test_one_node_in_the_words_of_2_27() -> None:
-    found = parse_log(ONE_NODE)
-    assert (found.version, found.network, found.bootstrap) == ("2.27.7", "Socket", "eth0")
-    assert found.interfaces == ("eth0", "ib0")
-    assert found.channels == {"P2P/IPC": 1}
-    assert found.algorithms == {"AllReduce": "NVLS", "AllGather": "RING"}
-    assert found.nvls is True
-    assert found.gdr is None
-    assert found.troubles == ("no-device",)
-
-
-def test_a_plug_in_has_a_name_of_its_own() -> None:
-    found = parse_log(EFA)
-    assert (found.network, found.plugin) == ("AWS Libfabric", "AWS Libfabric")
-    assert found.channels == {"NET/AWS Libfabric/GDRDMA": 1}
-    hpcx = parse_log(
-        log("P2P plugin v9 IBext_v9", "NET/IB : Using [0]mlx5_0:1/RoCE ; OOB eth0:1.2.3.4<0>", "Using network IBext_v9")
-    )
-    assert (hpcx.plugin, hpcx.network, hpcx.interfaces) == ("IBext_v9", "IBext_v9", ("mlx5_0",))
-
-
-def test_what_the_channels_do_counts_more_than_what_a_nic_could() -> None:
-    able = log("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'")
-    assert parse_log(able).gdr is True
-    assert parse_log([*able, *log("Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0")]).gdr is False
-
-
-def test_without_tuning_lines_the_multicast_decides() -> None:
-    assert parse_log(log("NVLS multicast support is not available on dev 3 (NVLS_NCHANNELS 0)")).nvls is False
-    assert parse_log(log("NCCL version 2.27.7")).nvls is None
-    ring = log(
-        "NVLS multicast support is available on dev 0",
-        "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}",
-    )
-    assert parse_log(ring).nvls is False
-
-
-def test_warnings_are_kept_and_bounded() -> None:
-    lines = [f"\ngpu01:1:2 [0] net.cc:{number} NCCL WARN trouble {number}" for number in range(100)]
-    found = parse_log("".join(lines).splitlines())
-    assert found.warnings[0] == "trouble 0"
-    assert len(found.warnings) == 16
-
-
-def test_lines_of_others_say_nothing() -> None:
-    assert parse_log(["Epoch 1, Using network Socket", "via SHM/direct", ""]) == Transport()
-
-
-@given(st.lists(st.text()))
-def test_any_text_is_survived(lines: list[str]) -> None:
-    parse_log(lines)
-    parse_log(log(*lines))
-
-
-@given(st.sampled_from([*INFINIBAND, *ONE_NODE, *EFA, *SOCKET]), st.integers(0, 200))
-def test_a_line_may_end_anywhere(line: str, end: int) -> None:
-    parse_log([line[:end]])
-
-
-def test_a_log_is_read_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "nccl.log"
-    path.write_bytes("\n".join(SOCKET).encode() + b"\n\xff\xfe")
-    assert read_log(str(path)).network == "Socket"
-    path.write_text("")
-    with pytest.raises(Unavailable, match="nothing"):
-        read_log(str(path))
-    with pytest.raises(Unavailable, match="can't be read"):
-        read_log(str(tmp_path / "none"))
 
 
 def test_the_log_goes_to_a_folder_unless_the_user_directs_it(tmp_path: Path) -> None:

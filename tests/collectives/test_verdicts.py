@@ -27,7 +27,6 @@ from distcheck.collectives.model import (
     SmokeTest,
     Times,
 )
-from distcheck.collectives.nccl_log import Transport
 from distcheck.collectives.verdicts import (
     BaselineError,
     Baselines,
@@ -39,6 +38,7 @@ from distcheck.collectives.verdicts import (
     published,
     sentence,
 )
+from distcheck.logs.nccl_info import Transport
 from distcheck.model import Finding, NotApplicable, Report, Severity, Unavailable, to_plain
 
 MIB = 1 << 20

@@ -1,4 +1,4 @@
-"""Every rule that env or pickle can see has its page, in one shape; pasted messages lead to their rules."""
+"""Every rule that a command can see has its page, in one shape; pasted messages lead to their rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distcheck.model import Rule
 from distcheck.rules.page import FOLDER, SECTIONS, find_by_message, parse_page, read_page
 
 #: The rules that a command of this version can report.
-VISIBLE = [rule for rule in rules.ALL if {"env", "pickle", "lint", "launch"} & set(rule.ways)]
+VISIBLE = [rule for rule in rules.ALL if {"env", "pickle", "lint", "launch", "log"} & set(rule.ways)]
 
 
 @pytest.mark.parametrize("rule", VISIBLE, ids=lambda rule: rule.code)

@@ -1,0 +1,324 @@
+"""What launchers say of how their workers ended: torchrun's failure report, its error files, and the lines of others.
+
+Only read, never judged: the rows are part of the timeline. The layout of the report is that of
+``torch/distributed/elastic/multiprocessing/errors/__init__.py``, torch 1.9 to 2.13; other lines may stand between its
+own.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Hashable
+from signal import Signals
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .model import LONGEST_TEXT, Source, WorkerFailure
+
+if TYPE_CHECKING:
+    from .prefixes import Head
+
+_INDEX = re.compile(r"\[\d+\]:$")
+_ROOT = re.compile(r"Root Cause(?P<new> \(first observed failure\))?:$")
+_OTHERS = re.compile(r"(?:Other )?Failures:$")
+_BAR = re.compile(r"(?P<sign>[=*-])(?P=sign){15,}$")
+_FIELD = re.compile(r"(?P<key>time|host|rank|exitcode|error_file|msg|message|traceback) *: *(?P<value>.*)$")
+_RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
+_EXIT = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Warning)\b.{0,400}"
+)
+_TIME = "%Y-%m-%d_%H:%M:%S"
+#: Lines without any of the report after which it counts as ended.
+_PATIENCE = 400
+
+# One line for one worker, as other launchers (and torchrun's agent) write it.
+_ENDED = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)")
+_OLD = re.compile(r"Child process (?P<pid>\d+) \(local_rank (?P<local_rank>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)")
+_SPAWNED = re.compile(
+    r"[Pp]rocess (?P<local_rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d+))"
+)
+_DEEPSPEED = re.compile(r"--local[-_]rank=(?P<local_rank>\d+)\b.*exits with return code = (?P<code>-?\d+)")
+_CALLED = re.compile(
+    r"CalledProcessError: Command .*--local[-_]rank=(?P<local_rank>\d+)\b.*"
+    r"(?:returned non-zero exit status (?P<code>\d+)|died with <Signals\.(?P<signal>SIG\w+))"
+)
+_SRUN = re.compile(
+    r"srun: error: (?P<host>[\w.-]+): task (?P<rank>\d+): (?:Exited with exit code "
+    r"(?P<code>\d+)|(?P<how>[A-Z][\w ]*\w))"
+)
+_MPIRUN = re.compile(
+    r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]+) exited on signal (?P<number>\d+)"
+)
+_LIGHTNING = re.compile(
+    r"\[rank: (?P<rank>\d+)\] Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)"
+)
+_LINES = (_ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _LIGHTNING)
+#: srun's words for signals; it writes the code where there is none.
+_HOW = {
+    "Killed": -9,
+    "Terminated": -15,
+    "Segmentation fault": -11,
+    "Aborted": -6,
+    "Bus error": -7,
+    "Hangup": -1,
+    "Out Of Memory": -9,
+}
+
+
+class _Row:
+    """A row of the report as far as it was read."""
+
+    def __init__(self, line: int, first: bool) -> None:
+        self.line = line
+        self.first = first
+        self.fields: dict[str, str] = {}
+        self.message = ""
+
+    def failure(self) -> WorkerFailure | None:
+        rank, ended = _RANK.match(self.fields.get("rank", "")), _EXIT.match(self.fields.get("exitcode", ""))
+        if rank is None and ended is None:
+            return None
+        return WorkerFailure(
+            rank=int(rank["rank"]) if rank else None,
+            local_rank=int(rank["local_rank"]) if rank else None,
+            host=self.fields.get("host") or None,
+            exitcode=int(ended["code"]) if ended else None,
+            time=_seconds(self.fields.get("time", "")),
+            pid=int(ended["pid"]) if ended else None,
+            first=self.first,
+            message=self.message[:LONGEST_TEXT],
+            line=self.line,
+        )
+
+
+class _Table:
+    """The report of one agent."""
+
+    def __init__(self) -> None:
+        self.row: _Row | None = None
+        self.in_root = False
+        self.old = False
+        self.roots = 0
+        self.idle = 0
+
+    def feed(self, line: int, text: str) -> tuple[list[WorkerFailure], bool]:
+        """The rows that end with this line, and whether the report does."""
+        root = _ROOT.search(text)
+        if root is not None or _OTHERS.search(text):
+            self.idle = 0
+            done = self.close()
+            self.in_root = root is not None
+            self.old = self.old or (root is not None and root["new"] is None)
+            return done, False
+        bar = _BAR.match(text)
+        if bar is not None:
+            self.idle = 0
+            done = self.close()
+            ended = bool(self.roots) and (bar["sign"] == "*" if self.old else bar["sign"] == "=")
+            return done, ended
+        if _INDEX.match(text):
+            self.idle = 0
+            return self.close(), False
+        return self._field(line, text)
+
+    def _field(self, line: int, text: str) -> tuple[list[WorkerFailure], bool]:
+        field = _FIELD.match(text)
+        if field is None:
+            self.idle += 1
+            self._continue(text)
+            return [], self.idle > _PATIENCE
+        if (
+            field["key"] in ("rank", "exitcode")
+            and (_RANK if field["key"] == "rank" else _EXIT).match(field["value"]) is None
+        ):
+            return [], False
+        self.idle = 0
+        done: list[WorkerFailure] = []
+        if self.row is not None and field["key"] in self.row.fields:
+            done = self.close()
+        if self.row is None:
+            self.row = _Row(line, self.in_root)
+        self.row.fields[field["key"]] = field["value"].strip()
+        if field["key"] in ("msg", "message"):
+            self.row.message = _own_words(field["value"].strip().strip('"'))
+        return done, False
+
+    def _continue(self, text: str) -> None:
+        """The traceback in a row: its exception is the last line that looks like one."""
+        if self.row is not None and "traceback" in self.row.fields:
+            match = _EXCEPTION.match(text)
+            if match is not None:
+                self.row.message = match[0].strip()
+
+    def close(self) -> list[WorkerFailure]:
+        """The row that is open, if any."""
+        if self.row is None:
+            return []
+        failure, self.row = self.row.failure(), None
+        if failure is None:
+            return []
+        self.roots += failure.first
+        return [failure]
+
+
+class FailureReport:
+    """Reads the reports of all agents whose lines a log mixes.
+
+    It is fed with the first line that fits the signature ``elastic-report`` or ``worker-ended`` and, while it is
+    ``open``, with every line after it.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[Hashable, _Table] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether lines of a report are still to come."""
+        return bool(self._tables)
+
+    def feed(self, line: int, head: Head) -> list[WorkerFailure]:
+        """The rows that this line completes."""
+        text = head.text.strip()
+        one = worker_in(text)
+        if one is not None:
+            return [_of(one._replace(line=line, time=head.time), head)]
+        key = head.who
+        table = self._tables.get(key)
+        if table is None:
+            if not _begins(text):
+                return []
+            table = self._tables[key] = _Table()
+        rows, ended = table.feed(line, text)
+        if ended:
+            del self._tables[key]
+        return [_of(row, head) for row in rows]
+
+    def finish(self) -> list[WorkerFailure]:
+        """What the rows that were cut off say."""
+        rows = [row for table in self._tables.values() for row in table.close()]
+        self._tables.clear()
+        return rows
+
+
+def _begins(text: str) -> bool:
+    """Whether a line is one of the report; the agent's own log has none of them."""
+    if "ChildFailedError" in text or _ROOT.search(text) or text in ("Failures:", "Other Failures:"):
+        return True
+    field = _FIELD.match(text)
+    if field is None:
+        return False
+    return (field["key"] == "rank" and _RANK.match(field["value"]) is not None) or (
+        field["key"] == "exitcode" and _EXIT.match(field["value"]) is not None
+    )
+
+
+def _of(row: WorkerFailure, head: Head) -> WorkerFailure:
+    """A row with the host that the line's prefix names, where it names none itself."""
+    return row if row.host is not None or head.who.host is None else row._replace(host=head.who.host)
+
+
+def worker_in(text: str) -> WorkerFailure | None:
+    """What a single line says of one worker's end; None where it is no such line."""
+    for pattern in _LINES:
+        match = pattern.search(text)
+        if match is not None:
+            found = match.groupdict()
+            code = _code(found)
+            if code is None:
+                return None
+            return WorkerFailure(
+                rank=_number(found.get("rank")),
+                local_rank=_number(found.get("local_rank")),
+                host=found.get("host"),
+                exitcode=code,
+                time=None,
+                pid=_number(found.get("pid")),
+                # the agent names the first of its host; with several hosts another may have been before
+                first=False,
+            )
+    return None
+
+
+def _code(found: dict[str, str | None]) -> int | None:
+    if found.get("signal"):
+        try:
+            return -Signals[str(found["signal"])]
+        except KeyError:
+            return None
+    if found.get("number"):
+        return -int(str(found["number"]))
+    if found.get("how"):
+        return _HOW.get(str(found["how"]))
+    return _number(found.get("code"))
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _own_words(message: str) -> str:
+    """The message of a row; what torch writes where it knows nothing is none."""
+    return "" if message.startswith(("Process failed with exitcode", "Signal ", "To enable traceback")) else message
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return float(calendar.timegm(time.strptime(text[:19], _TIME)))
+    except ValueError:
+        return None
+
+
+class _Recorded(NamedTuple):
+    """What an error file holds."""
+
+    message: str
+    time: float | None
+
+
+def read_error_file(data: bytes, source: Source) -> list[WorkerFailure]:
+    """The row that an ``error.json`` stands for: what a worker under ``@record`` wrote of its own end.
+
+    :param source: its folder (``attempt_0/3``) says whose it is
+    :return: empty for what is no such file
+    """
+    try:
+        recorded = _recorded(data)
+    except ValueError:
+        return []
+    return [
+        WorkerFailure(
+            rank=source.who.rank,
+            local_rank=source.who.local_rank,
+            host=source.who.host,
+            exitcode=None,
+            time=recorded.time,
+            pid=source.who.pid,
+            message=recorded.message[:LONGEST_TEXT],
+            attempt=source.attempt or 0,
+        )
+    ]
+
+
+def _recorded(data: bytes) -> _Recorded:
+    import json
+
+    try:
+        content: Any = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it is no JSON") from error
+    message = content.get("message") if isinstance(content, dict) else None
+    if isinstance(message, str):
+        return _Recorded(_first_line(message), None)
+    if not isinstance(message, dict):
+        raise ValueError("it holds no message of a worker")
+    extra = message.get("extraInfo")
+    stamp = str(extra.get("timestamp", "")) if isinstance(extra, dict) else ""
+    return _Recorded(
+        _first_line(str(message.get("message") or "")), float(stamp) if stamp.isdecimal() and len(stamp) < 12 else None
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0].strip()

@@ -1,0 +1,206 @@
+"""What the pattern of a signature requires of a line, and coarser patterns that are quicker to search for.
+
+Reads the syntax that RE2 and Python's ``re`` share, as far as :mod:`distcheck.rules.signatures.model` allows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+IGNORE_CASE = "(?i)"
+#: What RE2 calls white space; Python's counts the vertical tab as well.
+_SPACE = "\\t\\n\\f\\r "
+#: A repetition of up to so many is left as it is in a coarser pattern; RE2 writes each of a longer one out.
+_SHORT = 4
+#: Literal characters after which a coarser pattern ends: few ordinary lines hold such a text by chance.
+_ENOUGH = 16
+
+
+class Token(NamedTuple):
+    """A piece of a pattern."""
+
+    #: ``literal`` (text is the character itself), ``space`` (``\\s``), ``class`` (``[…]``), ``open``, ``close``,
+    #: ``or``, ``repeat``, ``zero-width`` (``\\b``), ``other``
+    kind: str
+    text: str
+    #: as written
+    raw: str
+
+
+class _Item(NamedTuple):
+    """A character, a class, or a group, with how often it stands there."""
+
+    kind: str
+    text: str
+    raw: str
+    repeat: str = ""
+    inner: tuple[tuple[_Item, ...], ...] = ()
+
+    @property
+    def optional(self) -> bool:
+        return self.repeat[:1] in ("*", "?") or re.match(r"\{0+[,}]", self.repeat) is not None
+
+
+_Sequence = tuple[_Item, ...]
+
+_TOKEN = re.compile(
+    r"(?P<class>\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\])|(?P<open>\((?:\?(?:P<\w+>|[a-zA-Z\-]*:|[^)]*\)))?)|(?P<close>\))"
+    r"|(?P<or>\|)|(?P<repeat>[*+?]\??|\{\d+(?:,\d*)?\}\??)|(?P<hex>\\x[0-9A-Fa-f]{2})|(?P<escape>\\.)|(?P<other>[.^$])"
+    r"|(?P<char>.)",
+    re.DOTALL,
+)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+_NAMED = {"s": "space", "b": "zero-width", "B": "zero-width"}
+
+
+def tokens_of(pattern: str) -> Iterator[Token]:
+    """The pattern in pieces, as written."""
+    for match in _TOKEN.finditer(pattern):
+        kind, raw = match.lastgroup or "", match[0]
+        if kind == "hex":
+            yield Token("literal", chr(int(raw[2:], 16)), raw)
+        elif kind == "char":
+            yield Token("literal", raw, raw)
+        elif kind == "escape" and raw[1] in _CONTROLS:
+            yield Token("literal", _CONTROLS[raw[1]], raw)
+        elif kind == "escape":
+            yield Token(_NAMED.get(raw[1], "other" if raw[1].isalnum() else "literal"), raw[1], raw)
+        else:
+            yield Token(kind, raw, raw)
+
+
+def without_captures(pattern: str) -> str:
+    """The same pattern with no group that captures, as a part of a larger one."""
+    plain = "".join(
+        "(?:" if token.kind == "open" and (token.raw == "(" or token.raw.startswith("(?P<")) else token.raw
+        for token in tokens_of(pattern.removeprefix(IGNORE_CASE))
+    )
+    return f"(?i:{plain})" if pattern.startswith(IGNORE_CASE) else plain
+
+
+def for_python(pattern: str) -> str:
+    """The pattern for ``re``, where it means what it means for RE2."""
+
+    def translated(token: Token) -> str:
+        if token.kind == "space":
+            return f"[{_SPACE}]"
+        if token.kind == "class":
+            return re.sub(r"\\.", lambda match: _SPACE if match[0] == "\\s" else match[0], token.raw)
+        return token.raw
+
+    return "".join(map(translated, tokens_of(pattern)))
+
+
+def required_literals(pattern: str) -> tuple[frozenset[bytes], bool]:
+    """Texts one of which stands in every line that the pattern fits, and whether it stands there as it is.
+
+    Empty where the pattern requires none. For a pattern that ignores case they are in lower case, to be looked for in
+    text in lower case.
+    """
+    texts = _required(_parsed(pattern))
+    if pattern.startswith(IGNORE_CASE):
+        return frozenset(text.lower().encode("latin-1") for text in texts), False
+    return frozenset(text.encode("latin-1") for text in texts), True
+
+
+def coarse(pattern: str) -> str:
+    """A pattern without captures that fits wherever this one fits, and rarely elsewhere.
+
+    Long bounded repetitions have no bound (RE2 writes each of ``.{0,300}`` out, and has a state for each), what stands
+    before the first literal text is left out, and what comes after enough of it.
+    """
+    joined = "|".join("".join(map(_loose, _cut(sequence))) for sequence in _parsed(pattern))
+    return f"(?i:{joined})" if pattern.startswith(IGNORE_CASE) else joined
+
+
+def _parsed(pattern: str) -> tuple[_Sequence, ...]:
+    tokens = list(tokens_of(pattern.removeprefix(IGNORE_CASE)))[::-1]
+    return _alternatives(tokens)
+
+
+def _alternatives(tokens: list[Token]) -> tuple[_Sequence, ...]:
+    """Take tokens from the end of the list up to the end of the group."""
+    sequences: list[list[_Item]] = [[]]
+    while tokens:
+        token = tokens.pop()
+        if token.kind == "close":
+            break
+        if token.kind == "or":
+            sequences.append([])
+        elif token.kind == "repeat":
+            if sequences[-1]:
+                sequences[-1][-1] = sequences[-1][-1]._replace(repeat=token.raw)
+        elif token.kind == "open":
+            sequences[-1].append(_Item("group", "", "", inner=_alternatives(tokens)))
+        else:
+            sequences[-1].append(_Item(token.kind, token.text, token.raw))
+    return tuple(map(tuple, sequences))
+
+
+def _required(sequences: tuple[_Sequence, ...]) -> frozenset[str]:
+    found: set[str] = set()
+    for sequence in sequences:
+        best = max(_choices(sequence), key=lambda texts: (min(map(len, texts)), -len(texts)), default=frozenset())
+        if not best:
+            return frozenset()
+        found |= best
+    return frozenset(found)
+
+
+def _choices(sequence: _Sequence) -> Iterator[frozenset[str]]:
+    """Sets of texts, of each of which one is required."""
+    run = ""
+    for item in sequence:
+        if item.kind == "literal" and not item.optional:
+            run += item.text
+            if not item.repeat:
+                continue
+        elif item.kind == "zero-width":
+            continue
+        if run:
+            yield frozenset((run,))
+        run = ""
+        if item.kind == "group" and not item.optional and (texts := _required(item.inner)):
+            yield texts
+    if run:
+        yield frozenset((run,))
+
+
+def _weight(item: _Item) -> int:
+    """Literal characters that an item adds at least."""
+    if item.optional:
+        return 0
+    if item.kind == "group":
+        return min(sum(map(_weight, sequence)) for sequence in item.inner)
+    return int(item.kind == "literal")
+
+
+def _cut(sequence: _Sequence) -> _Sequence:
+    """The items from the first that has literal text to where there is enough of it."""
+    begin = next((number for number, item in enumerate(sequence) if _weight(item)), 0)
+    while begin and sequence[begin - 1].kind == "zero-width":
+        begin -= 1
+    kept, weight = [], 0
+    for item in sequence[begin:]:
+        kept.append(item)
+        weight += _weight(item)
+        if weight >= _ENOUGH and (item.kind != "literal" or not item.repeat):
+            break
+    while kept and kept[-1].optional:
+        kept.pop()
+    return tuple(kept)
+
+
+def _loose(item: _Item) -> str:
+    text = item.raw
+    if item.kind == "group":
+        text = "(?:" + "|".join("".join(map(_loose, sequence)) for sequence in item.inner) + ")"
+    bounds = re.match(r"\{(\d+)(,)?(\d*)\}", item.repeat)
+    if bounds is None:
+        return text + item.repeat
+    least, most = int(bounds[1]), int(bounds[3] or bounds[1])
+    if most <= _SHORT and (bounds[3] or not bounds[2]):
+        return text + item.repeat
+    return text + ("*" if least == 0 else "+" if least == 1 else f"{{{min(least, _SHORT)},}}")

@@ -1,0 +1,229 @@
+"""What a log tells, as plain values: what happened first, where, why, what it led to, what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import Any
+
+from ..model import Finding, Fix, rank_ranges
+from ..rules.signatures import Kind
+from .model import Event, Timeline, Who
+from .ranking import Ranked, first_failed, role_of
+
+#: So many lines stand as evidence for one thing; ``--all`` shows every event.
+_MOST_LINES = 8
+#: First lines of a failure that no rule names.
+_MOST_FIRST = 6
+#: What to do about causes that are no rule's: they are no mistake of a distributed job.
+_HINTS = {
+    "cuda-out-of-memory": "the model, its activations or the batch don't fit into this GPU: a smaller batch, "
+    "activation checkpointing, or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved "
+    "and not allocated",
+    "interrupted": "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
+}
+
+
+def tell(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> dict[str, Any]:
+    """The story of a log, in the shape that the published schema gives (``story``)."""
+    lead, first = ranked.lead, ranked.first
+    story: dict[str, Any] = {
+        "outcome": ranked.outcome,
+        "sources": [_source(timeline, number) for number in range(len(timeline.sources))],
+        "attempts": timeline.attempts,
+        "world_size": timeline.world_size if timeline.world_size_known else None,
+        "hosts": list(timeline.hosts),
+        "ranks_seen": rank_ranges(timeline.ranks),
+        "silent_ranks": rank_ranges(timeline.silent_ranks) if timeline.world_size_known else "",
+        "dropped_events": timeline.dropped,
+    }
+    if first is None:
+        if every_event:
+            story["events"] = [event_as_dict(timeline, event) for event in timeline.events]
+        return story
+    story["first"] = event_as_dict(timeline, first)
+    story["guilty"] = _guilty(timeline, lead, first)
+    story["place"] = _place_in_code(timeline, first)
+    story["code"], story["name"] = (lead.code, lead.name) if lead is not None else (None, None)
+    story["why"] = lead.message if lead is not None else _unnamed(timeline, ranked, first)
+    story["fix"] = _fix(timeline, ranked, first).as_dict()
+    story["led_to"] = list(_led_to(timeline, first))
+    story["evidence"] = [event_as_dict(timeline, event) for event in _evidence(timeline, ranked, first)]
+    if every_event:
+        story["events"] = [event_as_dict(timeline, event) for event in timeline.events]
+    return story
+
+
+def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
+    """A line that testifies to something, as plain values."""
+    plain: dict[str, Any] = {
+        "path": timeline.path(event),
+        "line": event.line,
+        **{name: value for name, value in event.who._asdict().items() if value is not None},
+        "time": None if event.time is None else iso_time(event.time),
+        "kind": event.kind.name.lower(),
+        "signature": event.signature,
+        "text": event.text,
+        "repeated": event.repeated,
+    }
+    if timeline.attempts > 1:
+        plain["attempt"] = event.attempt
+    return plain
+
+
+def iso_time(seconds: float) -> str:
+    """A time of a log as ISO 8601; it has no zone, since logs rarely say theirs."""
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds:.3f}"
+
+
+def _source(timeline: Timeline, number: int) -> dict[str, Any]:
+    source = timeline.sources[number]
+    return {
+        "path": source.path,
+        "lines": source.lines,
+        "bytes": source.bytes,
+        "problem": source.problem or None,
+        "notes": list(source.notes),
+    }
+
+
+def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str, Any]:
+    """The process to look at: the finding's where it names one, else the writer of the first line.
+
+    A line without a prefix was written by the rank that the launcher saw fail first.
+    """
+    who = first.who
+    if lead is not None:
+        where = lead.where
+        who = Who(where.rank, where.local_rank, where.host)
+        if where.ranks is not None:
+            return {"ranks": where.ranks, **({} if where.host is None else {"host": where.host})}
+    if who.rank is None and first.who.rank is None:
+        failed = first_failed(timeline) or {worker.rank for worker in timeline.workers if worker.rank is not None}
+        if len(failed) == 1:
+            who = who._replace(rank=failed.pop())
+    named = {"rank": who.rank, "host": who.host, "local_rank": who.local_rank, "task": who.task}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _place_in_code(timeline: Timeline, first: Event) -> str | None:
+    """``train.py:33 in main``: the innermost line of the user's own code, where the log has a traceback."""
+    event = first
+    if event.traceback is None:
+        # the traceback often stands behind the line that names the cause
+        event = next(
+            (
+                other
+                for other in timeline.events
+                if other.traceback is not None and other.who == first.who and other.attempt == first.attempt
+            ),
+            first,
+        )
+    frame = None if event.traceback is None else event.traceback.users
+    return None if frame is None else f"{frame.path}:{frame.line} in {frame.function}"
+
+
+def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
+    if ranked.outcome == "consequences":
+        return (
+            "only consequences are in this text: whatever happened first was written elsewhere, or nowhere"
+            if first.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)
+            else "somebody was waited for and did not come; why is not in this text"
+        )
+    if first.signature in _HINTS:
+        return "the text names the cause, and it is none of the distributed job's rules"
+    return "no rule of distcheck names this failure; it was the first that was seen"
+
+
+def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
+    if ranked.lead is not None:
+        return ranked.lead.fix
+    if ranked.outcome == "consequences":
+        for finding in ranked.findings:
+            if finding.code == "DC518":
+                return finding.fix
+        return Fix(
+            "look into the log of the rank that ended first, on its own host; start the job with --log-dir and --tee, "
+            "so that each rank's text is kept",
+            command="torchrun --log-dir logs --tee 3 …",
+            where="launch-line",
+        )
+    if first.signature in _HINTS:
+        return Fix(_HINTS[first.signature], where="code")
+    place = _place_in_code(timeline, first)
+    if place is not None:
+        return Fix(f"read the traceback; the last line of your own code in it is {place}", where="code")
+    return Fix(
+        "decorate main() with torch.distributed.elastic.multiprocessing.errors.record, so that the traceback of the "
+        "first failure is kept, and run it again",
+        where="code",
+    )
+
+
+def _led_to(timeline: Timeline, first: Event) -> Iterator[str]:
+    """What came of it, one phrase for each kind of consequence."""
+    later = [
+        event
+        for event in timeline.events
+        if event.attempt >= first.attempt and (event.source, event.line) != _at(first)
+    ]
+    for kind, one, several in (
+        (Kind.TIMEOUT, "waited until its time limit was over", "waited until their time limit was over"),
+        (Kind.LOST, "lost its peer", "lost their peers"),
+        (Kind.SIGNAL, "was told to stop", "were told to stop"),
+    ):
+        events = [event for event in later if event.kind is kind]
+        if events and kind is not first.kind:
+            named, alone = _who_all(events)
+            yield f"{named} {one if alone else several} ({_place(timeline, events[0])})"
+    failed = [worker for worker in timeline.workers if worker.attempt >= first.attempt and worker.exitcode is not None]
+    if failed:
+        codes = sorted({worker.exitcode for worker in failed if worker.exitcode is not None})
+        yield f"the launcher ended the job: {len(failed)} failed, exit codes {', '.join(map(str, codes))}"
+    elif table := [event for event in later if event.kind is Kind.TABLE]:
+        yield f"the launcher ended the job ({_place(timeline, table[0])})"
+    if timeline.attempts > 1:
+        yield f"the job was restarted {timeline.attempts - 1} time{'s' * (timeline.attempts > 2)}"
+
+
+def _at(event: Event) -> tuple[int, int]:
+    return event.source, event.line
+
+
+def _place(timeline: Timeline, event: Event) -> str:
+    return f"{timeline.path(event)}:{event.line}"
+
+
+def _who_all(events: Iterable[Event]) -> tuple[str, bool]:
+    """Who wrote these, and whether that is one."""
+    ranks = sorted({event.who.rank for event in events if event.who.rank is not None})
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}", True
+    if ranks:
+        return f"ranks {rank_ranges(ranks)}", False
+    return "other processes", False
+
+
+def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Event]:
+    """The lines to read: of the cause, of what it led to, in their order."""
+    chosen: dict[tuple[int, int], Event] = {_at(first): first}
+    if ranked.lead is None:
+        same = [
+            event
+            for event in timeline.events
+            if event.who == first.who and event.kind in (Kind.CAUSE, Kind.FAILURE) and event.attempt == first.attempt
+        ]
+        chosen.update((_at(event), event) for event in same[:_MOST_FIRST])
+    else:
+        same = [event for event in timeline.events if event.signature == first.signature]
+        chosen.update((_at(event), event) for event in same[:_MOST_LINES])
+    loud = {finding.where.line for finding in ranked.findings if role_of(finding) != "beside"}
+    chosen.update((_at(event), event) for event in timeline.events if event.line in loud)
+    for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
+        event = next((event for event in timeline.events if event.kind is kind), None)
+        if event is not None:
+            chosen.setdefault(_at(event), event)
+    yield from (event for event in timeline.events if chosen.get(_at(event)) is event)

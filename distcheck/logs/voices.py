@@ -1,0 +1,113 @@
+"""Who wrote anything into a log, from a sample of its lines: all of a small one, some of each piece of a large one.
+
+Taking a line apart costs a hundred times what searching it costs, so the label that a launcher writes before each
+line of a process (``[rank3]:``) is taken apart once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .model import LONGEST_TEXT, Voice, Who
+from .prefixes import NOBODY, Head, Prefixes
+
+#: Bytes of a log up to which all its lines are looked at, and of each further piece.
+ALL_UP_TO = 8 << 20
+OF_EACH_PIECE = 64 << 10
+#: Lines that are taken apart of the part that is looked at whole, of each further piece, and of the end.
+_MOST_PARSED = 20_000
+_MOST_OF_PIECE = 100
+_MOST_AT_END = 10_000
+#: Processes that are told apart, and labels that are known, at most.
+_MOST_VOICES = 20_000
+_MOST_LABELS = 50_000
+_LONGEST = 1000
+
+#: The label that a line begins with, after the time that a container's log has before it.
+_LABEL = re.compile(
+    rb"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?)?"
+    rb"(\[[^\]\s]{1,40}\]:?|\(\w+ pid=\d+[^)]{0,40}\)|\S{1,80}(?= |$))"
+)
+
+
+class _Heard(NamedTuple):
+    first_line: int
+    last_line: int
+    last: bytes
+
+
+class Voices:
+    """Listens to lines in the order of the file."""
+
+    def __init__(self, prefixes: Prefixes) -> None:
+        self._prefixes = prefixes
+        self._heard: dict[Who, _Heard] = {}
+        self._labels: dict[bytes, Who | None] = {}
+        self._left = _MOST_PARSED
+
+    def copy(self) -> Voices:
+        """A copy that hears more without changing this one."""
+        other = Voices(self._prefixes)
+        other._heard = self._heard.copy()
+        other._labels = self._labels
+        other._left = self._left
+        return other
+
+    def note(self, who: Who, line: int, text: bytes) -> None:
+        """A line is known to be of this process."""
+        heard = self._heard.get(who)
+        if heard is None:
+            if len(self._heard) < _MOST_VOICES:
+                self._heard[who] = _Heard(line, line, text[:_LONGEST])
+        elif line >= heard.last_line:
+            self._heard[who] = _Heard(heard.first_line, line, text[:_LONGEST])
+        elif line < heard.first_line:
+            self._heard[who] = heard._replace(first_line=line)
+
+    def listen(self, text: bytes, first_line: int, *, at_end: bool = False, whole: bool = True) -> None:
+        """Look at a text's lines.
+
+        :param whole: all of them; else at a part
+        :param at_end: the last words of everybody matter more than the first
+        """
+        if at_end:
+            self._left = _MOST_AT_END
+        elif not whole:
+            self._left = _MOST_OF_PIECE
+        line = first_line
+        labels = self._labels
+        for raw in (text if whole else text[:OF_EACH_PIECE]).split(b"\n"):
+            match = _LABEL.match(raw)
+            who = labels.get(match[1]) if match else None
+            if who is None and self._left > 0 and raw.strip():
+                who = self._who(raw, match)
+            if who is not None:
+                heard = self._heard.get(who)
+                if heard is not None and line >= heard.last_line:
+                    self._heard[who] = _Heard(heard[0], line, raw if len(raw) <= _LONGEST else raw[:_LONGEST])
+                else:
+                    self.note(who, line, raw)
+            line += 1
+
+    def _who(self, raw: bytes, match: re.Match[bytes] | None) -> Who:
+        self._left -= 1
+        who = self._prefixes.parse(raw[: 4 * _LONGEST].decode("utf-8", "replace")).who
+        if who != NOBODY and match and match[1] not in self._labels and len(self._labels) < _MOST_LABELS:
+            # the label may be known only where it alone says who writes
+            alone = self._prefixes.parse(match[1].decode("utf-8", "replace") + " words follow").who
+            self._labels[match[1]] = who if alone == who else None
+        return who
+
+    def result(self, shown: Callable[[str], str]) -> tuple[Voice, ...]:
+        """The processes, in the order in which they first spoke.
+
+        :param shown: makes a text fit to be shown
+        """
+        voices = []
+        for who, heard in sorted(self._heard.items(), key=lambda item: item[1].first_line):
+            head: Head = self._prefixes.parse(heard.last.decode("utf-8", "replace"))
+            text = shown(head.text.strip()[:LONGEST_TEXT])
+            voices.append(Voice(who, 0, heard.first_line, heard.last_line, head.time, text))
+        return tuple(voices)

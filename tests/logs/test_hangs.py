@@ -1,0 +1,129 @@
+"""Who waits where: watchdogs' lines, tracebacks and flight recorders compared. Whole logs: the folders DC5.., DC7..."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from distcheck.logs.hangs import collectives_end, every_rank_meets, recorders_agree
+from distcheck.logs.model import Collective, Dump, Event, Source, Timeline, Who
+from distcheck.model import Finding, Severity
+from distcheck.rules.signatures import Kind
+
+
+def wait(rank: int, sequence: int, operation: str = "ALLREDUCE", elements: int = 64, line: int = 0) -> Event:
+    values = {"sequence": str(sequence), "operation": operation, "numel_in": str(elements), "timeout_ms": "600000"}
+    return Event("watchdog-timeout", Kind.TIMEOUT, Who(rank), 0, line or 10 + rank, None, "Watchdog caught", values)
+
+
+def standing(rank: int, enqueued: int, group: str = "") -> Event:
+    values = {"enqueued": str(enqueued), "completed": str(enqueued), "group": group}
+    return Event("watchdog-dump", Kind.TIMEOUT, Who(rank), 0, 30 + rank, None, "Received a dump signal", values)
+
+
+def timeline(*events: Event, ranks: int | None = None, **more: object) -> Timeline:
+    known = Timeline((Source("train.log", lines=99),), events, world_size=ranks, world_size_known=ranks is not None)
+    return known._replace(**more)  # type: ignore[arg-type]
+
+
+def only(found: Iterator[Finding]) -> Finding:
+    (one,) = found
+    return one
+
+
+def told(*events: Event, ranks: int | None = None) -> tuple[str, int | None]:
+    one = only(collectives_end(timeline(*events, ranks=ranks)))
+    return one.code, one.where.rank
+
+
+def test_nobody_waits() -> None:
+    assert not list(collectives_end(timeline(ranks=4)))
+
+
+@pytest.mark.parametrize(
+    ("events", "ranks", "expected"),
+    [
+        ([wait(0, 9), wait(1, 9), wait(3, 9)], 4, ("DC511", 2)),
+        ([wait(0, 9), wait(1, 9)], 2, ("DC511", None)),
+        ([wait(0, 9)], 4, ("DC511", None)),
+        ([wait(0, 9), wait(1, 9), wait(2, 9, "BROADCAST")], 3, ("DC517", 2)),
+        ([wait(0, 9), wait(1, 9), wait(2, 9, elements=65)], 3, ("DC517", 2)),
+        ([wait(0, 9, "SEND"), wait(1, 9, "RECV")], 2, ("DC511", None)),
+        ([wait(0, 9, "_ALLGATHER_BASE"), wait(1, 9, "ALLTOALL_BASE", 5)], 2, ("DC511", None)),
+        ([wait(0, 9), wait(1, 10), wait(2, 10)], 3, ("DC519", 0)),
+        ([wait(0, 9, "BARRIER"), wait(1, 10), wait(2, 10)], 3, ("DC701", 0)),
+        ([wait(0, 9), wait(2, 9), standing(1, 8)], 3, ("DC701", 1)),
+        ([wait(0, 9), standing(1, 8), standing(2, 8)], 3, ("DC701", 0)),
+        ([wait(0, 9), wait(2, 9), standing(1, 9)], 3, ("DC511", 1)),
+        ([wait(0, 9), wait(2, 9), standing(1, 1 << 40)], 3, ("DC511", 1)),
+    ],
+)
+def test_waits_compared(events: list[Event], ranks: int, expected: tuple[str, int | None]) -> None:
+    assert told(*events, ranks=ranks) == expected
+
+
+def test_what_failed_before_is_the_reason() -> None:
+    failure = Event("exception", Kind.FAILURE, Who(2), 0, 3, None, "KeyError: 'labels'")
+    one = only(collectives_end(timeline(failure, wait(0, 9), wait(1, 10), ranks=3)))
+    assert (one.code, one.where.rank, one.evidence["role"]) == ("DC511", 2, "timeout")
+
+
+def test_what_failed_after_is_not() -> None:
+    failure = Event("exception", Kind.FAILURE, Who(2), 0, 90, None, "KeyError: 'labels'")
+    assert told(wait(0, 9), wait(1, 9), failure, ranks=3) == ("DC511", 2)
+    assert only(collectives_end(timeline(wait(0, 9), wait(1, 9), failure, ranks=3))).message.endswith("never came")
+
+
+def test_a_job_that_went_on_is_no_error() -> None:
+    one = only(collectives_end(timeline(wait(0, 9), wait(1, 10), ranks=2, went_on=True)))
+    assert one.severity is Severity.INFO and one.evidence["role"] == "beside"
+
+
+def calls(*operations: str, group: str = "0 default_pg", sizes: str = "[20]") -> tuple[Collective, ...]:
+    return tuple(
+        Collective(group, number, name, sizes, "Float", "scheduled", f"train.py:{len(name)} in main")
+        for number, name in enumerate(operations, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([calls("all_reduce", "barrier"), calls("all_reduce", "barrier")], None),
+        ([calls("all_reduce", "barrier"), calls("all_reduce")], ("DC701", 1)),
+        ([calls("all_reduce", "all_reduce"), calls("all_reduce")], ("DC519", 1)),
+        ([calls("all_reduce"), calls("all_reduce", sizes="[21]")], ("DC517", None)),
+        ([calls("all_reduce"), calls("broadcast"), calls("broadcast")], ("DC701", 0)),
+        ([calls("all_gather"), calls("all_gather", sizes="[21]")], None),
+        ([calls("all_reduce"), calls("broadcast", group="1 pair")], None),
+        ([calls("all_reduce")], None),
+    ],
+)
+def test_flight_recorders_compared(
+    entries: list[tuple[Collective, ...]], expected: tuple[str, int | None] | None
+) -> None:
+    dumps = tuple(Dump(rank, 0, calls) for rank, calls in enumerate(entries))
+    found = list(recorders_agree(timeline(ranks=len(entries), dumps=dumps)))
+    assert [(one.code, one.where.rank) for one in found] == ([] if expected is None else [expected])
+
+
+def test_a_recorder_names_lines() -> None:
+    dumps = (Dump(0, 0, calls("all_reduce", "barrier")), Dump(1, 0, calls("all_reduce")))
+    message = only(recorders_agree(timeline(ranks=2, dumps=dumps))).message
+    assert (
+        "barrier #2" in message and "train.py:7" in message and "all_reduce #1" in message and "train.py:10" in message
+    )
+
+
+def missing(**values: str) -> Event:
+    name = "store-key-missing" if "key" in values or "missing" in values else "clients-missing"
+    return Event(name, Kind.TIMEOUT, Who(0), 0, 7, None, "wait timeout", values)
+
+
+def test_the_rank_that_never_came() -> None:
+    one = only(every_rank_meets(timeline(missing(missing="3"), ranks=4)))
+    assert (one.code, one.where.rank) == ("DC501", 3)
+    assert not list(every_rank_meets(timeline(missing(key="/none/torchelastic/agent/terminal_state/1"))))
+    one = only(every_rank_meets(timeline(missing(joined="1", expected="4"))))
+    assert one.where.rank is None and "1 of 4" in one.message
