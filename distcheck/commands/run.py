@@ -1,0 +1,261 @@
+"""``distcheck run -- torchrun … train.py``: look first, run it, and tell what happened if it fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from .. import passthrough
+from ..configuration import Configuration
+from ..examination import examine
+from ..launch.reader import LaunchOptions
+from ..model import Report, Severity
+from ..reporters import Style, render
+from ..rules import Selection
+from ..world import World
+from . import options as shared
+from . import output
+from .env import launch_of, with_job_script
+
+if TYPE_CHECKING:
+    from ..logs.model import Reading
+    from ..logs.reading import SourceReader
+
+BEFORE, AFTER, RULES = "Before it starts", "When it has failed", "Which rules"
+_TITLES = {
+    **dict.fromkeys(("preflight_only", "preflight", "fail_on", "timeout"), BEFORE),
+    **dict.fromkeys(("log_file", "output_format", "output_file", "color", "verbose", "quiet"), AFTER),
+    **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
+}
+#: What the output is called where no file keeps it.
+_UNNAMED = "output"
+#: Options by which torchrun is told where each rank's text goes, and its variable.
+_LOG_DIR, _LOG_DIR_VARIABLE = ("--log-dir", "--log_dir"), "PET_LOG_DIR"
+
+EPILOG = """\b
+Examples:
+  distcheck run -- torchrun --nproc-per-node=8 train.py
+  distcheck run --log train.log -- srun python train.py
+  distcheck run --preflight-only -- torchrun --nnodes=2 … train.py     the same as 'distcheck env -- torchrun …'
+  distcheck run --no-preflight -o verdict.json --output-format json -- torchrun … train.py
+
+\b
+The output and the exit status are the command's own; what distcheck has to say goes to standard error.
+128 and the number of a signal where one ended it, 127 where there is no such command; 1 where the pre-flight found
+an error and nothing was started.
+"""
+
+
+class RunCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections."""
+
+    sections = (BEFORE, AFTER, RULES, "How it runs")
+    section_of = _TITLES
+    others = "How it runs"
+
+
+@click.command(
+    "run",
+    cls=RunCommand,
+    epilog=EPILOG,
+    context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_RUN"},
+)
+@click.option("--preflight/--no-preflight", default=True, help="Look at this host and the launch first.  [default: do]")
+@click.option("--preflight-only", is_flag=True, help="Look, say what is wrong, and start nothing.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "info", "never"]),
+    help="Do not start at findings of this severity or worse.  [default: error]",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.05), default=20.0, show_default=True, metavar="S", help="Seconds to look."
+)
+@click.option("--log", "log_file", metavar="FILE", help="Keep what the command writes in this file as well.")
+@shared.selection_options
+@shared.output_options
+@shared.configuration_options
+@click.argument("command_line", metavar="-- COMMAND …", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(**given: Any) -> int:
+    """Look at this host and the launch first, run the command, and find the cause in what it printed if it fails.
+
+    The command runs as it would without distcheck: its output is passed on unchanged, it has a terminal where there is
+    one, signals reach it, and its exit status is the one that you get.
+    """
+    if given["preflight_only"] and not given["preflight"]:
+        raise click.UsageError("--preflight-only and --no-preflight leave nothing to do; give one of them")
+    shared.check_output_file(given["output_file"])
+    shared.check_output_file(given["log_file"], "--log")
+    world = World()
+    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
+    select = given["select"] or configuration.values("select")
+    extend = (*given["extend_select"], *configuration.values("extend-select"))
+    selection = shared.selection_of(select, extend, (*given["ignore"], *configuration.values("ignore")))
+    fail_on = given["fail_on"] or shared.fail_on_of(configuration)
+    style = _style(given)
+    if given["preflight"]:
+        report = look(given, world, configuration, selection)
+        bad = fail_on != "never" and bool(report.at_least(Severity.parse(fail_on)))
+        if given["preflight_only"]:
+            _write(report, given, style)
+            return output.FOUND if bad else output.CLEAN
+        if bad:
+            _write(report, given, style)
+            output.say(
+                "distcheck run: nothing was started; mend it, --ignore the rule, or start it anyway with --no-preflight"
+            )
+            return output.FOUND
+        _mention(report, given)
+    return _run(given, selection, style)
+
+
+def look(given: Mapping[str, Any], world: World, configuration: Configuration, selection: Selection) -> Report:
+    """The report of ``distcheck env -- COMMAND``."""
+    options = dict.fromkeys(LaunchOptions._fields)
+    launch = launch_of(
+        world.environ, {**options, "command_line": given["command_line"], "launched": False}, world.host_name()
+    )
+    report = examine(
+        launch, world, facts={Configuration: configuration}, selection=selection, budget_s=given["timeout"]
+    )
+    report = with_job_script(report, launch, world, selection, configuration, None, None)
+    return output.with_settings_line(report, given, configuration)
+
+
+def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
+    """Run it; the diagnosis where it fails."""
+    words: Sequence[str] = given["command_line"]
+    listener = _Listener(given["log_file"])
+    began = time.time()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        ended = passthrough.run(words, listener.take)
+    except passthrough.CannotStart as error:
+        output.say(f"distcheck run: {words[0]} can't be started: {error}")
+        return error.status
+    finally:
+        listener.close()
+    if ended.status == 0:
+        return 0
+    report = listener.diagnose(selection, log_folder(words, os.environ), began)
+    if report is not None:
+        _write(report, given, style)
+    return ended.status
+
+
+class _Listener:
+    """Reads what the command writes as it comes. Whatever goes wrong here must not touch the command."""
+
+    def __init__(self, log_file: str | None) -> None:
+        self._file: IO[bytes] | None = open(log_file, "wb", buffering=0) if log_file else None  # noqa: SIM115 - for the run
+        self._path = log_file or _UNNAMED
+        self._reader: SourceReader | None = None
+        self._trouble: str | None = None
+
+    def take(self, data: bytes) -> None:
+        if self._file is not None:
+            try:
+                self._file.write(data)
+            except OSError as error:
+                output.say(f"distcheck run: {self._path} can't be written any more: {error.strerror}")
+                self.close()
+        if self._trouble is not None:
+            return
+        try:
+            if self._reader is None:
+                self._reader = _new_reader(self._path)
+            self._reader.feed(data)
+        except Exception as error:  # noqa: BLE001 - the job is worth more than its diagnosis; it is said at the end
+            self._trouble = f"{type(error).__name__}: {error}"
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def diagnose(self, selection: Selection, folder: str | None, began: float) -> Report | None:
+        from ..diagnosis import diagnose, timeline_of
+        from ..logs.reading import read
+
+        if self._trouble is not None:
+            output.say(f"distcheck run: the output could not be read along ({self._trouble}); keep it with --log FILE")
+            return None
+        readings: list[Reading] = [] if self._reader is None else [self._reader.reading()]
+        fresh = list(_written_since(folder, began)) if folder else []
+        if fresh:
+            readings.extend(read(fresh))
+        from .log import with_subject
+
+        # it did not: what stands behind the failure was kept back in a buffer until the command ended
+        timeline = timeline_of(readings)._replace(went_on=False)
+        return with_subject(diagnose(timeline, selection=selection))
+
+
+def _new_reader(path: str) -> SourceReader:
+    from ..logs.matching import Matcher
+    from ..logs.model import Source
+    from ..logs.reading import SourceReader
+    from ..registry import plug_in_signatures
+    from ..rules.signatures import every
+
+    return SourceReader(Source(path), Matcher((*every(), *plug_in_signatures())))
+
+
+def log_folder(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Where torchrun was told to keep each rank's text; None where it was not."""
+    for position, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in _LOG_DIR:
+            return value if equals else words[position + 1] if position + 1 < len(words) else None
+    return environ.get(_LOG_DIR_VARIABLE) or None
+
+
+def _written_since(folder: str, began: float) -> Iterable[str]:
+    """The files below a folder that this run wrote; those of earlier runs stand beside them."""
+    for root, _, names in os.walk(folder):
+        for name in sorted(names):
+            path = os.path.join(root, name)
+            try:
+                if os.path.getsize(path) and os.path.getmtime(path) >= began - 1:
+                    yield path
+            except OSError:
+                continue
+
+
+def _style(given: Mapping[str, Any]) -> Style:
+    """How to write to standard error, or to a file."""
+    to_file = given["output_file"] not in (None, "-")
+    style = output.make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=to_file)
+    if given["color"] == "auto" and not to_file:
+        style = style._replace(color=style.color and sys.stderr.isatty())
+    return style
+
+
+def _write(report: Report, given: Mapping[str, Any], style: Style) -> None:
+    """To the file, or to standard error: standard output is the command's."""
+    if given["output_file"] not in (None, "-"):
+        output.emit(report, given["output_format"], given["output_file"], style)
+        output.say(f"distcheck run: {sentence(report)} ({given['output_file']})")
+        return
+    sys.stderr.write("\n" + render(report, given["output_format"], style))
+    sys.stderr.flush()
+
+
+def sentence(report: Report) -> str:
+    """A report in one line."""
+    if report.story:
+        return str(report.story.get("why") or "no failure is in the text")
+    return f"{report.count(Severity.ERROR)} errors, {report.count(Severity.WARNING)} warnings"
+
+
+def _mention(report: Report, given: Mapping[str, Any]) -> None:
+    """What is not bad enough to stop for, a line each."""
+    if given["quiet"]:
+        return
+    for finding in report.at_least(Severity.WARNING):
+        output.say(f"distcheck run: {finding.severity.word} {finding.code} {finding.message}")
