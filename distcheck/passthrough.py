@@ -12,9 +12,10 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: What a scheduler or a person sends; SIGKILL and SIGSTOP can't be caught, and SIGCHLD is ours.
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
@@ -64,8 +65,10 @@ def run(command: Sequence[str], listen: Callable[[bytes], None]) -> Ended:
         ends.close()
         number, _, why = problem.partition(":")
         raise CannotStart(why, NOT_FOUND if int(number) == errno.ENOENT else NOT_RUNNABLE)
-    with _forwarding(process), ends.raw():
-        _pass_on(process, ends, listen)
+    with _forwarding(process, ends):
+        with ends.raw():
+            _pass_on(process, ends, listen)
+        # a command may close its streams long before it ends: by now a key makes a signal again
         _, status = os.waitpid(process, 0)
     ends.close()
     code = os.waitstatus_to_exitcode(status)
@@ -83,6 +86,9 @@ class _Ends:
         #: the child's descriptors of 0, 1 and 2
         self.child: list[int] = [0, 1, 2]
         self._theirs: set[int] = set()
+        #: whether no key makes a signal at our own terminal
+        self.is_raw = False
+        self._modes: list[Any] = []
 
     @classmethod
     def open(cls) -> _Ends:
@@ -153,12 +159,59 @@ class _Ends:
         import termios
         import tty
 
-        before = termios.tcgetattr(0)
+        self._modes = termios.tcgetattr(0)
         tty.setraw(0)
+        self.is_raw = True
         try:
             yield
         finally:
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
+            self.is_raw = False
+            self._restore()
+
+    def _restore(self) -> None:
+        import termios
+
+        # a terminal that hung up has no modes any more
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, self._modes)
+
+    def type(self, process: int) -> bool:
+        """Hand on what was typed; False where nothing more will be."""
+        keys = _read(0)
+        if self.terminal is not None and keys:
+            _write(self.terminal, keys)
+            if self._stops(process, keys):
+                self._stop(process)
+        return bool(keys)
+
+    def _stops(self, process: int, keys: bytes) -> bool:
+        """Whether these keys are to stop the command: its session has no shell that the kernel would do it for."""
+        import termios
+
+        terminal = -1 if self.terminal is None else self.terminal
+        try:
+            modes = termios.tcgetattr(terminal)
+            in_front = os.tcgetpgrp(terminal) == process
+        except (OSError, termios.error):
+            return False
+        key = modes[6][termios.VSUSP]
+        return bool(modes[3] & termios.ISIG) and in_front and key != b"\0" and key in keys
+
+    def _stop(self, process: int) -> None:
+        """Stop with the command, and go on with it when our shell says so."""
+        import termios
+        import tty
+
+        self._restore()
+        _signal_all(process, signal.SIGSTOP)
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        # where no shell could wake us up again, the kernel leaves us running
+        os.kill(0, signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, before)
+        with contextlib.suppress(termios.error):
+            tty.setraw(0)
+        _copy_size(self.outputs.get(self.terminal or -1, 0), self.terminal or -1)
+        _signal_all(process, signal.SIGCONT)
 
 
 def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None]) -> None:
@@ -166,13 +219,15 @@ def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None]) -> None
     waiting = set(ends.outputs)
     types = ends.types
     resized = _Resized(ends)
+    lingering = _Lingering(process)
     with resized:
         while waiting:
+            began = time.monotonic()
             readable, _, _ = select.select([*waiting, *([0] if types else [])], [], [], _PATIENCE_S)
-            if not readable and _has_ended(process):
+            if lingering.is_over(bool(readable), time.monotonic() - began):
                 return
-            if 0 in readable and types and ends.terminal is not None:
-                types = _type(ends.terminal)
+            if 0 in readable and types:
+                types = ends.type(process)
             for descriptor in readable:
                 if descriptor not in waiting:
                     continue
@@ -180,25 +235,54 @@ def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None]) -> None
                 if not data:
                     waiting.discard(descriptor)
                     continue
-                _write(ends.outputs[descriptor], data)
+                lingering.bytes += len(data)
+                still_read = _write(ends.outputs[descriptor], data)
                 listen(data)
+                if not still_read:
+                    # the command is told as it would be without us: SIGPIPE
+                    waiting.discard(descriptor)
+                    del ends.outputs[descriptor]
+                    os.close(descriptor)
 
 
 #: Seconds between two looks at whether the child has ended while something else holds its streams open.
 _PATIENCE_S = 0.5
+#: What others may still write after its end: seconds that we wait for it, and bytes.
+_LINGER_S = 2.0
+_LINGER_BYTES = 16 << 20
 
 
-def _type(terminal: int) -> bool:
-    """Hand on what was typed; False where nothing more will be."""
-    keys = _read(0)
-    if keys:
-        _write(terminal, keys)
-    return bool(keys)
+class _Lingering:
+    """Whether to leave: the child has ended, and what it wrote was read; its own children may hold the streams."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._ended = False
+        self._waited = 0.0
+        self._unlooked = 0.0
+        #: that were read since it ended
+        self.bytes = 0
+
+    def is_over(self, readable: bool, waited: float) -> bool:
+        """Whether it is, after a wait of so many seconds. Time in which nobody took our output does not count."""
+        self._unlooked += waited
+        if not self._ended and (not readable or self._unlooked >= _PATIENCE_S or self.bytes >= _LINGER_BYTES):
+            self._unlooked, self.bytes = 0.0, 0
+            self._ended = _has_ended(self._process)
+        elif self._ended:
+            self._waited += waited
+        return self._ended and (not readable or self._waited >= _LINGER_S or self.bytes >= _LINGER_BYTES)
 
 
 def _has_ended(process: int) -> bool:
     """Whether the child is a zombie by now; it stays one, so that its status can be asked for."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _signal_all(process: int, number: int) -> None:
+    """Send it to the command and what it started in its process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, number)
 
 
 def _read(descriptor: int) -> bytes:
@@ -210,15 +294,16 @@ def _read(descriptor: int) -> bytes:
         raise
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    """All of it. Whoever closed our output has read enough; the job goes on, as it would behind a closed terminal."""
+def _write(descriptor: int, data: bytes) -> bool:
+    """All of it, or what can be; whether anybody still reads there. A job goes on behind a terminal that was closed."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]
         except BlockingIOError:
             select.select([], [descriptor], [])
-        except OSError:
-            return
+        except OSError as error:
+            return error.errno != errno.EPIPE
+    return True
 
 
 class _Resized:
@@ -250,20 +335,22 @@ def _copy_size(source: int, target: int) -> None:
 
 
 @contextlib.contextmanager
-def _forwarding(process: int) -> Iterator[None]:
+def _forwarding(process: int, ends: _Ends) -> Iterator[None]:
     """Send the child what is sent to us. What we were told to ignore (nohup) it ignores as well."""
 
     def forward(number: int, _: FrameType | None) -> None:
+        # a terminal sends these to all that it runs, and the child's group is not ours
+        if number == signal.SIGHUP or (number in (signal.SIGINT, signal.SIGQUIT) and not ends.is_raw):
+            _signal_all(process, number)
+            return
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, number)
 
     def stop(number: int, _: FrameType | None) -> None:
         # its session has no shell that could wake it up again: it stops and goes on with us
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGSTOP)
+        _signal_all(process, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGCONT)
+        _signal_all(process, signal.SIGCONT)
 
     before = {}
     for name in (*_FORWARDED, "SIGTSTP"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -219,12 +220,11 @@ def test_what_is_typed_reaches_the_command(tmp_path: Path) -> None:
 
 def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
     program = (
-        "import time\ncount = 0\nprint('ready', flush=True)\n"
+        "import signal, time\nseen = []\nsignal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+        "print('ready', flush=True)\n"
         "end = time.time() + 2\n"
-        "while time.time() < end:\n"
-        "    try:\n        time.sleep(0.1)\n"
-        "    except KeyboardInterrupt:\n        count += 1\n"
-        "print('interrupted', count)\n"
+        "while time.time() < end: time.sleep(0.1)\n"
+        "print('interrupted', len(seen))\n"
     )
     status, shown = in_terminal(words(tmp_path, *python(program)), b"\x03", until=b"ready")
     assert status == 0
@@ -235,3 +235,80 @@ def test_no_descriptor_of_ours_is_left_in_the_command(tmp_path: Path) -> None:
     program = "import os; print(sorted(int(name) for name in os.listdir('/proc/self/fd'))[:-1])"
     ran = subprocess.run(words(tmp_path, *python(program)), capture_output=True, timeout=30, cwd=ROOT, check=True)
     assert ran.stdout == b"[0, 1, 2]\n"
+
+
+def test_ctrl_c_without_a_keyboard_reaches_all_that_the_command_started(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        words(tmp_path, "sh", "-c", "echo ready; sleep 30; echo after"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"ready\n"
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=10) in (130, 0)
+
+
+def test_ctrl_c_reaches_a_command_that_closed_its_streams(tmp_path: Path) -> None:
+    program = (
+        "import os, time\nprint('ready', flush=True)\ntime.sleep(0.3)\nfor i in range(3): os.close(i)\ntime.sleep(20)"
+    )
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(ROOT)
+        command = words(tmp_path, *python(program))
+        os.execv(command[0], command)
+    assert b"ready" in os.read(terminal, 100)
+    time.sleep(1.5)
+    began = time.monotonic()
+    os.write(terminal, b"\x03")
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) != 0
+    assert time.monotonic() - began < 10
+
+
+def test_ctrl_z_stops_both_and_they_go_on_together(tmp_path: Path) -> None:
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(ROOT)
+        os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+    program = "import time; print('re' + 'ady', flush=True); time.sleep(2); print('do' + 'ne', flush=True)"
+    line = " ".join(shlex.quote(word) for word in words(tmp_path, *python(program)))
+    os.write(terminal, f"{line}\n".encode())
+    assert b"ready" in shown_until(terminal, b"ready\r\n")
+    os.write(terminal, b"\x1a")
+    assert b"Stopped" in shown_until(terminal, b"Stopped")
+    os.write(terminal, b"fg\n")
+    assert b"done" in shown_until(terminal, b"done\r\n")
+    os.kill(process, signal.SIGKILL)
+    os.close(terminal)
+    os.waitpid(process, 0)
+
+
+def shown_until(terminal: int, text: bytes) -> bytes:
+    shown, end = b"", time.monotonic() + 15
+    while text not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.5)[0]:
+            shown += os.read(terminal, 4096)
+    return shown
+
+
+def test_a_reader_that_leaves_ends_the_command_as_it_would_without_us(tmp_path: Path) -> None:
+    with subprocess.Popen(words(tmp_path, "yes"), stdout=subprocess.PIPE, cwd=ROOT) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"y\n"
+        running.stdout.close()
+        assert running.wait(timeout=10) == 128 + signal.SIGPIPE
+
+
+def test_a_grandchild_that_writes_for_ever_does_not_keep_us(tmp_path: Path) -> None:
+    program = "(while echo tick; do sleep 0.1; done) & exit 3"
+    began = time.monotonic()
+    ran = subprocess.run(
+        words(tmp_path, "sh", "-c", program), stdout=subprocess.PIPE, timeout=30, cwd=ROOT, check=False
+    )
+    assert ran.returncode == 3
+    assert time.monotonic() - began < 10

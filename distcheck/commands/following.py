@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import stat
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -11,11 +13,10 @@ from typing import TYPE_CHECKING
 from ..diagnosis import diagnose, timeline_of
 from ..logs.matching import Matcher
 from ..logs.model import Reading, Source
-from ..logs.reading import SourceReader, read
+from ..logs.reading import SourceReader, matcher_of, read, signatures
 from ..logs.sources import PIECE, find
 from ..model import Report
-from ..registry import plug_in_signatures
-from ..rules.signatures import every
+from ..reporters import escape
 from . import output
 from .log import finish, with_subject
 
@@ -46,6 +47,8 @@ class _Tail:
                 status = os.fstat(file.fileno())
                 identity = (status.st_dev, status.st_ino)
                 if self._identity not in (None, identity) or status.st_size < self._offset:
+                    if self._identity != identity:
+                        self._read_the_rest()
                     self._earlier.append(self._reader.reading())
                     self._reader = SourceReader(self.source, self._matcher)
                     self._offset = 0
@@ -61,21 +64,36 @@ class _Tail:
             # it is gone for now: rotated, or its folder is not there any more
             return False
 
+    def _read_the_rest(self) -> None:
+        """What was written between our last look and the rename: of a job that died, that is what matters."""
+        folder = os.path.dirname(self.source.path) or "."
+        for entry in os.scandir(folder):
+            with contextlib.suppress(OSError):
+                status = entry.stat()
+                if (status.st_dev, status.st_ino) != self._identity:
+                    continue
+                with open(entry.path, "rb", buffering=0) as file:
+                    file.seek(self._offset)
+                    while data := file.read(PIECE):
+                        self._reader.feed(data)
+                return
+
     def readings(self) -> list[Reading]:
         return [*self._earlier, self._reader.reading()]
 
 
 class _Pipe:
-    """Standard input as it comes."""
+    """Standard input, or a pipe with a name (``<(kubectl logs -f …)``), as it comes."""
 
     def __init__(self, source: Source, matcher: Matcher) -> None:
         self._reader = SourceReader(source, matcher)
+        self._descriptor = 0 if source.path == "-" else os.open(source.path, os.O_RDONLY)
         self.open = True
 
     def more(self) -> bool:
         grew = False
-        while self.open and select.select([0], [], [], 0)[0]:
-            data = os.read(0, PIECE)
+        while self.open and select.select([self._descriptor], [], [], 0)[0]:
+            data = os.read(self._descriptor, PIECE)
             if data:
                 self._reader.feed(data)
                 grew = True
@@ -92,7 +110,7 @@ class _Watch:
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        self._matcher = Matcher((*every(), *plug_in_signatures()))
+        self._matcher = matcher_of(signatures())
         self._tails: dict[str, _Tail | _Pipe] = {}
         self._whole: dict[str, Reading] = {}
         self._next_search = 0.0
@@ -107,7 +125,7 @@ class _Watch:
             path = item.source.path
             if path in self._tails:
                 continue
-            if path == "-":
+            if path == "-" or _is_pipe(path):
                 self._tails[path] = _Pipe(item.source, self._matcher)
             elif item.form == "log" and not item.source.problem and not item.source.notes:
                 self._tails[path] = _Tail(item.source, self._matcher)
@@ -136,6 +154,13 @@ class _Watch:
     def has_ended(self) -> bool:
         """Nothing more can come: a pipe that was closed, and no file beside it."""
         return bool(self._tails) and all(isinstance(tail, _Pipe) and not tail.open for tail in self._tails.values())
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def follow(asked: Asked) -> int:
@@ -168,4 +193,5 @@ def _tell(watch: _Watch) -> None:
         return
     watch.told = now
     named = f"{story['code']} {story['name']}" if story["code"] else "a failure that no rule names"
-    output.say(f"distcheck log: {named}: {first['path']}:{first['line']}: {first['text'].splitlines()[0]}")
+    text = first["text"].splitlines()[0] if first["text"] else ""
+    output.say(escape(f"distcheck log: {named}: {first['path']}:{first['line']}: {text}"))

@@ -17,6 +17,7 @@ import click
 from .. import registry, rules
 from ..configuration import Configuration
 from ..model import Report
+from ..reporters import escape
 from ..rules import Selection
 from ..world import World
 from . import options as shared
@@ -93,6 +94,7 @@ def command(**given: Any) -> int:
         raise click.UsageError("--idle belongs to --follow")
     shared.check_output_file(given["output_file"])
     _refuse_absent(given["paths"])
+    _refuse_overwriting(given["output_file"], given["paths"])
     asked = _asked(given, shared.configuration_of(World(), given["config"], isolated=given["isolated"]))
     if given["follow"]:
         from .following import follow
@@ -143,7 +145,10 @@ def finish(asked: Asked, report: Report) -> int:
         output.say("distcheck: no log is in what was named; name the files themselves")
         return output.MISUSED
     if status == output.CLEAN and not given["exit_zero"] and is_undecided(report):
-        output.say("distcheck: a failure is in the text, and its cause is not: see 'fix' for what would show it")
+        output.say("distcheck: a failure is in the text, and no rule names its cause: see 'fix' for what to do")
+        return output.NOT_CHECKED
+    if status == output.CLEAN and not given["exit_zero"] and any(source["problem"] for source in sources):
+        output.say("distcheck: no failure is in what could be read, and not all could be")
         return output.NOT_CHECKED
     return status
 
@@ -153,11 +158,14 @@ def with_subject(report: Report) -> Report:
     story = report.story
     sources = story["sources"]
     lines = sum(source["lines"] for source in sources)
-    parts = [sources[0]["path"] if len(sources) == 1 else f"{len(sources)} files", f"{lines:,} lines"]
+    parts = [
+        sources[0]["path"] if len(sources) == 1 else f"{len(sources)} files",
+        f"{lines:,} line{'s' * (lines != 1)}",
+    ]
     if story["world_size"]:
-        parts.append(f"{story['world_size']} ranks")
+        parts.append(f"{story['world_size']} rank{'s' * (story['world_size'] != 1)}")
     elif story["ranks_seen"]:
-        parts.append(f"ranks {story['ranks_seen']} seen")
+        parts.append(f"rank{'s' * (not story['ranks_seen'].isdecimal())} {story['ranks_seen']} seen")
     if len(story["hosts"]) > 1:
         parts.append(f"{len(story['hosts'])} hosts")
     if story["attempts"] > 1:
@@ -171,7 +179,15 @@ def _refuse_absent(paths: tuple[str, ...]) -> None:
         raise click.UsageError("- is standard input, and can be read once")
     for path in paths:
         if path != "-" and not os.path.lexists(path):
-            raise click.UsageError(f"{path}: there is no such file or folder")
+            raise click.UsageError(f"{escape(path) or repr(path)}: there is no such file or folder")
+
+
+def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None:
+    """The report must not replace the log that it is about."""
+    if output_file in (None, "-") or not os.path.isfile(output_file):
+        return
+    if any(path != "-" and os.path.exists(path) and os.path.samefile(path, output_file) for path in paths):
+        raise click.UsageError(f"-o {escape(output_file)}: this is the log itself, and the report would replace it")
 
 
 def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:

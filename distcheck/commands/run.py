@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,10 +144,35 @@ def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
         listener.close()
     if ended.status == 0:
         return 0
-    report = listener.diagnose(selection, log_folder(words, os.environ), began)
-    if report is not None:
-        _write(report, given, style)
+    # whoever started it may be gone by now, with the terminal; the status is still the command's
+    with contextlib.suppress(OSError):
+        _tell(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
     return ended.status
+
+
+def _tell(given: Mapping[str, Any], ended: passthrough.Ended, report: Report | None, style: Style) -> None:
+    """The diagnosis; a sentence where the output holds no failure."""
+    if report is not None:
+        if report.story["outcome"] == "clean" and given["output_format"] == "full":
+            if ended.signal != signal.SIGINT:
+                output.say(f"distcheck run: {_how(ended)}, and nothing that it printed says why")
+            if given["output_file"] in (None, "-"):
+                return
+        _write(report, given, style)
+
+
+def _how(ended: passthrough.Ended) -> str:
+    """How the command ended, in words."""
+    if ended.signal is not None:
+        return f"the command was ended by {_signal_name(ended.signal)}"
+    return f"the command ended with status {ended.status}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class _Listener:
@@ -197,13 +224,10 @@ class _Listener:
 
 
 def _new_reader(path: str) -> SourceReader:
-    from ..logs.matching import Matcher
     from ..logs.model import Source
-    from ..logs.reading import SourceReader
-    from ..registry import plug_in_signatures
-    from ..rules.signatures import every
+    from ..logs.reading import SourceReader, matcher_of, signatures
 
-    return SourceReader(Source(path), Matcher((*every(), *plug_in_signatures())))
+    return SourceReader(Source(path), matcher_of(signatures()))
 
 
 def log_folder(words: Sequence[str], environ: Mapping[str, str]) -> str | None:

@@ -235,8 +235,9 @@ def worker_in(text: str) -> WorkerFailure | None:
                 exitcode=code,
                 time=None,
                 pid=_number(found.get("pid")),
-                # the agent names the first of its host; with several hosts another may have been before
-                first=False,
+                # torch.multiprocessing names the one that it saw end first, and ends the others without a word; an
+                # agent's line is of the first of its host, and with several hosts another may have been before
+                first=pattern is _SPAWNED,
             )
     return None
 

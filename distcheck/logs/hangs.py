@@ -10,8 +10,9 @@ from .. import rules
 from ..model import Finding, Fix, Rule, Severity
 from ..registry import probe
 from ..rules.signatures import Kind
-from .circumstances import failed_elsewhere, hosts_of, severity_of
+from .circumstances import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
 from .model import Event, Timeline, Who, found
+from .pickling import LIST_OF_ALL
 from .waits import (
     Standing,
     Wait,
@@ -33,6 +34,11 @@ _LONELY = ("BARRIER", "BROADCAST", "ALLREDUCE", "_ALLGATHER_BASE", "ALLGATHER")
 #: Exit codes of ranks that were ended by others, or by their own watchdog.
 _OF_OTHERS = (None, 0, -6, -15)
 _LAST_ERROR = re.compile(r"Last error:\s*(?P<text>[^\n]{1,200})")
+#: A part of the work that a progress bar shows as done.
+_DONE = re.compile(r"\b(\d{1,3})%\|")
+#: The waits at the store that are long enough for work, in milliseconds; and how near to their end it must stand.
+_LONG_MS = 60_000
+_RIGHT_BEFORE = 5
 _KEY = re.compile(r"torchelastic|terminal_state|exit.?barrier|/agent/")
 
 
@@ -388,7 +394,17 @@ def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
         + (f"; rank {failed} had failed before" if failed is not None else ""),
         fix=_STACK,
         rank=missing[0] if len(missing) == 1 else -1,
-        **_waiting(timeline),
+        **(severity_of(timeline) if _merely_waited(timeline, events) else _waiting(timeline)),
+    )
+
+
+def _merely_waited(timeline: Timeline, events: Sequence[Event]) -> bool:
+    """Whether nobody is known to have died: those that waited lost no peer, and whom others lost is one of them."""
+    writers = {event.who for event in events}
+    return not any(
+        (event.kind is Kind.LOST and event.who in writers)
+        or (event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and not is_of_launcher(event))
+        for event in timeline.events
     )
 
 
@@ -480,6 +496,7 @@ def collectives_match(timeline: Timeline) -> Iterator[Finding]:
     """No backend saw ranks that call different collectives, or the same with other sizes."""
     events = timeline.of("collective-mismatch", "gloo-size-mismatch", "nccl-mismatch")
     if not events:
+        yield from _lists_out_of_step(timeline)
         return
     prints = _fingerprints(timeline)
     first = events[0]
@@ -500,6 +517,31 @@ def collectives_match(timeline: Timeline) -> Iterator[Finding]:
         rank=guilty,
         **severity_of(timeline),
     )
+
+
+def _lists_out_of_step(timeline: Timeline) -> Iterator[Finding]:
+    """What a list of objects from all ranks brought is no pickle: some ranks were in another collective."""
+    events = [
+        *timeline.of("list-out-of-step"),
+        *(
+            event
+            for event in timeline.of("exception")
+            if "UnpicklingError" in event.text
+            and event.traceback is not None
+            and any(frame.function == LIST_OF_ALL for frame in event.traceback.frames)
+        ),
+    ]
+    if events:
+        yield found(
+            rules.DC517,
+            timeline,
+            events,
+            "all_gather_list could not read what the other ranks brought: some were in another collective, or had "
+            "no batches left",
+            fix=_MAKE_EQUAL,
+            rank=-1,
+            **severity_of(timeline),
+        )
 
 
 def _fingerprints(timeline: Timeline) -> dict[int, str]:
@@ -580,10 +622,14 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
         for event in timeline.of("store-key-missing")
         if event.values.get("missing") or not _KEY.search(event.values.get("key") or "")
     ]
-    named = sorted({int(event.values["missing"]) for event in keys if event.values.get("missing")})
     counts = timeline.of("clients-missing", "store-barrier-timeout")
+    # the store's server waits for others itself, so that what it would have set is not what is missing
+    came = {0 if event.signature == "clients-missing" else rank_of(event) for event in counts}
+    named = sorted({int(event.values["missing"]) for event in keys if event.values.get("missing")} - came)
     ended = timeline.of("rendezvous-timeout")
     events = [*(event for event in keys if event.values.get("missing")), *counts, *ended, *keys]
+    if _kept_waiting(timeline) is not None:
+        return
     if not events or (not named and not counts and not ended and timeline.has("watchdog-timeout", "unique-id-timeout")):
         return
     events = list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
@@ -634,6 +680,67 @@ def _missing_said(
     return f"a key of the store was never set by the rank that should have ({key})"
 
 
+@probe(rules.DC726)
+def nobody_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+    """No rank's wait at the store ran out while another process, by its last words, was still at work.
+
+    Only where that work was not done, and stands right before: an older progress bar says nothing.
+    """
+    kept = _kept_waiting(timeline)
+    if kept is None:
+        return
+    waits, work = kept
+    minutes = (waits[0].number("timeout_ms") or 0) / 60_000
+    yield found(
+        rules.DC726,
+        timeline,
+        [*waits, work],
+        f"{ranks_in_words(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
+        f"{minutes:g} minutes were over, and another process was still at work: {_work_said(work)}",
+        fix=_RANK_ZERO,
+        severity=Severity.ERROR,
+        role="cause",
+        rank=0,
+    )
+
+
+def _kept_waiting(timeline: Timeline) -> tuple[list[Event], Event] | None:
+    """The ends of long waits at the store, and the unfinished work of a process that does not wait."""
+    waits = [
+        event
+        for event in timeline.of("store-wait-ended", "store-key-missing")
+        if (event.number("timeout_ms") or 0) >= _LONG_MS and rank_of(event) not in (None, 0)
+    ]
+    if not waits or timeline.went_on or timeline.has("clients-missing", "watchdog-timeout", "gloo-timeout"):
+        return None
+    family = {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
+    if failed_elsewhere(timeline, waits, family) is not None:
+        return None
+    works = [
+        event
+        for event in timeline.of("one-rank-works")
+        if event.source == waits[0].source
+        and 0 <= waits[0].line - event.line <= _RIGHT_BEFORE
+        and (event.who.rank in (None, 0) or _is_glued(event))
+        and _is_under_way(event)
+    ]
+    return (waits, works[-1]) if works else None
+
+
+def _work_said(event: Event) -> str:
+    return f"{event.values['work']} … {event.values.get('done')} %" if _is_glued(event) else event.text[:80].strip()
+
+
+def _is_glued(event: Event) -> bool:
+    """Whether a progress bar, which ends no line, stands before the line of another process."""
+    return (event.values.get("work") or event.text) not in event.text
+
+
+def _is_under_way(event: Event) -> bool:
+    done = event.values.get("done") or next(iter(_DONE.findall(event.text)), None)
+    return done is not None and int(done) < 100
+
+
 @probe(rules.DC501)
 def nobody_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
     """A log does not end with ranks that still wait in the store's barrier for others."""
@@ -656,11 +763,29 @@ def nobody_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
+_ONE_EACH = Fix(
+    "give each node its own --node-rank and start each once (under srun: one torchrun a node); where tasks are "
+    "ranks, set RANK in each task from the task's own number, never once for all of them",
+    where="launch-line",
+)
+
+
 @probe(rules.DC502)
 def every_rank_is_there_once(timeline: Timeline) -> Iterator[Finding]:
-    """NCCL met no rank twice, and none beyond the size of its communicator."""
+    """NCCL met no rank twice, and none beyond the size of its communicator; only one process serves the store."""
     events = timeline.of("rank-doubled")
     if not events:
+        if servers := two_servers(timeline):
+            yield found(
+                rules.DC502,
+                timeline,
+                servers,
+                "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
+                "other could not listen on its port",
+                fix=_ONE_EACH,
+                rank=0,
+                **severity_of(timeline),
+            )
         return
     doubled = sorted({int(event.values["doubled"]) for event in events})
     size = events[0].values["world_size"]
@@ -671,14 +796,28 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[Finding]:
         f"{ranks_in_words(doubled)} of {size} came twice"
         if any(number < int(size) for number in doubled)
         else f"{ranks_in_words(doubled)} came to a job of {size} ranks",
-        fix=Fix(
-            "give each node its own --node-rank and start each once (under srun: one torchrun a node); where tasks are "
-            "ranks, set RANK in each task from the task's own number, never once for all of them",
-            where="launch-line",
-        ),
+        fix=_ONE_EACH,
         rank=doubled[0] if len(doubled) == 1 else -1,
         **severity_of(timeline),
     )
+
+
+def two_servers(timeline: Timeline) -> list[Event]:
+    """A rank whose store could not listen, and another of the same start whose store waits for clients.
+
+    Only rank 0 serves; on one host and port, the one that waits is who holds the port.
+    """
+    if len(hosts_of(timeline)) > 1:
+        return []
+    for waiting in timeline.of("clients-missing"):
+        for bind in timeline.of("port-taken", "listen-failed"):
+            if (
+                bind.attempt == waiting.attempt
+                and came_through(bind, "_create_c10d_store(")
+                and same_writer(bind.who, waiting.who) is False
+            ):
+                return [bind, waiting]
+    return []
 
 
 # NCCL's classes

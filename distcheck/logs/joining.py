@@ -12,6 +12,7 @@ from ..rules.signatures import Kind
 from .attempts import Attempts, in_order
 from .identities import Identities, filled
 from .model import Dump, Event, Reading, Source, Timeline, Voice, Who, WorkerFailure
+from .survival import went_on
 
 #: Ranks of the largest jobs that were ever told of are some 100,000; a larger number is none of ranks.
 _MOST_RANKS = 1_000_000
@@ -181,61 +182,3 @@ def _one_voice(one: Voice, other: Voice) -> Voice:
     if one.source == other.source:
         return last._replace(who=who, first_line=min(one.first_line, other.first_line))
     return last._replace(who=who)
-
-
-_PROGRESS = re.compile(
-    r"(?i)(?:^|[^a-z])(?:it/s|s/it|samples/s|tokens/s(?:ec)?|examples/s|steps?/s)\b"
-    r"|(?:^|[^a-z])(?:epoch|step|iter(?:ation)?|batch|loss|lr)s?\b[^\w.]{0,12}\d"
-    r"|\b(?:saved?|saving|wrote|written)\b.{0,60}\b(?:checkpoint|model|state|weights)"
-    r"|\bcheckpoint\b.{0,80}\b(?:saved|written|complete)"
-)
-_END = re.compile(
-    r"(?i)\b(?:training|fine-?tuning|job|run|evaluation|all epochs?|benchmark)\b.{0,30}"
-    r"\b(?:completed?|finished|done|succeeded|success(?:ful(?:ly)?)?)\b"
-    r"|\b(?:finished|completed|done)\b.{0,10}\b(?:training|fine-?tuning|successfully)\b"
-    r"|\btrain_runtime\b|^\s*(?:all )?done[.!]?\s*$|\bexit(?:ed)? with code 0\b"
-)
-_BAD = re.compile(r"(?i)error|exception|fail|abort|traceback|killed|timed? ?out|warn|\bFile \"|^frame #|\.py[:\"]")
-#: Lines of progress by others that show that a job lives; a step or two can still come out of a dying one's buffers.
-_SIGNS_OF_LIFE = 5
-
-
-def went_on(readings: Sequence[Reading], events: Sequence[Event], identities: Identities) -> bool:
-    """Whether the ends of the files show a job that lives, or ended well, after the last line that looks bad."""
-    last: dict[int, Event] = {}
-    for event in events:
-        if event.kind < Kind.NOTICE and (event.source not in last or event.line >= last[event.source].line):
-            last[event.source] = event
-    alive = {number: _lives(reading, last.get(number), number, identities) for number, reading in enumerate(readings)}
-    if not last:
-        return any(alive.values())
-    return all(
-        alive[number] or _outlived(event, readings, [other for other in alive if alive[other] and other != number])
-        for number, event in last.items()
-    )
-
-
-def _lives(reading: Reading, last: Event | None, number: int, identities: Identities) -> bool:
-    """Whether a file's end shows progress after its last bad line."""
-    own = others = 0
-    for line, who, text in reading.tail:
-        if last is not None and line <= last.line:
-            continue
-        if _BAD.search(text):
-            continue
-        if _END.search(text):
-            return True
-        if _PROGRESS.search(text):
-            same = last is None or (last.traceback is None and identities.of(who, number) == last.who)
-            own += same
-            others += not same
-    return own > 0 or others >= _SIGNS_OF_LIFE
-
-
-def _outlived(event: Event, readings: Sequence[Reading], alive: Iterable[int]) -> bool:
-    """Whether a file that shows progress at its end ends later than a bad line of another file."""
-    return event.time is not None and any(
-        voice.last_time is not None and voice.last_time > event.time
-        for number in alive
-        for voice in readings[number].voices
-    )

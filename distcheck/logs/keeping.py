@@ -84,11 +84,15 @@ class Events:
     def __getitem__(self, number: int) -> Event | None:
         return self._events[number]
 
-    def attach(self, number: int, traceback: Traceback) -> None:
-        """An event's line is the message of this traceback's exception."""
+    def attach(self, number: int, traceback: Traceback, who: Who | None = None) -> None:
+        """An event's line is the message of this traceback's exception.
+
+        :param who: whose traceback it is, for a line that names no writer
+        """
         event = self._events[number]
         if event is not None and event.traceback is None:
-            self._events[number] = event._replace(traceback=traceback)
+            writer = who if who is not None and event.who == Who() else event.who
+            self._events[number] = event._replace(traceback=traceback, who=writer)
             self._spent += 100 * len(traceback.frames)
 
     def remove(self, number: int) -> None:

@@ -213,7 +213,8 @@ def ranks_agreed(timeline: Timeline) -> Iterator[Finding]:
             events,
             message,
             fix=Fix(_ONE_LAUNCHER, where="job-script"),
-            rank=events[0].who.rank if events[0].who.rank is not None else rank,
+            # what the group was told is surer than the number of a file or a task
+            rank=rank if "size" in events[0].values or events[0].who.rank is None else events[0].who.rank,
             **severity_of(timeline),
         )
 

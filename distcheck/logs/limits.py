@@ -266,6 +266,7 @@ def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
     another rank's failure, is no sign of it.
     """
     said = [event for event in timeline.of("oom-killed", "host-allocation") if not _is_about_rdma(event)]
+    said = said or [event for event in timeline.of("exception") if event.text.strip() == "MemoryError"]
     if said:
         yield _out_of_memory(timeline, said)
         return
@@ -298,7 +299,7 @@ def _out_of_memory(timeline: Timeline, events: list[Event]) -> Finding:
     row = next((row for row in rows if row.pid is not None and str(row.pid) in pids), rows[0] if rows else None)
     who = ranks_text(events) or (f"rank {row.rank}" if row is not None and row.rank is not None else "a process")
     size = value_of(events, "size") or _gib(value_of(events, "bytes"))
-    if first.signature == "host-allocation":
+    if first.signature in ("host-allocation", "exception"):
         message = f"{who} found no memory on its host" + (f" for {size}" if size else "")
     elif "DataLoader" in first.text:
         message = f"a data-loader worker of {who} was killed, mostly because the host or container is out of memory"

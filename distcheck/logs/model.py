@@ -58,7 +58,8 @@ class Traceback(NamedTuple):
 def is_of_a_library(path: str) -> bool:
     """Whether a file is none of the user's: installed, of Python's library, or frozen."""
     return path.startswith("<") or any(
-        part in path for part in ("site-packages/", "dist-packages/", "/lib/python3", "\\Lib\\", "site-packages\\")
+        part in path
+        for part in ("site-packages/", "dist-packages/", "/lib/python3", "/bin/", "\\Lib\\", "site-packages\\")
     )
 
 

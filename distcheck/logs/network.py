@@ -20,6 +20,7 @@ from .circumstances import (
     severity_of,
     value_of,
 )
+from .hangs import two_servers
 from .launching import ranks_were_started_once
 from .model import Event, Timeline
 
@@ -58,13 +59,13 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
         number = port or value_of(tried, "port")
         which = f"port {number}" if number else "the port on which the ranks meet"
         loudness = severity_of(timeline)
-        if any(ranks_were_started_once(timeline)):
+        if any(ranks_were_started_once(timeline)) or two_servers(timeline):
             loudness = {"severity": Severity.INFO, "role": "beside"}
         yield found(
             rules.DC401,
             timeline,
             events,
-            f"{which} is taken: another process listens on it, so the store of this job can't",
+            f"{which} is taken: another process listens there, and the store of this job can't",
             fix=_another_port(number),
             **loudness,
         )
@@ -397,7 +398,7 @@ def ranks_did_not_connect(timeline: Timeline) -> Iterator[Finding]:
     elif bridge and not on_one_host(timeline):
         yield _in_a_container(timeline, bridge[0].values["address"], bridge, "cause")
     elif not loopback:
-        yield _blocked(timeline, failed)
+        yield _blocked(timeline, sorted(failed, key=lambda event: not event.values.get("address")))
 
 
 def _tries_without_end(timeline: Timeline) -> list[Event]:
@@ -456,7 +457,16 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
     port = value_of(events, "port")
     where = f"{targets[0]}:{port}" if len(targets) == 1 and port else ", ".join(targets[:4]) or "a peer"
     address = in_a_command(targets[0]) if targets else None
-    if "route" in why or "unreachable" in why:
+    if _BRIDGES_HOST in targets and not on_one_host(timeline):
+        # every host's own bridge has this address
+        why += f", and {_BRIDGES_HOST} is Docker's bridge of each host, which leads to no other machine"
+        fix = Fix(
+            "export GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME with the interface that leads to the other nodes (each "
+            "node its own: 'ip route' shows it), or have an administrator give the host's name its network address in "
+            "/etc/hosts",
+            where="job-script",
+        )
+    elif "route" in why or "unreachable" in why:
         fix = Fix(
             "see which way this host takes to the peer's address, and name the interface of the network that all nodes "
             "share (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)",

@@ -19,9 +19,12 @@ _SPAWNING = (
 )
 #: Code that unpickles what another rank sent: what is broken there is no file.
 _RECEIVING = ("distributed_c10d.py", "_tensor_to_object", "multiprocessing/queues.py", "multiprocessing/connection.py")
+#: A helper of many projects, which gathers objects as bytes.
+LIST_OF_ALL = "all_gather_list"
 #: So many lines lie between a start of a process and what it could not pickle, at most.
 _FRAMES = 16
 _LOADING = ("torch/serialization.py", "torch.load(")
+_READERS = ("torch/serialization.py", "torch/_weights_only_unpickler.py")
 _SAVING = ("torch.save(", "os.replace(", "os.rename(", "shutil.move(", "save_checkpoint", "save_pretrained")
 #: Groups, stores and work of torch.distributed, which are handles of this process.
 _HANDLES = "torch._C._distributed_c10d"
@@ -207,8 +210,11 @@ def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
         yield _torn(timeline, lost, value_of(lost, "to"))
         return
     events = [
-        event for event in _once(timeline.of("broken-file", "broken-pickle", "git-lfs-pointer")) if _is_a_file(event)
+        event
+        for event in _once(timeline.of("broken-file", "broken-pickle", "git-lfs-pointer"))
+        if _is_a_file(timeline, event)
     ]
+    events = events or [event for event in timeline.of("exception") if _is_of_a_loader(event)]
     if not events:
         return
     writers = _writers(timeline, events[0])
@@ -237,10 +243,27 @@ def _once(events: Sequence[Event]) -> list[Event]:
     return list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
 
 
-def _is_a_file(event: Event) -> bool:
+def _is_a_file(timeline: Timeline, event: Event) -> bool:
     if event.signature != "broken-pickle":
         return True
-    return not came_through(event, *_SPAWNING, *_RECEIVING)
+    # the traceback of a process that was spawned may stand at another event of the line
+    here = [other for other in timeline.events if (other.source, other.line) == (event.source, event.line)]
+    return not any(came_through(other, *_SPAWNING, *_RECEIVING) or _is_of_a_list(other) for other in here)
+
+
+def _is_of_a_list(event: Event) -> bool:
+    frames = () if event.traceback is None else event.traceback.frames
+    return any(frame.function == LIST_OF_ALL for frame in frames)
+
+
+def _is_of_a_loader(event: Event) -> bool:
+    """Whether torch.load ended in an exception that says nothing of a file: of an empty one, or of one cut off."""
+    if event.traceback is None or not event.traceback.frames:
+        return False
+    last = event.traceback.frames[-1]
+    if event.text.strip() == "EOFError":
+        return last.path.replace("\\", "/").endswith(_READERS)
+    return event.text.startswith("OSError: [Errno 22]") and "PyTorchFileReader(" in last.code
 
 
 def _others_renamed(timeline: Timeline, lost: Sequence[Event]) -> bool:

@@ -6,6 +6,7 @@ lost peer, a signal, the launcher's table. Restarts count from the first: what f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "DC331": ("DC503",),
     "DC333": ("DC121", "DC204", "DC301", "DC304"),
     "DC334": ("DC417", "DC413", "DC516"),
+    "DC401": ("DC403", "DC501"),
     "DC404": ("DC403", "DC408", "DC501", "DC412", "DC405"),
     "DC405": ("DC403", "DC408", "DC501", "DC412"),
     "DC406": ("DC412", "DC403", "DC501"),
@@ -84,11 +86,14 @@ def rank_findings(timeline: Timeline, findings: Sequence[Finding]) -> Ranked:
     order = _order(timeline)
     explained = _explained(findings, order)
     firsts = first_failed(timeline)
-    ordered = sorted(findings, key=lambda finding: _weight(finding, order, explained, firsts))
+    ordered = sorted(findings, key=lambda finding: _weight(finding, timeline, order, explained, firsts))
     lead = next((finding for finding in ordered if _can_lead(finding) and finding.key not in explained), None)
     unnamed = _first_unnamed(timeline, findings)
     if lead is not None and unnamed is not None and _is_before(unnamed, lead, timeline, order):
         lead = None
+    if lead is not None and role_of(lead) == "timeout" and _died_before(lead, timeline, order):
+        # nobody merely failed to come: who died is not in this text
+        lead, unnamed = None, None
     if lead is not None:
         ordered.remove(lead)
         rest = [as_consequence(other, lead.code) if other.key in explained else other for other in ordered]
@@ -96,7 +101,13 @@ def rank_findings(timeline: Timeline, findings: Sequence[Finding]) -> Ranked:
     if unnamed is not None:
         rest = [as_consequence(other) if role_of(other) in _CONSEQUENCES else other for other in ordered]
         return Ranked(tuple(rest), None, unnamed, "unnamed")
+    first = _died_without_a_word(timeline)
+    if first is not None:
+        rest = [as_consequence(other) if role_of(other) in _CONSEQUENCES else other for other in ordered]
+        return Ranked(tuple(rest), None, first, "unnamed")
     first = _first_consequence(timeline)
+    if first is not None:
+        ordered = [as_consequence(other) if role_of(other) in _CONSEQUENCES else other for other in ordered]
     return Ranked(tuple(ordered), None, first, "clean" if first is None else "consequences")
 
 
@@ -119,6 +130,19 @@ def as_consequence(finding: Finding, cause: str | None = None) -> Finding:
         return finding
     evidence = {**finding.evidence, "explained_by": cause} if cause is not None else finding.evidence
     return finding._replace(severity=Severity.INFO, evidence=evidence)
+
+
+#: Signatures by which a connection ended while it was used.
+_DEATHS = ("peer-lost", "connection-lost")
+
+
+def _died_before(lead: Finding, timeline: Timeline, order: dict[tuple[str, int], int]) -> bool:
+    """Whether a peer was lost before the first time-out, with nobody's own words about it."""
+    about = _event_of(lead, timeline, order)
+    return about is not None and any(
+        event.signature in _DEATHS and event.attempt == about.attempt and _precedes(event, about)
+        for event in timeline.events
+    )
 
 
 def _can_lead(finding: Finding) -> bool:
@@ -165,13 +189,15 @@ def _explained(findings: Sequence[Finding], order: dict[tuple[str, int], int]) -
 
 
 def _weight(
-    finding: Finding, order: dict[tuple[str, int], int], explained: set[str], firsts: set[int]
-) -> tuple[bool, int, bool, int, bool, int, str]:
+    finding: Finding, timeline: Timeline, order: dict[tuple[str, int], int], explained: set[str], firsts: set[int]
+) -> tuple[bool, int, bool, int, int, bool, int, str]:
+    about = _event_of(finding, timeline, order)
     return (
         not _can_lead(finding),
         ROLES.index(role_of(finding)),
         finding.key in explained,
         -finding.severity,
+        0 if about is None else about.attempt,
         bool(firsts) and finding.where.rank not in firsts,
         _place(finding, order),
         finding.code,
@@ -192,7 +218,12 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
     """
     told = [finding for finding in findings if role_of(finding) != "beside"]
     named = {(finding.where.path, finding.where.line) for finding in told}
-    codes = {finding.code for finding in told if finding.severity > Severity.INFO}
+    loud = [finding for finding in told if finding.severity > Severity.INFO]
+    codes = {finding.code for finding in loud}
+    places = {(finding.where.path, finding.where.line) for finding in loud}
+    # the same words of another rank
+    signatures = {event.signature for event in timeline.events if (timeline.path(event), event.line) in places}
+    signatures -= {"exception", "error-line"}
     candidates = [
         event
         for event in timeline.events
@@ -200,6 +231,7 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
         and (timeline.path(event), event.line) not in named
         # a finding about several lines stands at one of them
         and codes.isdisjoint(event.codes)
+        and event.signature not in signatures
         and not (event.signature == "error-line" and not is_near_the_end(timeline, event))
     ]
     if not candidates or timeline.went_on:
@@ -238,8 +270,20 @@ def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tu
     if role == "cause":
         # two causes: the first that was seen, where both stand in one order
         return unnamed.kind is Kind.CAUSE and about is not None and _precedes(unnamed, about)
-    # what is raised after a time-out was raised because of it
-    return about is None or not _precedes(about, unnamed)
+    if unnamed.kind is Kind.CAUSE:
+        return True
+    # an exception of the user's own is no consequence of a time-out, unless the clocks say so; one that repeats it is
+    if about is None or _OF_THE_GROUP.search(unnamed.text):
+        return about is None
+    return not _is_later(unnamed, about)
+
+
+#: What torch, NCCL and gloo raise where another process is gone or silent.
+_OF_THE_GROUP = re.compile(r"torch\.distributed|Dist\w*Error|NCCL|gloo|ProcessGroup|TCPStore|KeyboardInterrupt|SIGINT")
+
+
+def _is_later(event: Event, other: Event) -> bool:
+    return event.time is not None and other.time is not None and event.time > other.time
 
 
 def _precedes(event: Event, other: Event) -> bool:
@@ -248,12 +292,40 @@ def _precedes(event: Event, other: Event) -> bool:
     return event.source == other.source and event.line < other.line
 
 
+def _died_without_a_word(timeline: Timeline) -> Event | None:
+    """The process that the launcher saw die first by itself, by a signal or a status of its own; None without one."""
+    rows = [
+        worker for worker in timeline.workers if worker.first and worker.exitcode not in (None, 0, *_ENDED_BY_OTHERS)
+    ]
+    if timeline.went_on or not rows:
+        return None
+    row = min(rows, key=lambda worker: (worker.attempt, worker.source, worker.line))
+    known = next((event for event in timeline.events if (event.source, event.line) == (row.source, row.line)), None)
+    text = f"ended with exit code {row.exitcode}{_signal_name(row.exitcode)}, and without a word about why"
+    who = Who(row.rank, row.local_rank, row.host)
+    return Event("ended", Kind.FAILURE, who, row.source, row.line, row.time or (known and known.time), text)
+
+
+#: Exit codes of processes that the launcher ended itself: SIGTERM, SIGKILL and SIGINT, as torchrun writes them.
+_ENDED_BY_OTHERS = (-15, -9, -2, 143, 137, 130)
+
+
+def _signal_name(exitcode: int | None) -> str:
+    import signal
+
+    if exitcode is None or (exitcode >= 0 and exitcode <= 128):
+        return ""
+    try:
+        return f" ({signal.Signals(-exitcode if exitcode < 0 else exitcode - 128).name})"
+    except ValueError:
+        return ""
+
+
 def _first_consequence(timeline: Timeline) -> Event | None:
     """The first line of a job that ended without a word about why; None where nothing ended badly."""
     if timeline.went_on:
         return None
-    for kind in (Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
-        for event in timeline.events:
-            if event.kind is kind:
-                return event
-    return None
+    waited = next((event for event in timeline.events if event.kind in (Kind.TIMEOUT, Kind.LOST)), None)
+    if waited is not None:
+        return waited
+    return next((event for event in timeline.events if event.kind in (Kind.SIGNAL, Kind.TABLE)), None)

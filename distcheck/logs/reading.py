@@ -7,6 +7,7 @@ report is open. Whose numbers mean the same process is for :mod:`.joining`, what
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -112,6 +113,12 @@ _CREDENTIALS = re.compile(r"(?i)token|secret|passw|credential|api.?key|access.?k
 def signatures() -> tuple[Signature, ...]:
     """All rows that logs are searched for: ours, those of plug-ins, and those that lead the reading."""
     return (*every(), *plug_in_signatures(), *_STARTERS, *_ERROR_LINES)
+
+
+@functools.lru_cache(maxsize=2)
+def matcher_of(rows: tuple[Signature, ...]) -> Matcher:
+    """A matcher, kept: compiling hundreds of patterns takes longer than reading a small log."""
+    return Matcher(rows)
 
 
 def shown(text: str) -> str:
@@ -372,7 +379,8 @@ class SourceReader:
         # a container's log in JSON may hold several lines in one
         for text in head.text.split("\n"):
             for finished in self._tracebacks.feed(line, head._replace(text=text)):
-                self._in_vain = 0
+                if finished.traceback.exception:
+                    self._in_vain = 0
                 self._note_traceback(finished)
 
     def _note_workers(self, workers: Sequence[WorkerFailure]) -> None:
@@ -390,7 +398,9 @@ class SourceReader:
         for line in sorted(number for number in self._recent if finished.first_line <= number):
             for number in self._recent[line]:
                 event = self._events[number]
-                if event is None or event.line != line or event.who != who:
+                # the line below "-- Process 1 terminated" names no writer, and its traceback does
+                unnamed = event is not None and line == finished.line and event.who == Who()
+                if event is None or event.line != line or (event.who != who and not unnamed):
                     continue
                 text = event.text.strip()
                 if (line < finished.line or not traceback.exception) and (text in code or text.startswith('File "')):
@@ -400,7 +410,7 @@ class SourceReader:
                     if event.signature == ERROR_LINE:
                         self._events.remove(number)
                     else:
-                        self._events.attach(number, traceback)
+                        self._events.attach(number, traceback, who)
                         told = told or event.kind <= Kind.TABLE
         if not told and (traceback.exception or finished.first_line not in self._headless):
             self._note_exception(finished)
@@ -500,7 +510,7 @@ def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None
         if tell is not None:
             tell(done, max(total, done))
 
-    matcher = Matcher(signatures()) if any(item.form == "log" for item in inputs) else None
+    matcher = matcher_of(signatures()) if any(item.form == "log" for item in inputs) else None
     share = max(1 << 20, BUDGET // max(1, len(inputs)))
     tail = max(20, min(_TAIL_LINES, 20_000 // max(1, len(inputs))))
 

@@ -8,19 +8,21 @@ from typing import Any
 
 from ..model import Finding, Fix, rank_ranges
 from ..rules.signatures import Kind
-from .model import Event, Timeline, Who
+from .model import Event, Timeline, Who, by_rank
 from .ranking import Ranked, first_failed, role_of
 
 #: So many lines stand as evidence for one thing; ``--all`` shows every event.
-_MOST_LINES = 8
-#: First lines of a failure that no rule names.
-_MOST_FIRST = 6
+_MOST_LINES = 6
 #: What to do about causes that are no rule's: they are no mistake of a distributed job.
 _HINTS = {
     "cuda-out-of-memory": "the model, its activations or the batch don't fit into this GPU: a smaller batch, "
     "activation checkpointing, or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved "
     "and not allocated",
     "interrupted": "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
+}
+_MEANINGS = {
+    "cuda-out-of-memory": "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
+    "interrupted": "the job was stopped from outside; that is no mistake, and no rule of distcheck",
 }
 
 
@@ -96,6 +98,11 @@ def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str,
     A line without a prefix was written by the rank that the launcher saw fail first.
     """
     who = first.who
+    if lead is None and first.kind >= Kind.TIMEOUT:
+        # whoever writes of a consequence is not to blame for it
+        who = Who()
+        failed = first_failed(timeline)
+        return {"rank": failed.pop()} if len(failed) == 1 else {}
     if lead is not None:
         where = lead.where
         who = Who(where.rank, where.local_rank, where.host)
@@ -134,7 +141,7 @@ def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
             else "somebody was waited for and did not come; why is not in this text"
         )
     if first.signature in _HINTS:
-        return "the text names the cause, and it is none of the distributed job's rules"
+        return _MEANINGS[first.signature]
     return "no rule of distcheck names this failure; it was the first that was seen"
 
 
@@ -142,9 +149,11 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
     if ranked.lead is not None:
         return ranked.lead.fix
     if ranked.outcome == "consequences":
-        for finding in ranked.findings:
-            if finding.code == "DC518":
-                return finding.fix
+        # whoever was told to stop is told by whom; a lost peer, whose log to fetch
+        for code in ("DC125", "DC518") if first.kind is Kind.SIGNAL else ("DC518",):
+            for finding in ranked.findings:
+                if finding.code == code:
+                    return finding.fix
         return Fix(
             "look into the log of the rank that ended first, on its own host; start the job with --log-dir and --tee, "
             "so that each rank's text is kept",
@@ -208,22 +217,25 @@ def _who_all(events: Iterable[Event]) -> tuple[str, bool]:
 
 
 def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Event]:
-    """The lines to read: of the cause, of what it led to, in their order."""
-    chosen: dict[tuple[int, int], Event] = {_at(first): first}
+    """The lines to read, in their order: of the cause, the same of other ranks, and one of each thing it led to."""
+    alike = [event for event in timeline.events if event.signature == first.signature]
     if ranked.lead is None:
-        same = [
+        alike = [
             event
             for event in timeline.events
             if event.who == first.who and event.kind in (Kind.CAUSE, Kind.FAILURE) and event.attempt == first.attempt
         ]
-        chosen.update((_at(event), event) for event in same[:_MOST_FIRST])
     else:
-        same = [event for event in timeline.events if event.signature == first.signature]
-        chosen.update((_at(event), event) for event in same[:_MOST_LINES])
-    loud = {finding.where.line for finding in ranked.findings if role_of(finding) != "beside"}
-    chosen.update((_at(event), event) for event in timeline.events if event.line in loud)
+        alike = list(by_rank(alike).values())
+    told = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "beside"}
+    wanted = {_at(event) for event in (first, *alike[:_MOST_LINES])}
+    wanted |= {_at(event) for event in timeline.events if (timeline.path(event), event.line) in told}
     for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
-        event = next((event for event in timeline.events if event.kind is kind), None)
+        event = next((event for event in timeline.events if event.kind is kind and event.text.strip()), None)
         if event is not None:
-            chosen.setdefault(_at(event), event)
-    yield from (event for event in timeline.events if chosen.get(_at(event)) is event)
+            wanted.add(_at(event))
+    shown: dict[tuple[int, int], Event] = {}
+    for event in (first, *timeline.events):
+        if _at(event) in wanted and event.text.strip() and event.line:
+            shown.setdefault(_at(event), event)
+    yield from (shown[place] for place in sorted(shown))

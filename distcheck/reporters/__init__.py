@@ -53,6 +53,15 @@ def sentence(report: Report) -> str:
     return str(report.measurements.get("sentence") or "")
 
 
+def undecided(report: Report) -> str:
+    """What a log shows of a failure whose cause is not known, in one line; empty where there is none."""
+    story = report.story
+    if not story or story.get("code") is not None or "first" not in story:
+        return ""
+    first = story["first"]
+    return f"{first['path']}:{first['line']}: undecided: {first['text'].splitlines()[0]} ({story['why']})"
+
+
 def position(where: Where) -> str:
     """``path:line:col``, ``notebook:cell 3:line:col``; empty where a finding has no path."""
     cell = None if where.cell is None else f"cell {where.cell}"

@@ -6,7 +6,7 @@ Findings in source are sorted by path and line, and name no severity, as editors
 from __future__ import annotations
 
 from ..model import Finding, Report
-from . import Style, escape, inside, position, sentence
+from . import Style, escape, inside, position, sentence, undecided
 
 
 def render(report: Report, style: Style = Style()) -> str:
@@ -28,7 +28,8 @@ def render(report: Report, style: Style = Style()) -> str:
         f"{place(finding, host)}: {finding.code} {finding.severity.word}: {escape(finding.message)}{_inside(finding)}\n"
         for finding in report.findings
     )
-    return found + (f"{escape(text)}\n" if (text := sentence(report)) else "")
+    last = (sentence(report), undecided(report))
+    return found + "".join(f"{escape(text)}\n" for text in last if text)
 
 
 def place(finding: Finding, host: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Finding, Report, Severity
-from . import Style, escape, inside, sentence
+from . import Style, escape, inside, sentence, undecided
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -13,6 +13,10 @@ def render(report: Report, style: Style = Style()) -> str:
     found = "".join(_annotation(finding) + "\n" for finding in report.findings)
     if text := sentence(report):
         found += f"::notice title={_property(f'distcheck {report.command}')}::{_data(text)}\n"
+    if undecided(report):
+        first = report.story["first"]
+        place = f"file={_property(first['path'])},line={first['line']},title=undecided"
+        found = f"::error {place}::{_data(first['text'])}%0A{_data(report.story['why'])}\n" + found
     return found
 
 

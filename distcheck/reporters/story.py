@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..model import Finding, Report, Severity
 from . import Style, escape
@@ -58,38 +58,69 @@ def told(report: Report, style: Style) -> Iterator[str]:
     """The story, at most _LONGEST lines: what happened first, where, why, what it led to, what to type."""
     story = report.story
     if story["outcome"] == "clean":
-        yield "No failure is in this text."
+        yield f"{_nothing(story)}."
         return
-    lines = list(_story(report, style))
     fix = list(_fix(story["fix"], style))
-    room = _LONGEST - len(fix)
-    if len(lines) > room > 0:
-        lines = [*lines[: room - 1], f"{'':{_LABEL}}…"]
+    for most in _SHORTER:
+        lines = list(_story(report, style, most))
+        if len(lines) + len(fix) <= _LONGEST:
+            break
     yield from lines
-    yield from fix
+    # what to type is never cut: a fix that does not fit in goes on behind the story
+    yield from fix[: _LONGEST - len(lines)]
+    if rest := fix[_LONGEST - len(lines) :]:
+        yield ""
+        yield from rest
 
 
-def _story(report: Report, style: Style) -> Iterator[str]:
+def _nothing(story: Mapping[str, Any]) -> str:
+    """Of a text without a failure; what could not be read may hold one, at its end above all."""
+    unread = [source for source in story["sources"] if source["problem"]]
+    if not unread:
+        return "No failure is in this text"
+    if any(source["lines"] for source in story["sources"]):
+        return "No failure is in what could be read"
+    return "Nothing could be read"
+
+
+def _story(report: Report, style: Style, most: _Lines) -> Iterator[str]:
     story = report.story
     lead = _lead(report)
     first = story["first"]
     head = _head(story, lead)
     color = "31;1" if lead is None or lead.severity is Severity.ERROR else "33;1"
     yield f"{paint(head[0], color, style)} {head[1]}"
-    yield from _labelled("what", f"{_who(first)}: {first['text']}", style, most=3)
+    yield from _labelled("what", f"{_who(first)}: {first['text']}", style, most=most.what)
     where = [f"{first['path']}:{first['line']}", first["time"] and f"at {first['time'].replace('T', ' ')}"]
     where.append(story.get("place"))
     guilty = _who(story["guilty"]) if story["guilty"] else ""
     if guilty and guilty != _who(first):
         where.append(f"to blame: {guilty}")
-    yield from _labelled("where", ", ".join(part for part in where if part), style, most=2)
-    yield from _labelled("why", str(story["why"]), style, most=4)
+    yield from _labelled("where", ", ".join(part for part in where if part), style, most=most.where)
+    yield from _labelled("why", str(story["why"]), style, most=most.why)
     if story["led_to"]:
-        yield from _labelled("led to", "; ".join(story["led_to"]), style, most=3)
+        yield from _labelled("led to", "; ".join(story["led_to"]), style, most=most.led_to)
     if story["silent_ranks"]:
-        yield from _labelled(
-            "silent", f"ranks {story['silent_ranks']} wrote nothing that is in this text", style, most=1
-        )
+        text = f"{ranks_in_words(story['silent_ranks'])} wrote nothing that is in this text"
+        yield from _labelled("silent", text, style, most=1)
+
+
+class _Lines(NamedTuple):
+    """Lines that each part of the story may take."""
+
+    what: int
+    where: int
+    why: int
+    led_to: int
+
+
+#: Tried in this order, until the fix fits in as well.
+_SHORTER = (_Lines(3, 2, 4, 3), _Lines(2, 2, 4, 2), _Lines(2, 2, 3, 1), _Lines(1, 1, 3, 1), _Lines(1, 1, 2, 1))
+
+
+def ranks_in_words(ranges: str) -> str:
+    """``rank 3``, ``ranks 1-2``."""
+    return f"rank {ranges}" if ranges.isdecimal() else f"ranks {ranges}"
 
 
 def _head(story: Mapping[str, Any], lead: Finding | None) -> tuple[str, str]:
@@ -97,7 +128,12 @@ def _head(story: Mapping[str, Any], lead: Finding | None) -> tuple[str, str]:
         return (lead.severity.word if lead is not None else "error"), f"{story['code']} {story['name']}"
     if story["outcome"] == "consequences":
         return "undecided", "the text holds only what others died of"
-    return "undecided", "a failure that no rule names"
+    named = _KNOWN.get(story["first"]["signature"])
+    return "undecided", named or "a failure that no rule names"
+
+
+#: Causes that the text names and that are no rule's.
+_KNOWN = {"cuda-out-of-memory": "a GPU is out of memory", "interrupted": "stopped from outside"}
 
 
 def _labelled(label: str, text: str, style: Style, *, most: int) -> Iterator[str]:
@@ -111,16 +147,16 @@ def _labelled(label: str, text: str, style: Style, *, most: int) -> Iterator[str
 
 def _fix(fix: Mapping[str, Any], style: Style) -> Iterator[str]:
     place = f"({PLACES[fix['where']]}{BY[fix['by']]}) "
-    yield from _labelled("fix", place + fix["text"], style, most=4)
+    yield from _labelled("fix", place + fix["text"], style, most=99)
     if fix["command"]:
-        for line in str(fix["command"]).splitlines()[:3]:
+        for line in str(fix["command"]).splitlines():
             yield " " * (_LABEL + 2) + paint(escape(line), "1", style)
 
 
 def _who(item: Mapping[str, Any]) -> str:
     """``rank 3 on node01``, as far as it is known."""
     if item.get("ranks") is not None:
-        named = f"ranks {item['ranks']}"
+        named = ranks_in_words(item["ranks"])
     elif item.get("rank") is not None:
         named = f"rank {item['rank']}"
     elif item.get("local_rank") is not None:
@@ -139,7 +175,7 @@ def _who(item: Mapping[str, Any]) -> str:
 
 def _evidence(events: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
     """A line for each: where, who, what."""
-    places = [f"{event['path']}:{event['line']}" for event in events]
+    places = [escape(f"{event['path']}:{event['line']}") for event in events]
     width = min(max(map(len, places), default=0), _PLACE)
     for place, event in zip(places, events, strict=True):
         text = f"{_who(event)}: {event['text'].splitlines()[0] if event['text'] else ''}"
@@ -147,7 +183,8 @@ def _evidence(events: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
             text += f"  (and {event['repeated']} times more)"
         shown = place if len(place) <= _PLACE else "…" + place[-_PLACE + 1 :]
         room = max(style.width - width - 4, 30)
-        yield f"  {shown:{width}}  {escape(text if len(text) <= room else text[: room - 1] + '…')}"
+        text = escape(text)
+        yield f"  {shown:{width}}  {text if len(text) <= room else text[: room - 1] + '…'}"
 
 
 def _lead(report: Report) -> Finding | None:
@@ -160,7 +197,8 @@ def _lead(report: Report) -> Finding | None:
 def _one_line(report: Report, style: Style) -> str:
     story = report.story
     if story["outcome"] == "clean":
-        return "distcheck log: no failure is in this text"
+        said = _nothing(story)
+        return f"distcheck log: {said[0].lower()}{said[1:]}"
     named = f"{story['code']} {story['name']}: " if story["code"] else "undecided: "
     first = story["first"]
     text = f"{named}{story['why']} ({first['path']}:{first['line']})"

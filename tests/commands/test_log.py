@@ -71,7 +71,7 @@ def test_a_failure_that_no_rule_names_shows_the_first_lines_of_the_guilty_rank(t
     result = distcheck("log", "train.log", cwd=tmp_path)
     assert "rank 2: ValueError: batch 4711 is empty" in result.stdout
     assert "/workspace/train.py:40 in step" in result.stdout
-    assert "its cause is not" in result.stderr
+    assert "no rule names its cause" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["full", "concise", "json", "json-lines", "github", "html"])
@@ -145,6 +145,7 @@ def test_every_event_is_shown_on_demand(tmp_path: Path) -> None:
         (("log", "--select", "DC201x", "train.log"), "no rule is called"),
         (("log", "--select", "DC105", "train.log"), "leaves no rule that log can see"),
         (("log", "-o", "nowhere/out.txt", "train.log"), "does not exist"),
+        (("log", "-o", "./train.log", "train.log"), "the report would replace it"),
     ],
 )
 def test_bad_input_is_one_clear_line(log: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -226,3 +227,60 @@ def test_torch_is_never_imported() -> None:
     path = ROOT / "tests" / "logs" / "DC401"
     bad = next(item for item in sorted(path.iterdir()) if item.name.startswith("bad") and item.is_file())
     subprocess.run([sys.executable, "-c", program, str(bad)], check=True, cwd=ROOT, timeout=60)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such names are POSIX's")
+def test_a_name_that_would_act_on_a_terminal_is_escaped(tmp_path: Path) -> None:
+    name = "a\x1b[31m\nb.log"
+    (tmp_path / name).write_text(TAKEN)
+    result = distcheck("log", name, cwd=tmp_path)
+    assert result.returncode == 1
+    assert "\x1b" not in result.stdout
+    assert "  a\\x1b[31m\\nb.log:4  rank 0: " in result.stdout
+    absent = distcheck("log", "no\x1b[31m.log", cwd=tmp_path)
+    assert (absent.returncode, "\x1b" in absent.stderr) == (2, False)
+
+
+def test_what_could_not_be_read_is_not_called_healthy(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(os.urandom(4096))
+    assert "No failure" not in distcheck("log", "weights.bin", cwd=tmp_path).stdout
+    packed = gzip.compress("".join(f"step {number} loss 0.{number}\n" for number in range(9999)).encode())
+    (tmp_path / "train.log.gz").write_bytes(packed[: len(packed) // 2])
+    assert "No failure is in what could be read." in distcheck("log", "train.log.gz", cwd=tmp_path).stdout
+
+
+def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(
+        [sys.executable, "-m", "distcheck", "log", "--follow", "pipe"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+    ) as running:
+        (tmp_path / "pipe").write_text(RAISED)
+        out, said = running.communicate(timeout=60)
+    assert running.returncode == 3
+    assert "a failure that no rule names" in said
+    assert "ValueError: batch 4711 is empty" in out
+
+
+def test_what_was_written_just_before_a_log_is_rotated_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(HEALTHY * 100)
+    with subprocess.Popen(
+        [sys.executable, "-m", "distcheck", "log", "--follow", "--idle", "3", "train.log"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+    ) as running:
+        time.sleep(2)
+        with path.open("a") as file:
+            file.write(TAKEN)
+        path.rename(tmp_path / "train.log.1")
+        path.write_text("")
+        out, _ = running.communicate(timeout=60)
+    assert (running.returncode, "error DC401" in out) == (1, True)

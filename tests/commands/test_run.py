@@ -158,3 +158,18 @@ def test_the_texts_of_ranks_that_torchrun_keeps_are_read(tmp_path: Path) -> None
     assert result.returncode == 1
     plain = json.loads((tmp_path / "verdict.json").read_text())
     assert (plain["story"]["code"], plain["story"]["guilty"]["rank"]) == ("DC401", 1), plain["story"]
+
+
+def test_a_failure_without_a_word_is_not_called_none() -> None:
+    result = distcheck("run", "--no-preflight", "--", "sh", "-c", "echo step 1; exit 4")
+    assert result.returncode == 4
+    assert "status 4, and nothing that it printed says why" in result.stderr
+    assert "No failure" not in result.stderr
+    killed = distcheck("run", "--no-preflight", "--", "sh", "-c", "kill -9 $$")
+    assert (killed.returncode, "SIGKILL" in killed.stderr) == (137, True)
+
+
+def test_a_traceback_that_no_rule_names_is_told() -> None:
+    result = distcheck("run", "--no-preflight", *python("raise ValueError('odd')"))
+    assert result.returncode == 1
+    assert "a failure that no rule names" in result.stderr

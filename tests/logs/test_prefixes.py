@@ -331,3 +331,9 @@ def test_endless_lines_are_read_by_their_beginning() -> None:
     head = parse("[rank3]: " + "x" * 1_000_000)
     assert head.who.rank == 3
     assert len(head.text) == 1_000_000
+
+
+def test_the_level_of_a_message_is_no_host() -> None:
+    line = "2026-11-22 08:23:38,933 ERROR ops: no such kernel"
+    head = Prefixes([line]).parse(line)
+    assert (head.who, head.time is not None) == (Who(), True)

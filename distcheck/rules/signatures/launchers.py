@@ -72,6 +72,18 @@ _WORKERS = (
     Signature(
         "worker-ended",
         Kind.TABLE,
+        r"ProcessRaisedException:",
+        ("torch.multiprocessing.spawn.ProcessRaisedException: ",),
+    ),
+    Signature(
+        "worker-ended",
+        Kind.TABLE,
+        r"-- Process (?P<local_rank>\d+) terminated with the following error:",
+        ("-- Process 1 terminated with the following error:",),
+    ),
+    Signature(
+        "worker-ended",
+        Kind.TABLE,
         r"exits with return code = (?P<exitcode>-?\d+)",
         (
             "[2026-11-22 07:58:01,093] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py', "

@@ -242,8 +242,12 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "gloo-connect",
         Kind.FAILURE,
-        r"(?P<why>Connect timeout) " + _GLOO_ADDRESS,
-        ("RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:562] Connect timeout [10.0.0.5]:41877",),
+        r"(?P<why>Connect timeout) (?:\[none\]|" + _GLOO_ADDRESS + r")",
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:562] Connect timeout [10.0.0.5]:41877",
+            "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] "
+            "Connect timeout [none]",
+        ),
         ("DC412",),
     ),
     Signature(

@@ -174,6 +174,16 @@ _STORE = (
         ("DC501",),
     ),
     Signature(
+        "store-wait-ended",
+        Kind.NOTICE,
+        r"waitForInput: socket SocketImpl\(fd=\d+, addr=.{1,250}\) timed out after (?P<timeout_ms>\d+)ms",
+        (
+            "[rank1]:[W1122 14:34:56.854597329 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79, "
+            "addr=[node01]:41170, remote=[node01]:29500) timed out after 1800000ms",
+        ),
+        ("DC726",),
+    ),
+    Signature(
         "clients-missing",
         Kind.TIMEOUT,
         r"Timed out after (?P<seconds>\d+) seconds waiting for (?:clients\. |workers to arrive\.? ?)"
@@ -286,6 +296,16 @@ _MISMATCH = (
             "op.nbytes. 8 vs 4. Received data size doesn't match expected size.",
         ),
         ("DC517",),
+    ),
+    Signature(
+        "list-out-of-step",
+        Kind.CAUSE,
+        r"all_gather_list requires all workers to enter the function together",
+        (
+            "Exception: Unable to unpickle data from other workers. all_gather_list requires all workers to enter the "
+            "function together, so this error usually indicates that the workers have fallen out of sync somehow.",
+        ),
+        ("DC517", "DC519"),
     ),
     Signature(
         "nccl-mismatch",

@@ -99,9 +99,10 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "one-rank-works",
         Kind.RECORD,
-        r"(?P<work>Running tokenizer on |[Tt]okeni[sz]ing (?:the )?(?:data|train|corpus|text|prompts|file)"
+        r"(?P<work>Running tokenizer on |[Tt]okeni[sz]ing (?:the )?(?:data|train|corpus|text|[Pp]rompts|file)"
         r"|Generating (?:train|validation|test) split|Preprocessing (?:the )?(?:data|train|corpus)"
-        r"|Building (?:the )?(?:index|vocab|dataset|shuffled|cache)|Extracting features)",
+        r"|Building (?:the )?(?:index|vocab|dataset|shuffled|cache)|Extracting features)"
+        r"(?:[^|%]{0,80}?(?P<done>\d{1,3})%\|)?",
         (
             "Running tokenizer on train dataset (num_proc=8):  41%|####      | 410000/1000000 [08:12<11:48, 832 "
             "examples/s]",
