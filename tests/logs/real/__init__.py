@@ -1,0 +1,1 @@
+"""Jobs that really fail on this machine, and what is told of their output."""
