@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 #: What a scheduler or a person sends; SIGKILL and SIGSTOP can't be caught, and SIGCHLD is ours.
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
 _PIECE = 1 << 16
+#: A disk, a quota, or a file that is as long as it may be.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: What a shell says of a command that it can't find, and of one that it may not run (POSIX, exit status of commands).
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 #: prctl(2): the signal that a child gets when its parent dies.
@@ -43,10 +45,14 @@ class CannotStart(Exception):  # noqa: N818 - said to a user
         self.status = status
 
 
-def run(command: Sequence[str], listen: Callable[[bytes], None]) -> Ended:
+def run(
+    command: Sequence[str], listen: Callable[[bytes], None], full: Callable[[int, str], None] = lambda *_: None
+) -> Ended:
     """Run a command to its end.
 
     :param listen: called with all that it writes, on either stream, after that was passed on
+    :param full: called once for each stream of ours that has no room for what the command writes, with its number and
+        why; the command is not told, and goes on
     :raises CannotStart: there is no such program, or it may not be run
     """
     ends = _Ends.open()
@@ -67,7 +73,7 @@ def run(command: Sequence[str], listen: Callable[[bytes], None]) -> Ended:
         raise CannotStart(why, NOT_FOUND if int(number) == errno.ENOENT else NOT_RUNNABLE)
     with _forwarding(process, ends):
         with ends.raw():
-            _pass_on(process, ends, listen)
+            _pass_on(process, ends, listen, full)
         # a command may close its streams long before it ends: by now a key makes a signal again
         _, status = os.waitpid(process, 0)
     ends.close()
@@ -214,12 +220,13 @@ class _Ends:
         _signal_all(process, signal.SIGCONT)
 
 
-def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None]) -> None:
+def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None], full: Callable[[int, str], None]) -> None:
     """Until the child's streams are closed; what its own children still hold open does not keep us for ever."""
     waiting = set(ends.outputs)
     types = ends.types
     resized = _Resized(ends)
     lingering = _Lingering(process)
+    told: set[int] = set()
     with resized:
         while waiting:
             began = time.monotonic()
@@ -236,9 +243,13 @@ def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None]) -> None
                     waiting.discard(descriptor)
                     continue
                 lingering.bytes += len(data)
-                still_read = _write(ends.outputs[descriptor], data)
+                target = ends.outputs[descriptor]
+                error = _write(target, data)
                 listen(data)
-                if not still_read:
+                if error is not None and error.errno in _FULL and target not in told:
+                    told.add(target)
+                    full(target, error.strerror or "")
+                if error is not None and error.errno == errno.EPIPE:
                     # the command is told as it would be without us: SIGPIPE
                     waiting.discard(descriptor)
                     del ends.outputs[descriptor]
@@ -294,16 +305,16 @@ def _read(descriptor: int) -> bytes:
         raise
 
 
-def _write(descriptor: int, data: bytes) -> bool:
-    """All of it, or what can be; whether anybody still reads there. A job goes on behind a terminal that was closed."""
+def _write(descriptor: int, data: bytes) -> OSError | None:
+    """All of it, or what can be, and why not all. A job goes on behind a terminal that was closed."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]
         except BlockingIOError:
             select.select([], [descriptor], [])
         except OSError as error:
-            return error.errno != errno.EPIPE
-    return True
+            return error
+    return None
 
 
 class _Resized:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -36,6 +38,11 @@ _TITLES = {
 }
 #: What the output is called where no file keeps it.
 _UNNAMED = "output"
+#: Bytes that a temporary file keeps of the output until the command has ended, and bytes of the end that memory keeps
+#: where that is not enough, or the disk is full.
+_MOST_SPOOLED = 4 << 30
+_END_BYTES = 16 << 20
+_PIECE = 1 << 20
 #: Options by which torchrun is told where each rank's text goes, and its variable.
 _LOG_DIR, _LOG_DIR_VARIABLE = ("--log-dir", "--log_dir"), "PET_LOG_DIR"
 
@@ -135,18 +142,17 @@ def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
     began = time.time()
     sys.stdout.flush()
     sys.stderr.flush()
-    try:
-        ended = passthrough.run(words, listener.take)
-    except passthrough.CannotStart as error:
-        output.say(f"distcheck run: {words[0]} can't be started: {error}")
-        return error.status
-    finally:
-        listener.close()
-    if ended.status == 0:
-        return 0
-    # whoever started it may be gone by now, with the terminal; the status is still the command's
-    with contextlib.suppress(OSError):
-        _tell(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
+    with contextlib.closing(listener):
+        try:
+            ended = passthrough.run(words, listener.take, _stream_is_full)
+        except passthrough.CannotStart as error:
+            output.say(f"distcheck run: {words[0]} can't be started: {error}")
+            return error.status
+        if ended.status == 0:
+            return 0
+        # whoever started it may be gone by now, with the terminal; the status is still the command's
+        with contextlib.suppress(OSError):
+            _tell(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
     return ended.status
 
 
@@ -159,6 +165,14 @@ def _tell(given: Mapping[str, Any], ended: passthrough.Ended, report: Report | N
             if given["output_file"] in (None, "-"):
                 return
         _write(report, given, style)
+
+
+def _stream_is_full(descriptor: int, why: str) -> None:
+    """Standard output or standard error takes no more, and the command goes on as if it did."""
+    name = "standard output" if descriptor == 1 else "standard error"
+    # it may be on the same disk
+    with contextlib.suppress(OSError):
+        output.say(f"distcheck run: {name} can't be written ({why}): the command goes on, and its text is lost there")
 
 
 def _how(ended: passthrough.Ended) -> str:
@@ -176,43 +190,110 @@ def _signal_name(number: int) -> str:
 
 
 class _Listener:
-    """Reads what the command writes as it comes. Whatever goes wrong here must not touch the command."""
+    """Keeps what the command writes, to be read if it fails. Whatever goes wrong here must not touch the command."""
 
     def __init__(self, log_file: str | None) -> None:
         self._file: IO[bytes] | None = open(log_file, "wb", buffering=0) if log_file else None  # noqa: SIM115 - for the run
         self._path = log_file or _UNNAMED
-        self._reader: SourceReader | None = None
-        self._trouble: str | None = None
+        #: the same file to read from, where that gives back what was written
+        self._again = _to_read_again(log_file, self._file) if log_file and self._file else None
+        self._logged = 0
+        self._spool: IO[bytes] | None = None
+        self._spooled = 0
+        self._end: deque[bytes] = deque()
+        self._end_bytes = 0
+        #: why not all is kept
+        self._trouble = ""
+        self._lost = 0
 
     def take(self, data: bytes) -> None:
         if self._file is not None:
-            try:
-                self._file.write(data)
-            except OSError as error:
+            data = self._log(self._file, data)
+        if data and not self._trouble:
+            data = self._keep(data)
+        if data:
+            self._keep_the_end(data)
+
+    def _log(self, file: IO[bytes], data: bytes) -> bytes:
+        """Write to the file that was asked for; what is to be kept elsewhere."""
+        written, error = _write_all(file, data)
+        if error is not None:
+            self._file = None
+            # standard error may be on the same disk
+            with contextlib.suppress(OSError):
                 output.say(f"distcheck run: {self._path} can't be written any more: {error.strerror}")
-                self.close()
-        if self._trouble is not None:
-            return
+            file.close()
+        if self._again is None:
+            return data
+        self._logged += written
+        return data[written:]
+
+    def _keep(self, data: bytes) -> bytes:
+        """Write to an unnamed temporary file; what does not fit there."""
         try:
-            if self._reader is None:
-                self._reader = _new_reader(self._path)
-            self._reader.feed(data)
-        except Exception as error:  # noqa: BLE001 - the job is worth more than its diagnosis; it is said at the end
-            self._trouble = f"{type(error).__name__}: {error}"
+            if self._spool is None:
+                import tempfile
+
+                self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - for the run
+        except OSError as error:
+            self._trouble = error.strerror or str(error)
+            return data
+        written, error_of_write = _write_all(self._spool, data[: _MOST_SPOOLED - self._spooled])
+        self._spooled += written
+        if error_of_write is not None:
+            self._trouble = error_of_write.strerror or str(error_of_write)
+        elif self._spooled >= _MOST_SPOOLED:
+            self._trouble = f"it is longer than {_MOST_SPOOLED >> 30} GiB"
+        return data[written:]
+
+    def _keep_the_end(self, data: bytes) -> None:
+        self._end.append(data)
+        self._end_bytes += len(data)
+        while self._end_bytes > _END_BYTES:
+            first = self._end.popleft()
+            self._end_bytes -= len(first)
+            self._lost += len(first)
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """The text is not needed any more."""
+        for file in (self._file, self._again, self._spool):
+            if file is not None:
+                file.close()
+
+    def _pieces(self) -> Iterator[bytes]:
+        for file, size in ((self._again, self._logged), (self._spool, self._spooled)):
+            if file is None:
+                continue
+            file.seek(0)
+            while size > 0 and (data := file.read(min(size, _PIECE))):
+                yield data
+                size -= len(data)
+        yield from self._end
+
+    def _read(self) -> Reading | None:
+        """The reading of what was kept; None where nothing was written."""
+        if self._lost:
+            output.say(
+                f"distcheck run: {self._lost / 1e6:.0f} MB in the middle of the output could not be kept "
+                f"({self._trouble}): keep all of it with --log FILE"
+            )
+        reader: SourceReader | None = None
+        for data in self._pieces():
+            reader = reader or _new_reader(self._path)
+            reader.feed(data)
+        return None if reader is None else reader.reading()
 
     def diagnose(self, selection: Selection, folder: str | None, began: float) -> Report | None:
         from ..diagnosis import diagnose, timeline_of
         from ..logs.reading import read
 
-        if self._trouble is not None:
-            output.say(f"distcheck run: the output could not be read along ({self._trouble}); keep it with --log FILE")
+        try:
+            own = self._read()
+        except Exception as error:  # noqa: BLE001 - the command's status is worth more than its diagnosis
+            why = f"{type(error).__name__}: {error}"
+            output.say(f"distcheck run: the output could not be read ({why}): keep it with --log FILE")
             return None
-        readings: list[Reading] = [] if self._reader is None else [self._reader.reading()]
+        readings: list[Reading] = [] if own is None else [own]
         fresh = list(_written_since(folder, began)) if folder else []
         if fresh:
             readings.extend(read(fresh))
@@ -221,6 +302,27 @@ class _Listener:
         # it did not: what stands behind the failure was kept back in a buffer until the command ended
         timeline = timeline_of(readings)._replace(went_on=False)
         return with_subject(diagnose(timeline, selection=selection))
+
+
+def _write_all(file: IO[bytes], data: bytes) -> tuple[int, OSError | None]:
+    """Write to an unbuffered file; the bytes that it took, and why not all."""
+    done = 0
+    while done < len(data):
+        try:
+            done += file.write(data[done:])
+        except OSError as error:
+            return done, error
+    return done, None
+
+
+def _to_read_again(path: str, file: IO[bytes]) -> IO[bytes] | None:
+    """A second view of an open file; None of a pipe, of a device, and of what may not be read."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return None
+    try:
+        return open(path, "rb", buffering=0)
+    except OSError:
+        return None
 
 
 def _new_reader(path: str) -> SourceReader:
@@ -262,11 +364,17 @@ def _style(given: Mapping[str, Any]) -> Style:
 
 def _write(report: Report, given: Mapping[str, Any], style: Style) -> None:
     """To the file, or to standard error: standard output is the command's."""
-    if given["output_file"] not in (None, "-"):
-        output.emit(report, given["output_format"], given["output_file"], style)
-        output.say(f"distcheck run: {sentence(report)} ({given['output_file']})")
-        return
-    sys.stderr.write("\n" + render(report, given["output_format"], style))
+    text = render(report, given["output_format"], style)
+    path = given["output_file"]
+    if path not in (None, "-"):
+        try:
+            output.write_file(path, text)
+        except OSError as error:
+            output.say(f"distcheck run: {path} can't be written ({error.strerror}); the report follows")
+        else:
+            output.say(f"distcheck run: {sentence(report)} ({path})")
+            return
+    sys.stderr.write("\n" + text)
     sys.stderr.flush()
 
 

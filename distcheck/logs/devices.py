@@ -169,13 +169,15 @@ def every_rank_found_a_gpu(timeline: Timeline) -> Iterator[Finding]:
     beyond = _beyond(timeline)
     if beyond is not None and _cause_of(beyond, timeline) == "DC301":
         count = beyond.gpus if beyond.gpus is not None else _usable(beyond)
-        there = "" if count is None else f": {count} GPU{'s' * (count != 1)} can be used on its host"
+        # one rank that fails says only that there is none with its number
+        most = "at most " if beyond.gpus is None and len(beyond.failed) < 2 else ""
+        there = "" if count is None else f": {most}{count} GPU{'s' * (count != 1)} can be used on its host"
         yield found(
             rules.DC301,
             timeline,
             beyond.events,
             f"{_who(beyond)} for a GPU that is not there{there}",
-            fix=_fewer(count),
+            fix=_fewer(count, most),
             evidence={"usable": count, "failed_local_ranks": list(beyond.failed)},
             **severity_of(timeline),
         )
@@ -191,11 +193,12 @@ def _usable(beyond: _Beyond) -> int | None:
     return beyond.failed[0] if beyond.failed == tuple(range(beyond.failed[0], last + 1)) else None
 
 
-def _fewer(count: int | None) -> Fix:
+def _fewer(count: int | None, most: str = "") -> Fix:
     if count:
         option = f"--nproc-per-node={count}"
         return Fix(
-            f"start a process for each GPU: {option}; or let CUDA_VISIBLE_DEVICES name more GPUs, if they are yours",
+            f"start a process for each GPU: {most}{option}{', and nvidia-smi -L lists them' if most else ''}; or let "
+            "CUDA_VISIBLE_DEVICES name more GPUs, if they are yours",
             command=option,
             where="launch-line",
         )

@@ -11,6 +11,7 @@ from ..registry import probe
 from ..rules.signatures import Kind
 from .circumstances import is_of_launcher, severity_of
 from .model import Event, Timeline, found
+from .waits import ranks_in_words
 
 #: Names and addresses that lead back to the writer itself.
 _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
@@ -158,8 +159,7 @@ def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
         events[:50],
         f"{said} {what}, and why is not in this text{where}",
         fix=Fix(
-            f"{_fetch(timeline, where, [worker.rank for worker in dead if worker.rank is not None])}; torchrun "
-            f"--log-dir "
+            f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; torchrun --log-dir "
             "logs --tee 3 keeps each rank's text, and torch.distributed.elastic.multiprocessing.errors.record around "
             "main() its traceback",
             command="torchrun --log-dir logs --tee 3 …",
@@ -190,22 +190,30 @@ def _peers(lost: Sequence[Event]) -> list[str]:
 
 def _where_to_look(timeline: Timeline, lost: Sequence[Event]) -> str:
     """``: rank 0, or 10.0.0.5:40112, was lost; ranks 4-7 are not in this text``."""
-    parts = []
-    named = sorted({int(event.values["peer"]) for event in lost if event.values.get("peer")})
-    if named:
-        parts.append(f"rank {rank_ranges(named)}")
-    parts += _peers(lost)
-    said = f": {' and '.join(parts[:_MOST_NAMED])} {'was' if len(parts) == 1 else 'were'} lost" if parts else ""
+    named = _lost_ranks(lost)
+    parts = [*([ranks_in_words(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
+    one = len(parts) == 1 and len(named) < 2
+    said = f": {' and '.join(parts)} {'was' if one else 'were'} lost" if parts else ""
     silent = timeline.silent_ranks if timeline.world_size_known else ()
     if silent:
         said += f"{';' if said else ':'} rank{'s' * (len(silent) != 1)} {rank_ranges(silent)} wrote nothing here"
     return said
 
 
-def _fetch(timeline: Timeline, where: str, dead: Sequence[int]) -> str:
-    """Whose log to look into."""
+def _lost_ranks(lost: Sequence[Event]) -> list[int]:
+    return sorted({int(event.values["peer"]) for event in lost if event.values.get("peer")})
+
+
+def _fetch(lost: Sequence[Event], dead: Sequence[int]) -> str:
+    """Whose log to look into: whom others lost, never those that only say so."""
+    named, peers = _lost_ranks(lost), _peers(lost)
+    writers = {event.who.rank for event in lost}
+    # a rank that lost another one is no longer the first
+    gone = [rank for rank in named if rank not in writers] or ([] if peers else named)
+    dead = [rank for rank in dead if rank not in writers]
+    if gone or peers:
+        parts = [*([ranks_in_words(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
+        return f"look into the log of {' and of '.join(parts[:_MOST_NAMED])}, on its own host"
     if dead:
-        return f"look into the log of rank {rank_ranges(dead)}, which the launcher saw fail"
-    if where:
-        return "look into the log of what is named here, on its own host"
+        return f"look into the log of {ranks_in_words(dead)}, which the launcher saw fail"
     return "look into the log of the rank that ended first, on its own host"

@@ -35,6 +35,8 @@ _LOCAL_GID = re.compile(r"local ?G[Ii][Dd] ([0-9a-fA-F:.]{2,45})")
 _REMOTE_GID = re.compile(r"remote ?G[Ii][Dd]s? ?([0-9a-fA-F:.]{2,45})")
 _RETRY = re.compile(r"retrying \d+/\d+")
 _MOST_NAMED = 4
+#: With so few lines behind it, a text ends with what it says.
+_LAST_LINES = 3
 
 
 @probe(rules.DC113)
@@ -244,15 +246,15 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
     lost = _unanswered(timeline)
     if ports or links:
         first = (ports or links)[0]
-        dead = failed(timeline) and (bool(ports) or bool(lost)) and not survived(timeline, first)
+        broken = timeline.has("ib-adapter-broken")
+        # a card that gives up is the end of its process, whether a failure is written or not
+        dead = (broken or (failed(timeline) and bool(ports or lost))) and not survived(timeline, first)
         names = sorted({event.values["hca"] for event in (*ports, *links) if event.values.get("hca")})
         yield found(
             rules.DC414,
             timeline,
             [*ports, *links, *lost],
-            f"port{'s' * (len(names) > 1)} {', '.join(names[:_MOST_NAMED])} went down"
-            if names
-            else "an InfiniBand port went down",
+            _went_down(names, broken),
             fix=_raise_port(),
             severity=Severity.ERROR if dead else Severity.INFO,
             role="cause" if dead else "beside",
@@ -267,6 +269,14 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
             severity=weight(timeline, lost[0]),
             role=role(timeline, lost[0]),
         )
+
+
+def _went_down(names: Sequence[str], broken: bool) -> str:
+    which = f" {', '.join(names[:_MOST_NAMED])}" if names else ""
+    several = "s" * (len(names) > 1)
+    if broken:
+        return f"InfiniBand adapter{several}{which} reported a catastrophic error"
+    return f"port{several}{which} went down" if names else "an InfiniBand port went down"
 
 
 @probe(rules.DC415)
@@ -395,16 +405,22 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
         everyone = [process for process in processes(timeline) if process.transport.network]
         if not everyone and failed(timeline) and not another_cause(timeline):
             severity, part = Severity.ERROR, "cause"
-        elif node_count(everyone) > 1 and any(_on_tcp(process) for process in everyone):
+        elif any(_on_tcp(process) for process in everyone) and (
+            # a channel over the network leads to another host, also where only one of them is in the text
+            node_count(everyone) > 1 or any(process.transport.count("NET") for process in everyone)
+        ):
             severity, part = (Severity.INFO if failed(timeline) else Severity.WARNING), "beside"
+        elif not everyone and not failed(timeline) and not timeline.went_on:
+            # the text ends before NCCL takes another network, or before the job dies
+            ends = timeline.sources[unusable[-1].source].lines - unusable[-1].line < _LAST_LINES
+            severity, part = Severity.WARNING, "cause" if ends else "beside"
         else:
             return
         yield found(
             rules.DC417,
             timeline,
             unusable,
-            "the plug-in for EFA can't be used"
-            + ("" if part == "cause" else ", and NCCL sends over TCP between the nodes"),
+            "the plug-in for EFA can't be used" + (", and NCCL sends over TCP between the nodes" if everyone else ""),
             fix=_use_efa(),
             severity=severity,
             role=part,

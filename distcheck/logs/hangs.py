@@ -124,13 +124,18 @@ def _who_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing], list[Eve
     if not waits:
         waits = gloo_waits(timeline)
     if not waits:
-        unnumbered = timeline.of("watchdog-timeout", "gloo-timeout", "watchdog-place")
+        unnumbered = timeline.of("watchdog-timeout", "gloo-timeout", "watchdog-place") or _dumps_of_others(timeline)
         return [], [], list(unnumbered[:20])
     front = max((wait.sequence or 0 for wait in waits), default=0)
     behind = [item for item in behind if item.enqueued < front]
     told = [*(wait.event for wait in waits), *(standing.event for standing in behind)]
     events = [event for event in told if event is not None]
     return waits, behind, events
+
+
+def _dumps_of_others(timeline: Timeline) -> list[Event]:
+    """The words of ranks that were told by another one that its collective did not end."""
+    return [event for event in timeline.of("watchdog-dump") if event.values.get("from")]
 
 
 def _consequence(timeline: Timeline, waits: Sequence[Wait], events: Sequence[Event]) -> Verdict | None:
@@ -171,7 +176,7 @@ def _judge(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Standing]
     if busy is not None:
         return Verdict(
             rules.DC726,
-            f"{_said(waits)}{limit}, and rank 0 was still at work: {busy.text[:80].strip()}",
+            f"{_said(waits)}{limit}, and {_still(busy)}: {_work_said(busy)}",
             _RANK_ZERO,
             0,
         )
@@ -210,7 +215,20 @@ def _busy_rank_zero(timeline: Timeline, waits: Sequence[Wait]) -> Event | None:
         for event in timeline.of("one-rank-works")
         if event.who.rank == 0 or (event.who.rank is None and event.who.local_rank in (None, 0))
     ]
-    return works[-1] if works else None
+    # a progress bar ends no line: what stands before another rank's words is not that rank's
+    places = [wait.event for wait in waits if wait.event is not None]
+    works = works or [
+        event
+        for event in timeline.of("one-rank-works")
+        if _is_glued(event)
+        and _is_under_way(event)
+        and any(event.source == at.source and 0 <= at.line - event.line <= _RIGHT_BEFORE for at in places)
+    ]
+    return max(works, key=_part_done) if works else None
+
+
+def _still(work: Event) -> str:
+    return "another process was still at work" if _is_glued(work) else "rank 0 was still at work"
 
 
 def _all_called_all(waits: Sequence[Wait]) -> bool:
@@ -262,11 +280,22 @@ def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verd
     """Nobody who speaks is elsewhere: somebody does not speak, or the way between them is at fault."""
     absent = _absent(timeline, waits)
     said = f"{_said(waits)}{limit}"
+    dumps = _dumps_of_others(timeline)
+    if not waits and dumps:
+        seen_by = sorted({int(event.values["from"]) for event in dumps})
+        return Verdict(
+            rules.DC511,
+            f"{ranks_in_words(seen_by)} saw first that a collective did not end, and had the other ranks write what "
+            "they know; who did not come to it is not in this text",
+            _fetch(seen_by),
+            -1,
+            "timeout",
+        )
     first = any(wait.sequence == 1 for wait in waits)
     if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
         message = f"{said}, and {ranks_in_words(absent)} had no batches left for it"
         return Verdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
-    if len(absent) == 1:
+    if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
         return Verdict(
             rules.DC511, f"{said}, and only rank {absent[0]} does not: it never came", _STACK, absent[0], "timeout"
         )
@@ -280,21 +309,31 @@ def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verd
             -1,
             "timeout",
         )
-    never = ", the first collective: it never worked between them" if first else ", and no rank is missing"
+    never = ", the first collective: it never worked between them" if first else _nobody_missing(timeline, waits)
     return Verdict(rules.DC511, f"{said}{never}", _fix_way(timeline, first), -1, "timeout")
 
 
+def _nobody_missing(timeline: Timeline, waits: Sequence[Wait]) -> str:
+    """What may be said of the others where all that are known wait: only a known size says that there are none."""
+    if not waits or _is_of_a_part(waits):
+        return ""
+    if timeline.world_size_known:
+        return ", and no rank is missing"
+    return "; how many ranks the job has is not in this text, so that others may be missing"
+
+
 def _absent(timeline: Timeline, waits: Sequence[Wait]) -> list[int]:
-    """The ranks of the job that do not wait, as far as its size is known."""
-    waiting = {wait.rank for wait in waits}
-    if timeline.world_size is None:
+    """The ranks of the job that do not wait: all up to its size, or up to the highest number that is seen."""
+    if timeline.world_size is None or _is_of_a_part(waits):
         return []
-    told = {worker.rank for worker in timeline.workers if worker.rank is not None}
-    known = set(range(timeline.world_size)) if timeline.world_size_known else {*timeline.ranks, *told}
-    grouped = any(
+    return sorted(set(range(timeline.world_size)) - {wait.rank for wait in waits})
+
+
+def _is_of_a_part(waits: Sequence[Wait]) -> bool:
+    """Whether they wait in a group that need not hold all ranks."""
+    return any(
         wait.group and "default_pg" not in wait.group and wait.group not in ("0", "ID 0 PG GUID 0") for wait in waits
     )
-    return [] if grouped else sorted(known - waiting)
 
 
 def _fetch(ranks: Sequence[int]) -> Fix:
@@ -306,8 +345,17 @@ def _fetch(ranks: Sequence[int]) -> Fix:
     )
 
 
+_GLOOS_WAY = Fix(
+    "see where each rank is while it hangs ('py-spy dump --pid PID' on its host): gloo works on the CPU, over TCP. "
+    "Between hosts it may be a wrong interface (DC407: GLOO_SOCKET_IFNAME) or blocked ports (DC412)",
+    where="host",
+)
+
+
 def _fix_way(timeline: Timeline, first: bool) -> Fix:
     """What to look at between ranks that have all come."""
+    if timeline.has("gloo-timeout") and not timeline.has("watchdog-timeout", "watchdog-place", "watchdog-end"):
+        return _GLOOS_WAY
     hosts = len(hosts_of(timeline))
     one = (
         "on one host: the GPUs may not reach each other's memory because of the IOMMU or PCIe access control (DC336); "
@@ -727,6 +775,11 @@ def _kept_waiting(timeline: Timeline) -> tuple[list[Event], Event] | None:
     return (waits, works[-1]) if works else None
 
 
+def _part_done(event: Event) -> tuple[int, int]:
+    done = event.values.get("done") or next(iter(_DONE.findall(event.text)), "0")
+    return (int(done) if _is_glued(event) else 0, event.line)
+
+
 def _work_said(event: Event) -> str:
     return f"{event.values['work']} … {event.values.get('done')} %" if _is_glued(event) else event.text[:80].strip()
 
@@ -866,7 +919,9 @@ def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
         (
             match["text"].strip()
             for event in timeline.events
-            if event.traceback is not None and (match := _LAST_ERROR.search(event.traceback.message))
+            if event.traceback is not None
+            and same_writer(event.who, first.who) is not False
+            and (match := _LAST_ERROR.search(event.traceback.message))
         ),
         "",
     )

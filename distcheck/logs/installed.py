@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from .. import rules
 from ..model import Finding, Fix
 from ..registry import probe
+from ..rules.signatures import Kind
 from .circumstances import came_through, severity_of
 from .launching import AGENT, first_of_each
 from .model import Event, Timeline, found
@@ -36,6 +37,8 @@ def _absent_backends(timeline: Timeline) -> Iterator[_Complaint]:
     groups: dict[str, list[Event]] = {}
     for event in timeline.of("backend-absent"):
         groups.setdefault(event.values.get("backend") or "CUDA", []).append(event)
+    if not groups and (warned := _died_without_nccl(timeline)):
+        groups["nccl"] = warned
     for backend, events in groups.items():
         known = backend.upper() in ("NCCL", "CUDA")
         if known and any(_is_on_windows(event) for event in events):
@@ -48,7 +51,26 @@ def _absent_backends(timeline: Timeline) -> Iterator[_Complaint]:
         yield events, f"the torch of this Python is built without {built}", fix
 
 
+def _died_without_nccl(timeline: Timeline) -> list[Event]:
+    """A warning that NCCL is not built in, and an exception of torch.distributed (or one that is cut off) after it."""
+    warned = timeline.of("nccl-not-compiled")
+    if not warned or timeline.went_on or any(event.kind is Kind.CAUSE for event in timeline.events):
+        return []
+    first = warned[0]
+    raised = [
+        event
+        for event in timeline.of("exception")
+        if event.source == first.source
+        and event.line > first.line
+        and event.traceback is not None
+        and (not event.traceback.exception or came_through(event, "torch/distributed"))
+    ]
+    return [*warned[:1], *raised[:1]] if raised else []
+
+
 def _is_on_windows(event: Event) -> bool:
+    if event.signature == "nccl-not-compiled" and "\\" in event.text:
+        return True
     return event.traceback is not None and any("\\" in frame.path for frame in event.traceback.frames)
 
 

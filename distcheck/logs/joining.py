@@ -32,8 +32,8 @@ _HINTS = ("orld", "WORLD", "ranks", "Ranks", "rocesses", "clients joined", "MEMB
 
 def join(readings: Sequence[Reading]) -> Timeline:
     """One timeline of all that was read; its sources are the readings', in their order."""
-    sources = tuple(reading.source for reading in readings)
-    events = [_at(event, number) for number, reading in enumerate(readings) for event in reading.events]
+    sources = _with_sure_hosts([reading.source for reading in readings])
+    events = [_as_own(_at(event, number)) for number, reading in enumerate(readings) for event in reading.events]
     voices = [voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.voices]
     workers = [worker._replace(source=number) for number, reading in enumerate(readings) for worker in reading.workers]
     dumps = tuple(
@@ -71,6 +71,31 @@ def join(readings: Sequence[Reading]) -> Timeline:
 
 def _at(event: Event, source: int) -> Event:
     return event if event.source == source else event._replace(source=source)
+
+
+def _with_sure_hosts(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """A name like ``node7-run.log`` names a host only among others that name theirs."""
+    if len(sources) == 1:
+        return tuple(
+            source._replace(who=Who()) if source.who == Who(host=source.who.host) else source for source in sources
+        )
+    return tuple(sources)
+
+
+#: Libraries whose connections lead to servers of the outer world, and to no rank.
+_DOWNLOADERS = ("/requests/", "/urllib3/", "/urllib/request", "/httpx/", "/httpcore/", "/aiohttp/", "/huggingface_hub/")
+
+
+def _as_own(event: Event) -> Event:
+    """A connection to a server that is no rank's, and its loss an ordinary exception of whoever had it."""
+    if event.kind is not Kind.LOST or event.traceback is None:
+        return event
+    paths = [frame.path.replace("\\", "/") for frame in event.traceback.frames]
+    if any("torch/distributed" in path for path in paths):
+        return event
+    if any(part in path for path in paths for part in _DOWNLOADERS):
+        return event._replace(signature="exception", kind=Kind.FAILURE, codes=())
+    return event
 
 
 def world_size_told(events: Iterable[Event]) -> int | None:

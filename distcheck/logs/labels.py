@@ -30,6 +30,8 @@ PAIR = re.compile(r"((?=[a-z0-9-]*\d)[a-z0-9](?:[a-z0-9.-]{0,120}-[a-z0-9]{1,60}
 _NOT_A_HOST = re.compile(
     r"(?:Error|Exception|Warning|Interrupt|Exit|Failure|Failed|Expired|Timeout|error|timeout|Empty|\.py|\.cpp|\.cc|\.cu|\.h)$"
 )
+#: Words of a text that hosts are named by as well; ``gpu0`` is more often a process than a host.
+_DOUBTFUL = re.compile(r"n-?\d+|gpu-?\d{2,}")
 #: What follows a launcher's label and nothing else: with it, one line speaks for itself.
 PLAIN = re.compile(
     r" *(?:Traceback \(most recent call last\)|File \"[^\"]+\", line \d+|\[(?:rank|default)\d+\]:"
@@ -46,6 +48,8 @@ class Style:
         self.of_hosts = of_hosts
         self.names: Counter[str] = Counter()
         self.shapes: set[str] = set()
+        #: names before what only begins lines, though they look like words of a text: n1, gpu-101
+        self._doubtful: Counter[str] = Counter()
         self.hits = 0
         self.certain = 0
         self.stepping = 0
@@ -58,7 +62,18 @@ class Style:
     def could_be(self, name: str) -> bool:
         if not self.of_hosts:
             return True
-        return not _NOT_A_HOST.search(name) and name.strip("0123456789_-.").lower() not in NOBODIES
+        if _NOT_A_HOST.search(name):
+            return False
+        return name.strip("0123456789_-.").lower() not in NOBODIES or shape(name) in self.shapes
+
+    def doubt(self, name: str, rest: str) -> None:
+        """A label like a word of a text (``n1``, ``gpu-101``) is a host's where its kind begins lines of tracebacks."""
+        if self.of_hosts and _DOUBTFUL.fullmatch(name) and PLAIN.match(rest):
+            self._doubtful[name] += 1
+            alike = [other for other in self._doubtful if shape(other) == shape(name)]
+            if len(alike) > 1 or self._doubtful[name] > 2:
+                self.shapes.add(shape(name))
+                self.certain += sum(self._doubtful[other] for other in alike)
 
     def note(self, name: str, rest: str) -> None:
         """One line of the sample has this label."""

@@ -27,7 +27,7 @@ _ONE_LAUNCHER = (
     "let one launcher set all of them: torchrun does; remove exports of rank variables from the job "
     "script, the shell's start-up files and the container's environment"
 )
-_HOST_OF_TASK_0 = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
+HOST_OF_TASK_0 = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 
 
 def is_under_torchrun(timeline: Timeline) -> bool:
@@ -177,7 +177,7 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
     if scheduler == "slurm" or (scheduler is None and event.who.task is not None):
         line = (
             "srun bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
-            f"MASTER_ADDR={_HOST_OF_TASK_0} MASTER_PORT=29500; exec python {script}'"
+            f"MASTER_ADDR={HOST_OF_TASK_0} MASTER_PORT=29500; exec python {script}'"
         )
     elif scheduler == "mpi":
         line = (

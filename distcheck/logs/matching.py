@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..rules.signatures.model import Signature
-from .patterns import coarse, for_python, required_literals
+from .patterns import Token, coarse, for_python, required_literals, tokens_of, without_captures
 
 #: A longer line is looked at in pieces of this many bytes that overlap, so that a line without an end costs what
 #: other text of its length costs, and both engines see the same.
@@ -28,6 +28,10 @@ _ROW_MEMORY = 4
 _SHAPE = bytes(ord("0") if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _MOST_SHAPES = 20_000
 _LONGEST_SHAPE = 512
+#: A repetition of up to so many is left as it is.
+_SHORT = 4
+#: A coarse pattern that found so many lines for nothing is replaced by one that asks for all that the row does.
+_OFTEN_MISLED = 1000
 #: A pattern that fits no text.
 _NOTHING = "[^\\x00-\\xff]"
 
@@ -127,6 +131,45 @@ def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
+def _heeds_digits(pattern: str) -> bool:
+    """Whether it may matter to a pattern which digit stands somewhere."""
+    return any(map(_heeds, tokens_of(pattern)))
+
+
+def _heeds(token: Token) -> bool:
+    if token.kind == "class":
+        return re.search(r"\d", re.sub(r"\\[dwsDWS]|0-9", "", token.raw)) is not None
+    return token.kind == "literal" and token.text.isdigit()
+
+
+def _of_any_digits(pattern: str) -> str:
+    """A pattern that fits whatever digits stand where this one fits."""
+    return "".join(f"(?:{token.raw}|[0-9])" if _heeds(token) else token.raw for token in tokens_of(pattern))
+
+
+def _unbounded(pattern: str) -> str:
+    """A pattern without long bounded repetitions, of which RE2 writes each out."""
+
+    def loose(token: Token) -> str:
+        bounds = re.match(r"\{(\d+),?(\d*)\}", token.raw) if token.kind == "repeat" else None
+        if bounds is None or int(bounds[2] or bounds[1]) <= _SHORT:
+            return token.raw
+        return "*" if int(bounds[1]) == 0 else "+"
+
+    return "".join(map(loose, tokens_of(pattern)))
+
+
+class _Shape(NamedTuple):
+    """What is known of all lines that are alike but for their digits."""
+
+    #: numbers of the rows that they fit
+    fitting: tuple[int, ...]
+    #: those that they may fit
+    heeding: tuple[int, ...]
+    #: those whose coarse pattern may find them
+    found: tuple[int, ...]
+
+
 class _Rows:
     """The single patterns, compiled when they are needed: few of them ever are."""
 
@@ -156,7 +199,11 @@ class _Rows:
 
 
 class _RE2(_Rows):
-    """Linear in the length of the text, whatever the patterns and the text are."""
+    """Linear in the length of the text, whatever the patterns and the text are.
+
+    Loud text repeats itself but for its numbers: which rows a line fits is asked once for each shape, except for the
+    rows that heed single digits.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         import re2
@@ -164,13 +211,15 @@ class _RE2(_Rows):
         super().__init__(patterns, _compile_re2)
         self._re2 = re2
         self._coarse = [coarse(pattern) for pattern in patterns]
+        self._heeding = frozenset(number for number, pattern in enumerate(patterns) if _heeds_digits(pattern))
         self._joined: dict[frozenset[int], Any] = {}
-        #: the line that was asked for last, and its rows: whoever finds a line asks for what it fits next
-        self._last: tuple[bytes | None, list[tuple[int, Any]]] = (None, [])
+        self._shapes: dict[bytes, _Shape] = {}
+        #: how often the coarse pattern of a row found a line for nothing
+        self._misled: dict[int, int] = defaultdict(int)
         self._set = re2.Set.SearchSet(_options(_SET_MEMORY))
         for number, pattern in enumerate(self._coarse):
             try:
-                self._set.Add(pattern.encode("latin-1"))
+                self._set.Add(_of_any_digits(pattern).encode("latin-1"))
             except re2.error as error:
                 self.broken[number] = str(error)
                 self._coarse[number] = _NOTHING
@@ -192,23 +241,65 @@ class _RE2(_Rows):
         search = self._search(without)
         while start < len(text) and (match := search(text, start)) is not None:
             first, end = _line_at(text, match.start())
+            useless = True
             for piece in _pieces(first, end):
-                if any(number not in without for number, _ in self._matches(text[slice(*piece)])):
+                if self._fits_any(text[slice(*piece)], without):
+                    useless = False
                     yield piece
+            if useless and end - first <= LONGEST_LINE and self._sharpen(text[first:end], without):
+                search = self._search(without)
             start = end + 1
 
-    def _matches(self, line: bytes) -> list[tuple[int, Any]]:
-        if line != self._last[0]:
-            numbers = self._set.Match(line) if self._patterns else ()
-            # a set that is out of memory answers as if nothing fitted
-            if not numbers and self._search(frozenset())(line) is not None:
-                numbers = range(len(self._patterns))
-            matches = [(number, self.search(number, line)) for number in sorted(numbers or ())]
-            self._last = line, [(number, match) for number, match in matches if match is not None]
-        return self._last[1]
+    def _sharpen(self, line: bytes, without: frozenset[int]) -> bool:
+        """Note by whose coarse pattern a line was found for nothing; whether one was replaced that did so often."""
+        changed = False
+        for number in self._rows_of(line).found:
+            if number in without:
+                continue
+            self._misled[number] += 1
+            if self._misled[number] == _OFTEN_MISLED:
+                self._coarse[number] = _unbounded(without_captures(self._patterns[number]))
+                changed = True
+        if changed:
+            self._joined.clear()
+        return changed
+
+    def _fits_any(self, line: bytes, without: frozenset[int]) -> bool:
+        """Whether a row fits that counts."""
+        fitting, heeding, _ = self._rows_of(line)
+        return any(number not in without for number in fitting) or any(
+            number not in without and self.search(number, line) is not None for number in heeding
+        )
+
+    def _rows_of(self, line: bytes) -> _Shape:
+        shape = line.translate(_SHAPE)
+        known = self._shapes.get(shape)
+        if known is not None:
+            return known
+        numbers = tuple(self._set.Match(shape) or ()) if self._patterns else ()
+        # a set that is out of memory answers as if nothing fitted
+        unsure = not numbers and self._search(frozenset())(line) is not None
+        if unsure:
+            numbers = tuple(range(len(self._patterns)))
+        found = _Shape(
+            tuple(
+                number for number in numbers if number not in self._heeding and self.search(number, line) is not None
+            ),
+            tuple(number for number in numbers if number in self._heeding),
+            tuple(numbers),
+        )
+        if numbers and not unsure and len(shape) <= _LONGEST_SHAPE:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[shape] = found
+        return found
 
     def fitting(self, line: bytes) -> Iterator[tuple[int, dict[str, bytes | None]]]:
-        for number, match in self._matches(line):
+        fitting, heeding, _ = self._rows_of(line)
+        for number in sorted((*fitting, *heeding)):
+            match = self.search(number, line)
+            if match is None:
+                continue
             names = match.re.groupindex
             yield number, {name.decode("latin-1"): match[names[name]] for name in sorted(names, key=names.__getitem__)}
 

@@ -21,7 +21,7 @@ from .circumstances import (
     value_of,
 )
 from .hangs import two_servers
-from .launching import ranks_were_started_once
+from .launching import HOST_OF_TASK_0, ranks_were_started_once
 from .model import Event, Timeline
 
 #: Code of torch that makes or joins the store on which ranks meet.
@@ -55,8 +55,11 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
     tried = timeline.of("bind-tried")
     if not taken and timeline.has("listen-failed") and tried:
         taken = list(timeline.of("listen-failed"))
+    by_port: dict[str | None, list[Event]] = {}
     for (port,), events in grouped(_each_line_once(taken), "port"):
-        number = port or value_of(tried, "port")
+        # not every line that tells of the same port has its number
+        by_port.setdefault(port or value_of(tried, "port"), []).extend(events)
+    for number, events in by_port.items():
         which = f"port {number}" if number else "the port on which the ranks meet"
         loudness = severity_of(timeline)
         if any(ranks_were_started_once(timeline)) or two_servers(timeline):
@@ -163,7 +166,9 @@ def _judge_master(
     place = f"{host}:{port}" if host else "the address on which the ranks meet"
     dead = failed_elsewhere(timeline, events, _FAMILY)
     role = "cause" if dead is None else "timeout"
-    if any(_means_unknown(event) for event in lookups):
+    if host.endswith("docker.internal"):
+        yield _of_docker_desktop(timeline, host, events, role)
+    elif any(_means_unknown(event) for event in lookups):
         yield _unresolved(timeline, host, [*events, *lookups], lookups[0], role)
     elif _is_containers_own(host) and not on_one_host(timeline):
         yield _in_a_container(timeline, host, events, role)
@@ -319,7 +324,33 @@ def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Even
     )
 
 
+def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role: str) -> Finding:
+    return found(
+        rules.DC404,
+        timeline,
+        events,
+        f"this computer's own name leads to {host}, which the hosts file has from Docker Desktop and which is none of "
+        "its addresses now",
+        fix=Fix(
+            "on one machine start torchrun with --local-addr=127.0.0.1 (without torchrun: MASTER_ADDR=127.0.0.1); on "
+            "several with the address that the other nodes know; or take the line out of the hosts file",
+            command="torchrun --local-addr=127.0.0.1 …",
+            where="launch-line",
+        ),
+        severity=Severity.ERROR,
+        role=role,
+        rank=-1,
+        evidence={"name": host},
+    )
+
+
 def _resolve(host: str, why: str) -> Fix:
+    if "[" in host or "," in host:
+        return Fix(
+            "that is a list of nodes, and no name of one: give MASTER_ADDR the first of them",
+            command=f"export MASTER_ADDR={HOST_OF_TASK_0}",
+            where="job-script",
+        )
     if "Temporary failure" in why:
         return Fix(
             "give the address of that host in place of its name: the name server of this host does not answer "

@@ -226,11 +226,14 @@ class Prefixes:
                 continue
             for style in self._styles:
                 match = style.pattern.match(text)
-                if match and id(style) not in noted and style.could_be(name := style.name_of(match)):
+                if match is None or id(style) in noted:
+                    continue
+                if style.could_be(name := style.name_of(match)):
                     noted.add(id(style))
                     style.note(name, text[match.end() :])
                     text = text[match.end() :]
                     break
+                style.doubt(name, text[match.end() :])
             else:
                 return
 

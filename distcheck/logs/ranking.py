@@ -139,10 +139,20 @@ _DEATHS = ("peer-lost", "connection-lost")
 def _died_before(lead: Finding, timeline: Timeline, order: dict[tuple[str, int], int]) -> bool:
     """Whether a peer was lost before the first time-out, with nobody's own words about it."""
     about = _event_of(lead, timeline, order)
-    return about is not None and any(
-        event.signature in _DEATHS and event.attempt == about.attempt and _precedes(event, about)
-        for event in timeline.events
-    )
+    if about is None or about.signature == "monitored-barrier":
+        # that barrier names who did not come, and ends the connections of the others itself
+        return False
+    lost = [event for event in timeline.events if event.signature in _DEATHS and event.attempt == about.attempt]
+    if any(_precedes(event, about) for event in lost):
+        return True
+    # files without a clock: whoever waits for a rank that never comes loses nobody before its own time is over
+    apart = {event.who for event in lost if event.source != about.source and not _are_ordered(event, about)}
+    waited = {event.who for event in timeline.events if event.kind is Kind.TIMEOUT}
+    return len(apart) >= len(waited)
+
+
+def _are_ordered(event: Event, other: Event) -> bool:
+    return event.time is not None and other.time is not None
 
 
 def _can_lead(finding: Finding) -> bool:
@@ -243,10 +253,15 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
         here,
         key=lambda event: (
             event.kind is not Kind.CAUSE,
-            event.signature == "error-line",
+            event.signature == "error-line" or is_unfinished(event),
             bool(firsts) and event.who.rank not in firsts,
         ),
     )
+
+
+def is_unfinished(event: Event) -> bool:
+    """Whether an exception's own line is cut off."""
+    return event.traceback is not None and not event.traceback.exception
 
 
 #: A line that only looks like an error counts as a failure where so few lines follow.
@@ -264,8 +279,8 @@ def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tu
     if about is not None and about.attempt != unnamed.attempt:
         return unnamed.attempt < about.attempt
     role = role_of(lead)
-    if unnamed.signature == "error-line":
-        # it only looks like a failure; the finding is about one
+    if unnamed.signature == "error-line" or (is_unfinished(unnamed) and not _is_in_the_table(unnamed, timeline)):
+        # it only looks like a failure, or its end is cut off; the finding is about one
         return False
     if role == "cause":
         # two causes: the first that was seen, where both stand in one order
@@ -280,6 +295,14 @@ def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tu
 
 #: What torch, NCCL and gloo raise where another process is gone or silent.
 _OF_THE_GROUP = re.compile(r"torch\.distributed|Dist\w*Error|NCCL|gloo|ProcessGroup|TCPStore|KeyboardInterrupt|SIGINT")
+
+
+def _is_in_the_table(event: Event, timeline: Timeline) -> bool:
+    """Whether a traceback stands in the launcher's row of the rank that failed first."""
+    return any(
+        worker.first and worker.source == event.source and 0 <= event.line - worker.line < _END
+        for worker in timeline.workers
+    )
 
 
 def _is_later(event: Event, other: Event) -> bool:
@@ -300,10 +323,25 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
     if timeline.went_on or not rows:
         return None
     row = min(rows, key=lambda worker: (worker.attempt, worker.source, worker.line))
+    if _lost_somebody(timeline, row.rank, row.attempt) or (
+        # an exception's exit code, of one whose words are not in this text while others tell that they lost it
+        row.rank is not None
+        and 0 < (row.exitcode or 0) < 128
+        and row.rank not in timeline.ranks
+        and any(event.signature in _DEATHS and event.attempt == row.attempt for event in timeline.events)
+    ):
+        return None
     known = next((event for event in timeline.events if (event.source, event.line) == (row.source, row.line)), None)
     text = f"ended with exit code {row.exitcode}{_signal_name(row.exitcode)}, and without a word about why"
     who = Who(row.rank, row.local_rank, row.host)
     return Event("ended", Kind.FAILURE, who, row.source, row.line, row.time or (known and known.time), text)
+
+
+def _lost_somebody(timeline: Timeline, rank: int | None, attempt: int) -> bool:
+    """Whether a rank's own words say what it died of: another one that was gone."""
+    return rank is not None and any(
+        event.kind is Kind.LOST and event.who.rank == rank and event.attempt == attempt for event in timeline.events
+    )
 
 
 #: Exit codes of processes that the launcher ended itself: SIGTERM, SIGKILL and SIGINT, as torchrun writes them.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,11 @@ _QUIET_BYTES = 64 << 20
 #: once.
 _MOST_DENSE = 400_000
 _MOST_IN_VAIN = 60_000
+#: Tracebacks of one process after which no more of it are followed: what they say is only counted by then. After so
+#: many that were passed over, tracebacks are not looked for in the next bytes.
+_MOST_TRACEBACKS = 5000
+_MOST_PASSED_OVER = 5000
+_QUIET_TRACEBACKS_BYTES = 8 << 20
 #: Rows of launchers' reports that are kept.
 _MOST_WORKERS = 20_000
 #: Bytes after which a line without an end is cut.
@@ -161,6 +167,9 @@ class SourceReader:
         self._headless: set[int] = set()
         self._dense = 0
         self._in_vain = 0
+        #: whole tracebacks of each process, and those that were passed over
+        self._raised: dict[Who, int] = {}
+        self._passed_over = 0
         self._error_lines = 0
         self._noise: dict[int, int] = {}
         #: rows that are not looked for, and the byte up to which
@@ -298,11 +307,20 @@ class SourceReader:
             self._voices.note(head.who, line, raw)
         if TRACEBACK in names and not self._tracebacks.open:
             self._in_vain = 0
-        if FRAME in names and not self._tracebacks.open and len(self._headless) < _MOST_HEADLESS:
+        passed_over = TRACEBACK in names and self._is_loud(head.who)
+        if passed_over:
+            muted = self._pass_over() or muted
+        if (
+            FRAME in names
+            and not self._tracebacks.open
+            and len(self._headless) < _MOST_HEADLESS
+            and not self._is_loud(head.who)
+        ):
             self._headless.add(line)
             self._tracebacks.feed(line, head._replace(text=_HEADER))
             dense = True
-        if dense or (TRACEBACK in names and self._in_vain < _MOST_IN_VAIN and self._dense < _MOST_DENSE):
+        begins = TRACEBACK in names and self._in_vain < _MOST_IN_VAIN and self._dense < _MOST_DENSE
+        if (dense or begins) and not passed_over:
             self._follow_tracebacks(line, head)
         if self._report.open or not names.isdisjoint(REPORTS):
             self._note_workers(self._report.feed(line, head))
@@ -341,6 +359,7 @@ class SourceReader:
         looks_bad = named.pop(ERROR_LINE, None)
         if RESTART in named:
             self._events.begin_attempt()
+            self._raised.clear()
         noisy = False
         for number, values in named.values():
             noisy = not self._add(number, values, head, line) or noisy
@@ -373,6 +392,22 @@ class SourceReader:
 
     # --- what spans several lines ---
 
+    def _is_loud(self, who: Who) -> bool:
+        """Whether a process writes tracebacks without end."""
+        return self._raised.get(who, 0) >= _MOST_TRACEBACKS
+
+    def _pass_over(self) -> bool:
+        """Leave a traceback alone; whether none is looked for from here."""
+        self._events.dropped += 1
+        self._passed_over += 1
+        if self._passed_over < _MOST_PASSED_OVER:
+            return False
+        self._passed_over = 0
+        numbers = [number for number, row in enumerate(self._matcher.rows) if row.name in (TRACEBACK, FRAME)]
+        self._muted.update(dict.fromkeys(numbers, float(self._bytes + _QUIET_TRACEBACKS_BYTES)))
+        self._note_once("lines that repeat without end were left out in part")
+        return True
+
     def _follow_tracebacks(self, line: int, head: Head) -> None:
         self._dense += 1
         self._in_vain += 1
@@ -382,6 +417,8 @@ class SourceReader:
                 if finished.traceback.exception:
                     self._in_vain = 0
                 self._note_traceback(finished)
+            if self._tracebacks.went_on:
+                self._in_vain = 0
 
     def _note_workers(self, workers: Sequence[WorkerFailure]) -> None:
         for worker in workers:
@@ -392,10 +429,13 @@ class SourceReader:
     def _note_traceback(self, finished: Finished) -> None:
         """Give the lines of an exception its traceback; where none says what happened, the exception is an event."""
         traceback, who = finished.traceback, finished.head.who
+        self._raised[who] = self._raised.get(who, 0) + 1
         message = f"{traceback.exception}: {traceback.message}"
         code = {frame.code for frame in traceback.frames}
         told = False
-        for line in sorted(number for number in self._recent if finished.first_line <= number):
+        # they were noted in the order of their lines
+        of_it = itertools.takewhile(lambda number: number >= finished.first_line, reversed(self._recent))
+        for line in [*of_it][::-1]:
             for number in self._recent[line]:
                 event = self._events[number]
                 # the line below "-- Process 1 terminated" names no writer, and its traceback does
@@ -442,6 +482,7 @@ class SourceReader:
         other._headless = self._headless.copy()
         other._recent = {line: numbers[:] for line, numbers in self._recent.items()}
         other._noise, other._muted = dict(self._noise), dict(self._muted)
+        other._raised = self._raised.copy()
         return other
 
     def _finish(self) -> None:

@@ -19,10 +19,20 @@ _HINTS = {
     "activation checkpointing, or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved "
     "and not allocated",
     "interrupted": "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
+    "cuda-device-assert": "look for an index that is out of range (a label beyond the classes, a token beyond the "
+    "vocabulary); one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
+    "node-failed": "see why that node failed with its administrator ('scontrol show node NODE', its dmesg), and start "
+    "again without it: sbatch --exclude=NODE",
 }
+#: Where what a hint says is to be done.
+_HINTED_AT = {"node-failed": "host"}
 _MEANINGS = {
     "cuda-out-of-memory": "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
     "interrupted": "the job was stopped from outside; that is no mistake, and no rule of distcheck",
+    "cuda-device-assert": "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no "
+    "rule of distcheck",
+    "node-failed": "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and "
+    "no rule of distcheck",
 }
 
 
@@ -98,10 +108,14 @@ def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str,
     A line without a prefix was written by the rank that the launcher saw fail first.
     """
     who = first.who
+    if lead is None and first.signature == "node-failed":
+        node = _failed_node(timeline)
+        return {} if node is None else {"host": node}
     if lead is None and first.kind >= Kind.TIMEOUT:
         # whoever writes of a consequence is not to blame for it
         who = Who()
-        failed = first_failed(timeline)
+        lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
+        failed = first_failed(timeline) - lost
         return {"rank": failed.pop()} if len(failed) == 1 else {}
     if lead is not None:
         where = lead.where
@@ -141,8 +155,21 @@ def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
             else "somebody was waited for and did not come; why is not in this text"
         )
     if first.signature in _HINTS:
-        return _MEANINGS[first.signature]
+        return _MEANINGS[first.signature] + _said_of_it(timeline, first)
     return "no rule of distcheck names this failure; it was the first that was seen"
+
+
+def _said_of_it(timeline: Timeline, first: Event) -> str:
+    """What another line adds to a cause that is no rule's: which check of a kernel failed, which node."""
+    if first.signature == "cuda-device-assert":
+        checks = [event.values["said"] for event in timeline.of("cuda-assertion") if event.values.get("said")]
+        return f": {checks[0]}" if checks else ""
+    host = _failed_node(timeline) if first.signature == "node-failed" else None
+    return "" if host is None else f": {host}"
+
+
+def _failed_node(timeline: Timeline) -> str | None:
+    return next((event.values["host"] for event in timeline.of("node-failed") if event.values.get("host")), None)
 
 
 def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
@@ -161,7 +188,16 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
             where="launch-line",
         )
     if first.signature in _HINTS:
-        return Fix(_HINTS[first.signature], where="code")
+        node = _failed_node(timeline)
+        hint = _HINTS[first.signature]
+        return Fix(hint if node is None else hint.replace("NODE", node), where=_HINTED_AT.get(first.signature, "code"))
+    if first.signature == "ended" and "SIG" in first.text:
+        return Fix(
+            "have Python print its stack where a signal ends it, and run it again; 'dmesg -T' and a core file tell of "
+            "the native code",
+            command="export PYTHONFAULTHANDLER=1",
+            where="job-script",
+        )
     place = _place_in_code(timeline, first)
     if place is not None:
         return Fix(f"read the traceback; the last line of your own code in it is {place}", where="code")
@@ -235,7 +271,7 @@ def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Even
         if event is not None:
             wanted.add(_at(event))
     shown: dict[tuple[int, int], Event] = {}
-    for event in (first, *timeline.events):
+    for event in (*timeline.events, first):
         if _at(event) in wanted and event.text.strip() and event.line:
             shown.setdefault(_at(event), event)
     yield from (shown[place] for place in sorted(shown))

@@ -100,7 +100,10 @@ def is_uncaught(traceback: Traceback) -> bool:
     first = traceback.frames[0]
     if first.path.startswith(("<frozen runpy", "<string>")):
         return True
-    return first.function in _BEGINNINGS and not (first.function == "<module>" and is_of_a_library(first.path))
+    if first.function == "<module>":
+        # a console script, torchrun's among them, is where a program begins as well
+        return not is_of_a_library(first.path) or "/bin/" in first.path
+    return first.function in _BEGINNINGS
 
 
 def _survived(reading: Reading, event: Event, identities: Identities) -> bool:

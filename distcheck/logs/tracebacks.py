@@ -178,6 +178,8 @@ class Tracebacks:
         self._stacks: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
         self._known = _Known()
         self._open = 0
+        #: whether the last line was a frame of what is open
+        self.went_on = False
         #: lines for which one that seems over may still have a successor
         self._lingering = 0
         self._last_writer: _Writer | None = None
@@ -195,6 +197,7 @@ class Tracebacks:
         """
         text = head.text
         done: list[Finished] = []
+        self.went_on = False
         self._lingering -= self._lingering > 0
         headers = text.count(_HEADER) if "Traceback" in text else 0
         writer = self._writer_of(head, headers > 0 or text.lstrip().startswith("-- Process "))
@@ -309,7 +312,7 @@ class Tracebacks:
             self._known.functions.add(frame.function.rpartition(".")[2])
         if len(one.frames) > MOST_FRAMES:
             del one.frames[_FIRST_FRAMES]
-        one.code_due = True
+        one.code_due = self.went_on = True
         self._touch(writer, one, line)
         return True
 

@@ -91,12 +91,15 @@ def _story(report: Report, style: Style, most: _Lines) -> Iterator[str]:
     color = "31;1" if lead is None or lead.severity is Severity.ERROR else "33;1"
     yield f"{paint(head[0], color, style)} {head[1]}"
     yield from _labelled("what", f"{_who(first)}: {first['text']}", style, most=most.what)
-    where = [f"{first['path']}:{first['line']}", first["time"] and f"at {first['time'].replace('T', ' ')}"]
-    where.append(story.get("place"))
+    where = [f"{first['path']}:{first['line']}"]
     guilty = _who(story["guilty"]) if story["guilty"] else ""
     if guilty and guilty != _who(first):
         where.append(f"to blame: {guilty}")
-    yield from _labelled("where", ", ".join(part for part in where if part), style, most=most.where)
+    if first["time"]:
+        where.append(f"at {first['time'].replace('T', ' ')}")
+    if story.get("place"):
+        where.append(story["place"])
+    yield from _labelled("where", ", ".join(where), style, most=most.where)
     yield from _labelled("why", str(story["why"]), style, most=most.why)
     if story["led_to"]:
         yield from _labelled("led to", "; ".join(story["led_to"]), style, most=most.led_to)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from distcheck.commands import run
 from distcheck.commands.run import log_folder
+from distcheck.rules import Selection
 from tests.commands.test_cli import distcheck, environment
 
 TAKEN = (
@@ -173,3 +176,43 @@ def test_a_traceback_that_no_rule_names_is_told() -> None:
     result = distcheck("run", "--no-preflight", *python("raise ValueError('odd')"))
     assert result.returncode == 1
     assert "a failure that no rule names" in result.stderr
+
+
+def test_a_full_disk_is_said_once_and_the_command_goes_on() -> None:
+    program = f"print('step 1' * 100000); print({TAKEN!r}); raise SystemExit(5)"
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "distcheck", "run", "--no-preflight", *python(program)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            timeout=60,
+            check=False,
+        )
+    assert result.returncode == 5
+    assert result.stderr.count("standard output can't be written") == 1
+    assert "error DC401" in result.stderr
+
+
+def test_a_report_that_has_no_room_is_on_standard_error() -> None:
+    result = distcheck("run", "--no-preflight", "-o", "/dev/full", *python(f"print({TAKEN!r}); raise SystemExit(5)"))
+    assert (result.returncode, result.stdout) == (5, TAKEN + "\n")
+    assert "/dev/full can't be written" in result.stderr
+    assert "error DC401" in result.stderr
+
+
+def test_text_that_cannot_be_kept_is_said_and_its_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "_MOST_SPOOLED", 1000)
+    monkeypatch.setattr(run, "_END_BYTES", 1000)
+    for log_file in (None, str(tmp_path / "train.log")):
+        with contextlib.closing(run._Listener(log_file)) as listener:
+            for step in range(1000):
+                listener.take(f"step {step}\n".encode())
+            listener.take(TAKEN.encode() + b"\n")
+            report = listener.diagnose(Selection(), None, 0.0)
+        assert report is not None
+        assert report.story["code"] == "DC401"
+        assert ("could not be kept" in capsys.readouterr().err) == (log_file is None)

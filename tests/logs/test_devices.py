@@ -208,3 +208,9 @@ def test_the_table_says_who_failed_where_the_lines_do_not() -> None:
     lines = [said(_ORDINAL, line=number) for number in (5, 9)]
     assert verdict(timeline(*lines, workers=of_the_second([2, 3], 2))) == ["DC201"]
     assert verdict(timeline(*lines, workers=of_the_second([2, 3, 4], 2))) == ["DC301"]
+
+
+def test_one_rank_says_no_more_than_that_its_own_gpu_is_not_there() -> None:
+    made = beyond([6], workers=of_one_node([6]))
+    (finding,) = devices.every_rank_found_a_gpu(made)
+    assert "at most 6 GPUs" in finding.message and "at most --nproc-per-node=6" in finding.fix.text

@@ -65,3 +65,13 @@ def test_a_lost_peer_is_named() -> None:
 )
 def test_it_is_silent_where_more_is_known(known: Timeline) -> None:
     assert not list(somebody_says_what_happened(known))
+
+
+def test_whose_log_to_fetch_is_the_lost_ones_never_the_writers() -> None:
+    lost = [LOST._replace(who=Who(rank), values={"peer": "0", "host": "node03", "port": "51422"}) for rank in (1, 2)]
+    table = (WorkerFailure(2, 2, None, 1, None, first=True), WorkerFailure(1, 1, None, 1, None))
+    (one,) = somebody_says_what_happened(timeline(*lost, TABLE, workers=table))
+    assert "log of rank 0 and of the process at node03:51422" in one.fix.text and "1-2" not in one.fix.text
+    assert one.message.startswith("ranks 1-2 lost")
+    (one,) = somebody_says_what_happened(timeline(TABLE, workers=table))
+    assert "log of ranks 1-2, which the launcher saw fail" in one.fix.text

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from distcheck.logs.hangs import collectives_end, every_rank_meets, recorders_agree
-from distcheck.logs.model import Collective, Dump, Event, Source, Timeline, Who
+from distcheck.logs.hangs import collectives_end, every_rank_meets, no_collective_failed, recorders_agree
+from distcheck.logs.model import Collective, Dump, Event, Source, Timeline, Traceback, Who
 from distcheck.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
@@ -127,3 +127,46 @@ def test_the_rank_that_never_came() -> None:
     assert not list(every_rank_meets(timeline(missing(key="/none/torchelastic/agent/terminal_state/1"))))
     one = only(every_rank_meets(timeline(missing(joined="1", expected="4"))))
     assert one.where.rank is None and "1 of 4" in one.message
+
+
+def known_up_to(highest: int, *events: Event, **more: object) -> Finding:
+    """What is told where the size of the job is only guessed from the ranks that are seen."""
+    return only(collectives_end(timeline(*events)._replace(world_size=highest + 1, **more)))  # type: ignore[arg-type]
+
+
+def test_nobody_is_called_complete_without_a_known_size() -> None:
+    told_of = known_up_to(1, wait(0, 9), wait(1, 9)).message
+    assert "no rank is missing" not in told_of and "others may be missing" in told_of
+    assert "no rank is missing" in only(collectives_end(timeline(wait(0, 9), wait(1, 9), ranks=2))).message
+
+
+def test_a_gap_among_the_ranks_is_somebody() -> None:
+    waits = [wait(rank, 9) for rank in range(64) if rank != 37]
+    assert known_up_to(63, *waits).where.rank == 37
+    few = known_up_to(3, wait(0, 9), wait(3, 9))
+    assert few.where.rank is None and "ranks 1-2 did not say so" in few.message and few.evidence["role"] == "timeout"
+
+
+def test_the_words_of_one_rank_accuse_nobody() -> None:
+    assert known_up_to(1, wait(1, 9)).where.rank is None
+
+
+def test_a_rank_that_others_were_told_by() -> None:
+    values = {"enqueued": "61", "completed": "60", "from": "17"}
+    one = known_up_to(2, Event("watchdog-dump", Kind.TIMEOUT, Who(2), 0, 5, None, "Received a dump signal", values))
+    assert "rank 17 saw first" in one.message and "rank 17" in one.fix.text and one.where.rank is None
+
+
+def test_gloo_gets_no_advice_about_gpus() -> None:
+    ended = [Event("gloo-timeout", Kind.TIMEOUT, Who(rank), 0, 4 + rank, None, "Timed out", {}) for rank in (0, 1)]
+    text = only(collectives_end(timeline(*ended, ranks=2))).fix.text
+    assert "Xid" not in text and "IOMMU" not in text and "NCCL" not in text and "py-spy" in text
+
+
+def test_a_class_and_a_last_error_are_of_one_rank() -> None:
+    first = Event("nccl-error", Kind.FAILURE, Who(0), 0, 3, None, "ncclSystemError", {"class": "SystemError"})
+    other = Traceback((), "torch.distributed.DistBackendError", "ncclRemoteError\nLast error:\nclosed by node09")
+    theirs = Event("exception", Kind.FAILURE, Who(1), 0, 9, None, "DistBackendError", traceback=other)
+    assert "node09" not in only(no_collective_failed(timeline(first, theirs, ranks=2))).message
+    own = only(no_collective_failed(timeline(first, theirs._replace(who=Who(0)), ranks=2)))
+    assert own.message.endswith("closed by node09")

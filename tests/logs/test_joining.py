@@ -325,3 +325,22 @@ def test_a_large_job_takes_no_time_worth_telling() -> None:
     # a hundred times what is seen: only a square of the number of ranks would be slower
     assert time.process_time() - begin < 60
     assert len(of.ranks) == count
+
+
+def test_a_download_that_was_cut_lost_no_peer() -> None:
+    def lost(*paths: str) -> Event:
+        frames = tuple(Frame(path, 3, "f") for path in paths)
+        return event(4, kind=Kind.LOST)._replace(traceback=Traceback(frames, "ConnectionError", "reset by peer"))
+
+    library = "/opt/conda/lib/python3.11/site-packages/urllib3/response.py"
+    torch = "/opt/conda/lib/python3.11/site-packages/torch/distributed/rendezvous.py"
+    cases = {(library,): Kind.FAILURE, ("train.py",): Kind.LOST, (torch, library): Kind.LOST}
+    for paths, kind in cases.items():
+        assert join([reading(lost(*paths))]).events[0].kind is kind, paths
+
+
+def test_the_name_of_one_file_alone_is_no_host() -> None:
+    one = reading(event(1), path="node7-run.log", who=Who(host="node7-run"))
+    assert join([one]).events[0].who.host is None
+    other = reading(event(1), path="node8-run.log", who=Who(host="node8-run"))
+    assert [each.who.host for each in join([one, other]).events] == ["node7-run", "node8-run"]

@@ -221,3 +221,16 @@ def test_gloo_says_itself_when_it_tries_no_more() -> None:
     tried = event("gloo-tried", again="1", address="10.0.0.5", port="41877")
     assert not list(ranks_did_not_connect(timeline(tried)))
     assert codes(ranks_did_not_connect(timeline(tried, event("gloo-tried", line=2, **{**tried.values, "again": "0"}))))
+
+
+def test_one_port_is_taken_once_with_and_without_its_number() -> None:
+    tried, bare = event("bind-tried", port="29500"), event("port-taken", line=3)
+    (found,) = port_is_taken(timeline(tried, bare, event("port-taken", line=9, port="29500")))
+    assert "29500" in found.message
+
+
+def test_a_list_of_nodes_is_no_name() -> None:
+    address = {"host": "gpu[01-04]", "port": "29500", "waited": "900s"}
+    lookup = event("name-unresolved", host="gpu[01-04]", code="-2", why="Name or service not known")
+    (found,) = master_was_not_reached(timeline(lookup, event("client-timeout", line=9, **address)))
+    assert found.code == "DC404" and "scontrol show hostnames" in str(found.fix.command)

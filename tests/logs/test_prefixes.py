@@ -337,3 +337,12 @@ def test_the_level_of_a_message_is_no_host() -> None:
     line = "2026-11-22 08:23:38,933 ERROR ops: no such kernel"
     head = Prefixes([line]).parse(line)
     assert (head.who, head.time is not None) == (Who(), True)
+
+
+@pytest.mark.parametrize("names", [("n1", "n2"), ("n-1", "n-2"), ("gpu-101", "gpu-102")])
+def test_hosts_whose_names_are_words_of_a_text(names: tuple[str, str]) -> None:
+    traceback = ("Traceback (most recent call last):", '  File "train.py", line 3, in main', "    main()")
+    prefixes = Prefixes([f"{name}: {line}" for name in names for line in traceback])
+    assert prefixes.parse(f"{names[0]}: ssh exited").who == Who(host=names[0])
+    bare = Prefixes([f"{names[0]}: 0.3", f"{names[1]}: 0.4"] * 9)
+    assert bare.parse(f"{names[0]}: 0.3").who == Who()

@@ -429,3 +429,20 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         (result,) = read(["-"])
         writer.join()
     assert result.source.path == "-" and bad(result)
+
+
+def test_tracebacks_without_number_do_not_hide_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST_TRACEBACKS", 50)
+    loud = "".join(prefixed(TRACEBACK.replace("no such layer", f"odd {number}"), "[rank1]: ") for number in range(500))
+    result = read_text(loud + prefixed(TRACEBACK, "[rank2]: ") + loud)
+    events = [event for event in bad(result) if event.signature == "exception"]
+    assert [event.who.rank for event in events].count(2) == 1
+    assert all(event.traceback is not None and len(event.traceback.frames) == 2 for event in events)
+    assert result.dropped >= 900
+
+
+def test_a_very_deep_traceback_is_followed_to_its_end() -> None:
+    frames = '  File "/workspace/train.py", line 12, in main\n    main()\n' * 40_000
+    (event,) = bad(read_text("Traceback (most recent call last):\n" + frames + "RecursionError: too deep\n"))
+    assert event.text == "RecursionError: too deep"
+    assert event.traceback is not None and event.traceback.exception == "RecursionError"

@@ -212,6 +212,17 @@ ROWS: tuple[Signature, ...] = (
         ),
         ("DC414",),
     ),
+    #: the card itself gave up, unlike one of its ports
+    Signature(
+        "ib-adapter-broken",
+        Kind.CAUSE,
+        r"async (?:fatal )?event(?: on [A-Z]{2,4}(?: #\w{1,20})?)? ?: ?local catastrophic error",
+        (
+            "gpu03:1201:1299 [0] transport/net_ib.cu:80 NCCL WARN NET/IB : Got async event : local catastrophic error",
+            "gpu03:1201:1299 [0] NCCL WARN NET/IB : mlx5_3:1 async fatal event: local catastrophic error",
+        ),
+        ("DC414",),
+    ),
     Signature(
         "ib-link-down",
         Kind.NOTICE,
@@ -281,10 +292,11 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "efa-unusable",
         Kind.NOTICE,
-        r"NET/OFI (?:Initializing plugin failed|Failed to initialize|Could not find any optimal provider"
+        r"NET/OFI (?:Initializing plugin failed|Failed to initialize|Could(?:n't| not) find any optimal provider"
         r"|Unable to find a protocol that worked|No eligible providers were found)",
         (
             _INFO + "NET/OFI Could not find any optimal provider",
+            "10.0.0.4: WARN: Function: find_ofi_provider Line: 543: NET/OFI Couldn't find any optimal provider",
             "gpu03:1201:1288 [0] nccl_net_ofi_create_plugin:213 NCCL WARN NET/OFI Unable to find a protocol that "
             "worked. "
             "Failing initialization.",

@@ -130,6 +130,22 @@ ROWS: tuple[Signature, ...] = (
         ("RuntimeError: CUDA error: device-side assert triggered",),
     ),
     Signature(
+        "cuda-device-assert",
+        Kind.CAUSE,
+        r"Cuda failure (?:710 )?'device-side assert triggered'",
+        ("gpu03:1201:1299 [1] include/alloc.h:125 NCCL WARN Cuda failure 710 'device-side assert triggered'",),
+    ),
+    #: what the kernel itself checked
+    Signature(
+        "cuda-assertion",
+        Kind.RECORD,
+        r"thread: \[\d{1,10},\d{1,10},\d{1,10}\] (?P<said>Assertion `[^`]{1,200}` failed)",
+        (
+            "../aten/src/ATen/native/cuda/Indexing.cu:1237: indexSelectSmallIndex: block: [2,0,0], thread: [17,0,0] "
+            "Assertion `srcIndex < srcSelectDimSize` failed.",
+        ),
+    ),
+    Signature(
         "cuda-memory-access",
         Kind.FAILURE,
         r"(?:CUDA|HIP) error: an illegal memory access was encountered",

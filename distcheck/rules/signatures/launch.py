@@ -333,6 +333,17 @@ ROWS: tuple[Signature, ...] = (
         ("AssertionError: Torch not compiled with CUDA enabled",),
         ("DC120",),
     ),
+    #: a warning, and harmless where gloo is asked for beside it
+    Signature(
+        "nccl-not-compiled",
+        Kind.NOTICE,
+        r"NCCL support is not compiled",
+        (
+            "distributed_c10d.py:613: UserWarning: Attempted to get default timeout for nccl backend, but NCCL support "
+            "is not compiled",
+        ),
+        ("DC120",),
+    ),
     Signature(
         "backend-absent",
         Kind.CAUSE,

@@ -304,6 +304,19 @@ _SCHEDULERS = (
         ("submitit WARNING (2026-11-22 09:12:40,453) - Caught signal SIGUSR2 on node01: this job is preempted.",),
         ("DC125",),
     ),
+    #: a shell's word for SIGABRT, by which watchdogs end a rank as well
+    Signature(
+        "worker-aborted",
+        Kind.TABLE,
+        r": line \d{1,6}: {1,5}\d{1,8} Aborted {1,40}",
+        ("/workspace/start.sh: line 41: 71233 Aborted                 (core dumped) python train.py",),
+    ),
+    Signature(
+        "node-failed",
+        Kind.FAILURE,
+        r"Node failure on (?P<host>[\w.-]{1,64})",
+        ("srun: error: Node failure on node07",),
+    ),
     Signature(
         "node-failed",
         Kind.FAILURE,
