@@ -109,7 +109,7 @@ def _unread(timeline: Timeline) -> list[Finding]:
             where=Where(path=source.path),
             evidence={"why": source.problem, "lines_read": source.lines},
             fix=Fix("see that it is a text log that this user may read; the others were read", where="host"),
-            severity=Severity.ERROR if source.lines == 0 else Severity.INFO,
+            severity=Severity.INFO if any(other.lines for other in timeline.sources) else Severity.ERROR,
         )
         for source in timeline.sources
         if source.problem

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ..checker import load_plug_ins
 from ..diagnosis import diagnose, timeline_of
 from ..logs.matching import Matcher
 from ..logs.model import Reading, Source
@@ -110,6 +111,7 @@ class _Watch:
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
+        load_plug_ins()
         self._matcher = matcher_of(signatures())
         self._tails: dict[str, _Tail | _Pipe] = {}
         self._whole: dict[str, Reading] = {}

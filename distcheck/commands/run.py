@@ -38,9 +38,9 @@ _TITLES = {
 }
 #: What the output is called where no file keeps it.
 _UNNAMED = "output"
-#: Bytes that a temporary file keeps of the output until the command has ended, and bytes of the end that memory keeps
-#: where that is not enough, or the disk is full.
-_MOST_SPOOLED = 4 << 30
+#: Bytes that a temporary file keeps of the output until the command has ended (it may be in memory that the job needs),
+#: and bytes of the end that memory keeps where that is not enough, or the disk is full.
+_MOST_SPOOLED = 1 << 30
 _END_BYTES = 16 << 20
 _PIECE = 1 << 20
 #: Options by which torchrun is told where each rank's text goes, and its variable.
@@ -286,22 +286,21 @@ class _Listener:
     def diagnose(self, selection: Selection, folder: str | None, began: float) -> Report | None:
         from ..diagnosis import diagnose, timeline_of
         from ..logs.reading import read
+        from .log import with_subject
 
         try:
             own = self._read()
+            readings: list[Reading] = [] if own is None else [own]
+            fresh = list(_written_since(folder, began)) if folder else []
+            if fresh:
+                readings.extend(read(fresh))
+            # it did not: what stands behind the failure was kept back in a buffer until the command ended
+            timeline = timeline_of(readings)._replace(went_on=False)
+            return with_subject(diagnose(timeline, selection=selection))
         except Exception as error:  # noqa: BLE001 - the command's status is worth more than its diagnosis
             why = f"{type(error).__name__}: {error}"
             output.say(f"distcheck run: the output could not be read ({why}): keep it with --log FILE")
             return None
-        readings: list[Reading] = [] if own is None else [own]
-        fresh = list(_written_since(folder, began)) if folder else []
-        if fresh:
-            readings.extend(read(fresh))
-        from .log import with_subject
-
-        # it did not: what stands behind the failure was kept back in a buffer until the command ended
-        timeline = timeline_of(readings)._replace(went_on=False)
-        return with_subject(diagnose(timeline, selection=selection))
 
 
 def _write_all(file: IO[bytes], data: bytes) -> tuple[int, OSError | None]:
@@ -326,9 +325,11 @@ def _to_read_again(path: str, file: IO[bytes]) -> IO[bytes] | None:
 
 
 def _new_reader(path: str) -> SourceReader:
+    from ..checker import load_plug_ins
     from ..logs.model import Source
     from ..logs.reading import SourceReader, matcher_of, signatures
 
+    load_plug_ins()
     return SourceReader(Source(path), matcher_of(signatures()))
 
 
@@ -338,6 +339,9 @@ def log_folder(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
         option, equals, value = word.partition("=")
         if option in _LOG_DIR:
             return value if equals else words[position + 1] if position + 1 < len(words) else None
+        if word.endswith(".py"):
+            # what follows is the script's own, which may have an option of that name as well
+            break
     return environ.get(_LOG_DIR_VARIABLE) or None
 
 
@@ -345,6 +349,8 @@ def _written_since(folder: str, began: float) -> Iterable[str]:
     """The files below a folder that this run wrote; those of earlier runs stand beside them."""
     for root, _, names in os.walk(folder):
         for name in sorted(names):
+            if not name.endswith((".log", ".json")):
+                continue
             path = os.path.join(root, name)
             try:
                 if os.path.getsize(path) and os.path.getmtime(path) >= began - 1:

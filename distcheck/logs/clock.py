@@ -6,6 +6,7 @@ stands around a time.
 
 from __future__ import annotations
 
+import math
 import re
 import time as system
 from functools import lru_cache
@@ -81,6 +82,8 @@ def epoch(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
+        return None
+    if not math.isfinite(value):
         return None
     while value > 1e11:
         value /= 1000

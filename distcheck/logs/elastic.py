@@ -19,13 +19,13 @@ from .model import LONGEST_TEXT, Source, WorkerFailure
 if TYPE_CHECKING:
     from .prefixes import Head
 
-_INDEX = re.compile(r"\[\d+\]:$")
+_INDEX = re.compile(r"\[\d{1,10}\]:$")
 _ROOT = re.compile(r"Root Cause(?P<new> \(first observed failure\))?:$")
 _OTHERS = re.compile(r"(?:Other )?Failures:$")
 _BAR = re.compile(r"(?P<sign>[=*-])(?P=sign){15,}$")
 _FIELD = re.compile(r"(?P<key>time|host|rank|exitcode|error_file|msg|message|traceback) *: *(?P<value>.*)$")
-_RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)")
-_EXIT = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_RANK = re.compile(r"(?P<rank>\d{1,10}) \(local_rank: (?P<local_rank>\d{1,10})\)")
+_EXIT = re.compile(r"(?P<code>-?\d{1,10}) \(pid: (?P<pid>\d{1,10})\)")
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Warning)\b.{0,400}"
 )
@@ -34,25 +34,30 @@ _TIME = "%Y-%m-%d_%H:%M:%S"
 _PATIENCE = 400
 
 # One line for one worker, as other launchers (and torchrun's agent) write it.
-_ENDED = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)")
-_OLD = re.compile(r"Child process (?P<pid>\d+) \(local_rank (?P<local_rank>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)")
-_SPAWNED = re.compile(
-    r"[Pp]rocess (?P<local_rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d+))"
+_ENDED = re.compile(
+    r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local_rank>\d{1,10}) \(pid: (?P<pid>\d{1,10})\)"
 )
-_DEEPSPEED = re.compile(r"--local[-_]rank=(?P<local_rank>\d+)\b.*exits with return code = (?P<code>-?\d+)")
+_OLD = re.compile(
+    r"Child process (?P<pid>\d{1,10}) \(local_rank (?P<local_rank>\d{1,10})\) FAILED \(exitcode (?P<code>-?\d{1,10})\)"
+)
+_SPAWNED = re.compile(
+    r"[Pp]rocess (?P<local_rank>\d{1,10}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d{1,10}))"
+)
+_DEEPSPEED = re.compile(r"--local[-_]rank=(?P<local_rank>\d{1,10})\b.*exits with return code = (?P<code>-?\d{1,10})")
 _CALLED = re.compile(
-    r"CalledProcessError: Command .*--local[-_]rank=(?P<local_rank>\d+)\b.*"
-    r"(?:returned non-zero exit status (?P<code>\d+)|died with <Signals\.(?P<signal>SIG\w+))"
+    r"CalledProcessError: Command .*--local[-_]rank=(?P<local_rank>\d{1,10})\b.*"
+    r"(?:returned non-zero exit status (?P<code>\d{1,10})|died with <Signals\.(?P<signal>SIG\w+))"
 )
 _SRUN = re.compile(
-    r"srun: error: (?P<host>[\w.-]+): task (?P<rank>\d+): (?:Exited with exit code "
-    r"(?P<code>\d+)|(?P<how>[A-Z][\w ]*\w))"
+    r"srun: error: (?P<host>[\w.-]+): task (?P<rank>\d{1,10}): (?:Exited with exit code "
+    r"(?P<code>\d{1,10})|(?P<how>[A-Z][\w ]*\w))"
 )
 _MPIRUN = re.compile(
-    r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]+) exited on signal (?P<number>\d+)"
+    r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node (?P<host>[\w.-]+) exited on signal "
+    r"(?P<number>\d{1,10})"
 )
 _LIGHTNING = re.compile(
-    r"\[rank: (?P<rank>\d+)\] Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)"
+    r"\[rank: (?P<rank>\d{1,10})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<code>-?\d{1,10})"
 )
 _LINES = (_ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _LIGHTNING)
 #: srun's words for signals; it writes the code where there is none.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .model import Collective, Dump, is_of_a_library
+from .model import MOST_RANKS, Collective, Dump, is_of_a_library
 
 #: Entries that are kept, the last ones: torch's own buffer holds 2,000.
 _MOST_ENTRIES = 20_000
@@ -35,7 +35,7 @@ def read_dump(data: bytes) -> Dump:
     rank = content.get("rank")
     world = max((len(ranks) for ranks in groups.values()), default=0)
     return Dump(
-        rank=rank if isinstance(rank, int) and not isinstance(rank, bool) else None,
+        rank=rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS else None,
         source=0,
         entries=read,
         groups=groups,

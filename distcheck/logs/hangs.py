@@ -300,7 +300,8 @@ def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verd
             rules.DC511, f"{said}, and only rank {absent[0]} does not: it never came", _STACK, absent[0], "timeout"
         )
     if absent and waits:
-        silent = [rank for rank in absent if rank in timeline.silent_ranks]
+        unheard_of = set(timeline.silent_ranks)
+        silent = [rank for rank in absent if rank in unheard_of]
         unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
         return Verdict(
             rules.DC511,

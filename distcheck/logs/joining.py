@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from ..rules.signatures import Kind
 from .attempts import Attempts, in_order
 from .identities import Identities, filled
-from .model import Dump, Event, Reading, Source, Timeline, Voice, Who, WorkerFailure
+from .model import MOST_RANKS, Dump, Event, Reading, Source, Timeline, Voice, Who, WorkerFailure
 from .survival import went_on
 
-#: Ranks of the largest jobs that were ever told of are some 100,000; a larger number is none of ranks.
-_MOST_RANKS = 1_000_000
 _WORLD = re.compile(
     r"(?i)\b(?:world[ _-]?size|global_world_sizes?|dist_world_size|num_processes|number of processes|num processes)"
     r"\]?['\"]?(?: of| is|:|=|,)? ?['\"\[(]?(\d{1,7})\b"
@@ -109,7 +107,7 @@ def world_size_told(events: Iterable[Event]) -> int | None:
             if match[1] is not None and _NOT_THE_WORLD.search(text, max(0, match.start() - 40), match.start()):
                 continue
             number = int(match[match.lastindex or 1])
-            if largest < number <= _MOST_RANKS:
+            if largest < number <= MOST_RANKS:
                 largest = number
     return largest or None
 

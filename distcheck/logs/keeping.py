@@ -35,6 +35,7 @@ class Events:
         self._spent = 0
         self._events: list[Event | None] = []
         self._repeated: dict[int, int] = defaultdict(int)
+        self._last: dict[int, int] = {}
         self._seen: dict[tuple[str, Who, str], int] = {}
         self._counts: dict[tuple[str, Who], int] = defaultdict(int)
 
@@ -44,6 +45,7 @@ class Events:
         other.dropped, other._spent = self.dropped, self._spent
         other._events = self._events[:]
         other._repeated = self._repeated.copy()
+        other._last = self._last.copy()
         other._seen = self._seen.copy()
         other._counts = self._counts.copy()
         return other
@@ -67,6 +69,7 @@ class Events:
         number = self._seen.get(key)
         if number is not None:
             self._repeated[number] += 1
+            self._last[number] = line
             return number
         count = self._counts[key[:2]]
         too_many = count >= (_MOST_RECORDS if row.kind == Kind.RECORD else _MOST)
@@ -90,7 +93,8 @@ class Events:
         :param who: whose traceback it is, for a line that names no writer
         """
         event = self._events[number]
-        if event is not None and event.traceback is None:
+        # of the same words said again, the last counts: a process ends with it
+        if event is not None and (event.traceback is None or number in self._last):
             writer = who if who is not None and event.who == Who() else event.who
             self._events[number] = event._replace(traceback=traceback, who=writer)
             self._spent += 100 * len(traceback.frames)
@@ -107,7 +111,9 @@ class Events:
     def result(self) -> tuple[Event, ...]:
         """The events in the order of their lines."""
         kept = [
-            event._replace(repeated=self._repeated[number]) if number in self._repeated else event
+            event._replace(repeated=self._repeated[number], last_line=self._last[number])
+            if number in self._repeated
+            else event
             for number, event in enumerate(self._events)
             if event is not None
         ]

@@ -8,8 +8,14 @@ from typing import Any, NamedTuple
 from ..model import Finding, Fix, Rule, Severity, Where, rank_ranges
 from ..rules.signatures import Kind
 
+#: Ranks of the largest jobs that were ever told of are some 100,000; a larger number is none of ranks.
+MOST_RANKS = 1_000_000
 #: Longest text of a line that is kept, in characters.
 LONGEST_TEXT = 500
+
+
+#: Digits that a number of a log may have.
+_LONGEST_NUMBER = 20
 
 
 class Who(NamedTuple):
@@ -57,9 +63,14 @@ class Traceback(NamedTuple):
 
 def is_of_a_library(path: str) -> bool:
     """Whether a file is none of the user's: installed, of Python's library, or frozen."""
-    return path.startswith("<") or any(
-        part in path
-        for part in ("site-packages/", "dist-packages/", "/lib/python3", "/bin/", "\\Lib\\", "site-packages\\")
+    # a console script has no ending: torchrun, deepspeed
+    script = "/bin/" in path and not path.endswith(".py")
+    return (
+        script
+        or path.startswith("<")
+        or any(
+            part in path for part in ("site-packages/", "dist-packages/", "/lib/python3", "\\Lib\\", "site-packages\\")
+        )
     )
 
 
@@ -89,13 +100,20 @@ class Event(NamedTuple):
     attempt: int = 0
     #: how many times the same process wrote the same text again (those lines are not kept)
     repeated: int = 0
+    #: where it was written last; 0 where that is :attr:`line`
+    last_line: int = 0
     #: for an exception: the whole; for a named line that is an exception's message as well
     traceback: Traceback | None = None
+
+    @property
+    def until(self) -> int:
+        """The line up to which it was written again and again."""
+        return self.last_line or self.line
 
     def number(self, name: str) -> int | None:
         """A value as a number; None where there is none, or it is no number."""
         text = self.values.get(name) or ""
-        return int(text) if text.isdecimal() else None
+        return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
 
 
 class Source(NamedTuple):

@@ -170,7 +170,7 @@ class _Reading:
 
     def algorithm(self, match: re.Match[str]) -> None:
         name = match["name"].upper()
-        if name.isdigit():
+        if name.isdecimal():
             name = _ALGORITHMS[int(name)] if int(name) < len(_ALGORITHMS) else name
         size = int(match["bytes"])
         what = match["what"] or "AllReduce"

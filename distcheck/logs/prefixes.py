@@ -26,7 +26,7 @@ from .labels import (
     looks_like_a_host,
     shape,
 )
-from .model import Who
+from .model import MOST_RANKS, Who
 
 
 class Head(NamedTuple):
@@ -206,7 +206,7 @@ class Prefixes:
         for line in lines:
             self._clock.saw(year_in(line[:200]))
         for line in lines:
-            text = line.rstrip("\r\n")
+            text = line.rstrip("\r\n")[:_LONGEST_HEAD]
             if text.strip():
                 self._lines += 1
                 self._notice(text)
@@ -383,7 +383,9 @@ class Prefixes:
         host = host or next((record[key] for key in _JSON_HOSTS if isinstance(record.get(key), str)), None)
         if isinstance(host, str) and host:
             found.setdefault("host", host)
-        if isinstance(rank := record.get("rank"), int) and not isinstance(rank, bool):
+        rank = record.get("rank")
+        # -1 stands for "not distributed"
+        if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS:
             found.setdefault("rank", rank)
         return str(message).rstrip("\r\n").replace("\r", "")
 

@@ -84,7 +84,7 @@ class Ranked(NamedTuple):
 def rank_findings(timeline: Timeline, findings: Sequence[Finding]) -> Ranked:
     """Put the cause first."""
     order = _order(timeline)
-    explained = _explained(findings, order)
+    explained = _explained(findings, timeline, order)
     firsts = first_failed(timeline)
     ordered = sorted(findings, key=lambda finding: _weight(finding, timeline, order, explained, firsts))
     lead = next((finding for finding in ordered if _can_lead(finding) and finding.key not in explained), None)
@@ -183,13 +183,17 @@ def _stand_in(finding: Finding, timeline: Timeline) -> Event:
     return Event("finding", Kind.CAUSE, Who(where.rank, where.local_rank, where.host), number, 0, None, finding.message)
 
 
-def _explained(findings: Sequence[Finding], order: dict[tuple[str, int], int]) -> set[str]:
+def _explained(findings: Sequence[Finding], timeline: Timeline, order: dict[tuple[str, int], int]) -> set[str]:
     """The keys of the findings whose cause is among the others."""
     loud = [finding for finding in findings if _can_lead(finding)]
     causes = [finding for finding in loud if role_of(finding) == "cause"]
     explained: set[str] = set()
     for cause in causes:
+        about = _event_of(cause, timeline, order)
         for other in loud:
+            earlier = _event_of(other, timeline, order)
+            if about is not None and earlier is not None and earlier.attempt < about.attempt:
+                continue
             if other.code in EXPLAINS.get(cause.code, ()) or (other.code in _ABSENCE and cause.code not in _ABSENCE):
                 explained.add(other.key)
     # two that explain each other: the one that is seen first stays
@@ -200,14 +204,14 @@ def _explained(findings: Sequence[Finding], order: dict[tuple[str, int], int]) -
 
 def _weight(
     finding: Finding, timeline: Timeline, order: dict[tuple[str, int], int], explained: set[str], firsts: set[int]
-) -> tuple[bool, int, bool, int, int, bool, int, str]:
+) -> tuple[bool, int, int, bool, int, bool, int, str]:
     about = _event_of(finding, timeline, order)
     return (
         not _can_lead(finding),
+        0 if about is None else about.attempt,
         ROLES.index(role_of(finding)),
         finding.key in explained,
         -finding.severity,
-        0 if about is None else about.attempt,
         bool(firsts) and finding.where.rank not in firsts,
         _place(finding, order),
         finding.code,
@@ -253,10 +257,15 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
         here,
         key=lambda event: (
             event.kind is not Kind.CAUSE,
-            event.signature == "error-line" or is_unfinished(event),
+            _is_weak(event, timeline),
             bool(firsts) and event.who.rank not in firsts,
         ),
     )
+
+
+def _is_weak(event: Event, timeline: Timeline) -> bool:
+    """Whether a line only looks like a failure, or its end is cut off."""
+    return event.signature == "error-line" or (is_unfinished(event) and not _is_in_the_table(event, timeline))
 
 
 def is_unfinished(event: Event) -> bool:
@@ -270,7 +279,7 @@ _END = 60
 
 def is_near_the_end(timeline: Timeline, event: Event) -> bool:
     """Whether little was written after an event."""
-    return event.line > timeline.sources[event.source].lines - _END
+    return event.until > timeline.sources[event.source].lines - _END
 
 
 def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tuple[str, int], int]) -> bool:
@@ -279,8 +288,8 @@ def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tu
     if about is not None and about.attempt != unnamed.attempt:
         return unnamed.attempt < about.attempt
     role = role_of(lead)
-    if unnamed.signature == "error-line" or (is_unfinished(unnamed) and not _is_in_the_table(unnamed, timeline)):
-        # it only looks like a failure, or its end is cut off; the finding is about one
+    if _is_weak(unnamed, timeline):
+        # the finding is about one that is certain
         return False
     if role == "cause":
         # two causes: the first that was seen, where both stand in one order

@@ -218,7 +218,7 @@ def _binary(beginning: bytes) -> str:
     # a file that was cut to nothing under its writer begins with a hole
     text = beginning.lstrip(b"\0")
     controls = sum(text.count(bytes((byte,))) for byte in (0, 1, 2, 3, 4, 5, 6, 14, 15, 16, 17, 18, 19, 20))
-    return "not text" if controls * 20 > len(text) else ""
+    return "not text" if controls * 50 > len(text) else ""
 
 
 # --- order ---
@@ -396,7 +396,8 @@ class Text:
 
     def _open(self) -> IO[bytes]:
         if self.path == "-":
-            return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+            # closed by whoever started this: the descriptor says so
+            return os.fdopen(os.dup(0 if sys.stdin is None else sys.stdin.fileno()), "rb", buffering=0)
         return open(self.path, "rb", buffering=0)
 
     def _raw(self, stream: IO[bytes]) -> Iterator[bytes]:
@@ -488,7 +489,13 @@ def _bounded(unpacker, data: bytes) -> Iterator[bytes]:  # type: ignore[no-untyp
                 return
     else:
         while True:
-            piece = unpacker.decompress(data, PIECE)
+            try:
+                piece = unpacker.decompress(data, PIECE)
+            except Exception as error:
+                # lzma's own kind of error is no kind of ValueError, and its module is imported for such files only
+                if type(error).__name__ == "LZMAError":
+                    raise ValueError(str(error)) from error
+                raise
             if piece:
                 yield piece
             data = b""

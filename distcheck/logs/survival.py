@@ -42,11 +42,11 @@ def went_on(readings: Sequence[Reading], events: Sequence[Event], identities: Id
     restarts = {number: _restarted_at(reading, number, events) for number, reading in enumerate(readings)}
     last: dict[int, Event] = {}
     for event in events:
-        if event.kind >= Kind.NOTICE or event.attempt < latest or event.line <= restarts[event.source]:
+        if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
             continue
         if is_fatal(event) and not _survived(readings[event.source], event, identities):
             return False
-        if event.source not in last or event.line >= last[event.source].line:
+        if event.source not in last or event.until >= last[event.source].until:
             last[event.source] = event
     alive = {number: _lives(reading, last.get(number), number, identities) for number, reading in enumerate(readings)}
     if not last:
@@ -112,7 +112,7 @@ def _survived(reading: Reading, event: Event, identities: Identities) -> bool:
         return False
     ended = event.traceback is not None and is_uncaught(event.traceback)
     for line, who, text in reading.tail:
-        if line <= event.line or _BAD.search(text):
+        if line <= event.until or _BAD.search(text):
             continue
         writer = identities.of(who, event.source)
         if writer == event.who and (_END.search(text) or (not ended and writer != Who() and _PROGRESS.search(text))):
@@ -124,7 +124,7 @@ def _lives(reading: Reading, last: Event | None, number: int, identities: Identi
     """Whether a file's end shows progress after its last bad line."""
     own = others = 0
     for line, who, text in reading.tail:
-        if last is not None and line <= last.line:
+        if last is not None and line <= last.until:
             continue
         if _BAD.search(text):
             continue
@@ -142,7 +142,7 @@ def _ends_well(reading: Reading, last: Event | None) -> bool:
     return any(
         _END.search(text) is not None and not _BAD.search(text)
         for line, _, text in reading.tail
-        if last is None or line > last.line
+        if last is None or line > last.until
     )
 
 

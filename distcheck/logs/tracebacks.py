@@ -63,8 +63,8 @@ _SURE = re.compile(
     r"Signaled|Aborted|Abort|Refused|Closed|Killed|Cancelled|NotFound|Empty|Full|StopIteration|error|timeout|gaierror|herror|"
     r"Unavailable|Denied|Invalid|Interrupted|Died|Overflow)(?:\([\w.]+\))?$"
 )
-_SPAWNED = re.compile(r"-- Process (\d+) terminated with the following error:")
-_RAY = re.compile(r"ray::.{0,200}\(pid=(\d+)(?:, ip=([\w.:-]+))?")
+_SPAWNED = re.compile(r"-- Process (\d{1,10}) terminated with the following error:")
+_RAY = re.compile(r"ray::.{0,200}\(pid=(\d{1,10})(?:, ip=([\w.:-]+))?")
 _CHAIN = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",

@@ -139,6 +139,7 @@ def test_a_scheduler_s_signal_reaches_the_command() -> None:
         (("torchrun", "--log-dir", "logs", "train.py"), "logs"),
         (("torchrun", "--log_dir=logs", "train.py"), "logs"),
         (("torchrun", "train.py"), None),
+        (("torchrun", "train.py", "--log-dir", "runs"), None),
     ],
 )
 def test_the_folder_of_the_ranks_texts_is_known(words: tuple[str, ...], folder: str | None) -> None:

@@ -102,3 +102,8 @@ def test_days_that_are_none(year: int, month: int, day: int) -> None:
     except ValueError:
         return
     assert value == (expected if year >= 1970 else None)
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e999"])
+def test_a_time_without_an_end_is_none(text: str) -> None:
+    assert epoch(text) is None

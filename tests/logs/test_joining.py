@@ -344,3 +344,9 @@ def test_the_name_of_one_file_alone_is_no_host() -> None:
     assert join([one]).events[0].who.host is None
     other = reading(event(1), path="node8-run.log", who=Who(host="node8-run"))
     assert [each.who.host for each in join([one, other]).events] == ["node7-run", "node8-run"]
+
+
+def test_the_same_words_said_again_at_the_end_are_not_outlived_by_what_stands_between() -> None:
+    again = event(5, kind=Kind.LOST)._replace(repeated=1, last_line=50)
+    assert join([reading(again, tail=tail(*STEPS))]).went_on is False
+    assert join([reading(again._replace(last_line=7), tail=tail(*STEPS))]).went_on is True

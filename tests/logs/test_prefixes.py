@@ -346,3 +346,14 @@ def test_hosts_whose_names_are_words_of_a_text(names: tuple[str, str]) -> None:
     assert prefixes.parse(f"{names[0]}: ssh exited").who == Who(host=names[0])
     bare = Prefixes([f"{names[0]}: 0.3", f"{names[1]}: 0.4"] * 9)
     assert bare.parse(f"{names[0]}: 0.3").who == Who()
+
+
+@pytest.mark.parametrize("rank", ["-1", "123456789", "true", '"3"'])
+def test_a_rank_in_json_that_is_none(rank: str) -> None:
+    line = '{"message": "hello", "rank": ' + rank + "}"
+    assert Prefixes([line]).parse(line).who.rank is None
+
+
+def test_a_number_of_thousands_of_digits_is_no_rank() -> None:
+    line = "[rank" + "9" * 5000 + "]: hello"
+    assert Prefixes([line]).parse(line).who.rank is None

@@ -153,3 +153,12 @@ def test_the_story_fits_the_published_schema() -> None:
     assert told["led_to"] == ["ranks 0-1 lost their peers (train.log:8)"]
     assert told["first"]["time"] == "1970-01-01T00:00:01.500"
     assert len(told["events"]) == 3
+
+
+def test_what_the_first_start_died_of_is_no_consequence_of_a_later_one() -> None:
+    first, second = event(Kind.FAILURE, 4, rank=1), event(Kind.CAUSE, 90, rank=0, attempt=1)
+    of = timeline(first, second, attempts=2)
+    ranked = rank_findings(of, [finding("DC401", of, second), finding("DC512", of, first)])
+    assert ranked.lead is not None
+    assert ranked.lead.code == "DC512"
+    assert [item.severity for item in ranked.findings] == [Severity.ERROR, Severity.ERROR]

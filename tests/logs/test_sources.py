@@ -288,3 +288,14 @@ def test_a_named_pipe_is_read(tmp_path: Path) -> None:
     writer.start()
     assert b"".join(Text(item.source).pieces()) == b"through a pipe\n"
     writer.join()
+
+
+def test_a_damaged_xz_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "train.log.xz"
+    data = bytearray(lzma.compress(b"step 1 loss 0.3\n" * 5000))
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    text = Text(Source(str(path)))
+    for _ in text.pieces():
+        pass
+    assert "damaged" in text.problem
