@@ -39,6 +39,8 @@ class _Tail:
         self._reader = SourceReader(source, matcher)
         self._offset = 0
         self._identity: tuple[int, int] | None = None
+        #: the files that were read under this name, rotated away or not
+        self.files: set[tuple[int, int]] = set()
         self._earlier: list[Reading] = []
 
     def more(self) -> bool:
@@ -54,6 +56,7 @@ class _Tail:
                     self._reader = SourceReader(self.source, self._matcher)
                     self._offset = 0
                 self._identity = identity
+                self.files.add(identity)
                 file.seek(self._offset)
                 grew = False
                 while data := file.read(PIECE):
@@ -129,11 +132,20 @@ class _Watch:
                 continue
             if path == "-" or _is_pipe(path):
                 self._tails[path] = _Pipe(item.source, self._matcher)
-            elif item.form == "log" and not item.source.problem and not item.source.notes:
+            elif item.form == "log" and not item.source.problem and item.grows:
                 self._tails[path] = _Tail(item.source, self._matcher)
-            elif path not in self._whole:
+            elif path not in self._whole and not self._was_followed(path):
                 # what is no growing text (an error.json, a dump, a compressed part) is read once
                 self._whole.update((path, reading) for reading in read([path])[:1])
+
+    def _was_followed(self, path: str) -> bool:
+        """Whether a file is one that was read under the name that it had before it was rotated."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        tails = [tail for tail in self._tails.values() if isinstance(tail, _Tail)]
+        return any((status.st_dev, status.st_ino) in tail.files for tail in tails)
 
     def more(self) -> bool:
         self.look_for_files()

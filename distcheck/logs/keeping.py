@@ -36,6 +36,7 @@ class Events:
         self._events: list[Event | None] = []
         self._repeated: dict[int, int] = defaultdict(int)
         self._last: dict[int, int] = {}
+        self._keys: list[tuple[str, Who, str]] = []
         self._seen: dict[tuple[str, Who, str], int] = {}
         self._counts: dict[tuple[str, Who], int] = defaultdict(int)
 
@@ -46,6 +47,7 @@ class Events:
         other._events = self._events[:]
         other._repeated = self._repeated.copy()
         other._last = self._last.copy()
+        other._keys = self._keys[:]
         other._seen = self._seen.copy()
         other._counts = self._counts.copy()
         return other
@@ -81,6 +83,7 @@ class Events:
         self._spent += _BYTES_OF_EVENT + len(text) + _BYTES_OF_VALUE * len(values)
         kept = {name: clean(value) for name, value in values.items()} if values else _NOTHING
         number = self._seen[key] = len(self._events)
+        self._keys.append(key)
         self._events.append(Event(row.name, row.kind, who, 0, line, time, clean(text), kept, row.codes))
         return number
 
@@ -100,8 +103,10 @@ class Events:
             self._spent += 100 * len(traceback.frames)
 
     def remove(self, number: int) -> None:
-        """Take an event back."""
+        """Take an event back; the same words said later are an event again."""
         self._events[number] = None
+        if self._seen.get(self._keys[number]) == number:
+            del self._seen[self._keys[number]]
 
     def begin_attempt(self) -> None:
         """The job starts again: what is said again from here on is said anew."""

@@ -125,6 +125,11 @@ def _start(work: Callable[[int, Callable[[int], None]], Any], not_ours: Sequence
         while number := os.read(their_orders, _LENGTH):
             say(True, work(int.from_bytes(number, "big"), lambda amount: say(False, amount)))
         status = 0
+    except BaseException:  # noqa: BLE001 - said on standard error, and the process ends
+        # a bug of ours: what the parent can say is only that this process ended
+        import traceback
+
+        traceback.print_exc()
     finally:
         # nothing of what the parent left behind may run here
         os._exit(status)

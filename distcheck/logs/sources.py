@@ -35,6 +35,8 @@ class Input(NamedTuple):
     #: ``log``, ``error-file`` (torchelastic's error.json), ``dump`` (a flight recorder's), or empty where
     #: ``source.problem`` says why it is not read
     form: str = "log"
+    #: a running job may append to it: no older part of a rotated log, nothing compressed
+    grows: bool = True
 
 
 def find(paths: Sequence[str]) -> list[Input]:
@@ -179,7 +181,9 @@ def _look(path: str, status: os.stat_result) -> Input:
     if name == "error.json" or (is_json and re.match(rb'\s*\{\s*"message"\s*:\s*[{"]', beginning)):
         return _record(path, status, "error-file")
     what = _binary(beginning)
-    return Input(Source(path, problem=what), "") if what else Input(Source(path))
+    if what:
+        return Input(Source(path, problem=what), "", grows=False)
+    return Input(Source(path), grows=not (beginning.startswith(_COMPRESSED) or beginning[:2] in _UTF16))
 
 
 def _record(path: str, status: os.stat_result, form: str) -> Input:
@@ -240,7 +244,8 @@ def _in_order(inputs: list[Input]) -> list[Input]:
         parts.sort(key=lambda part: part[0])
         for number, (_, item) in enumerate(parts, 1):
             note = (f"part {number} of {len(parts)}",) if len(parts) > 1 else ()
-            ordered.append(item._replace(source=item.source._replace(notes=item.source.notes + note)))
+            source = item.source._replace(notes=item.source.notes + note)
+            ordered.append(item._replace(source=source, grows=item.grows and number == len(parts)))
     return ordered
 
 

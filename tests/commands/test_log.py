@@ -284,3 +284,24 @@ def test_what_was_written_just_before_a_log_is_rotated_is_read(tmp_path: Path) -
         path.write_text("")
         out, _ = running.communicate(timeout=60)
     assert (running.returncode, "error DC401" in out) == (1, True)
+
+
+def test_a_log_with_rotated_parts_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "train.log.1").write_text(HEALTHY.replace("training done\n", ""))
+    path = tmp_path / "train.log"
+    path.write_text("step 3 loss 0.28\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "distcheck", "log", "--follow", "--idle", "4", "--output-format", "json", "."],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+    ) as running:
+        time.sleep(2)
+        with path.open("a") as file:
+            file.write(TAKEN)
+        out, _ = running.communicate(timeout=60)
+    story = json.loads(out)["story"]
+    assert (story["code"], story["first"]["line"]) == ("DC401", 5)
+    assert sum(source["lines"] for source in story["sources"]) == 3 + len(TAKEN.splitlines())
