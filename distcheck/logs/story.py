@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..model import Finding, Fix, rank_ranges
 from ..rules.signatures import Kind
@@ -13,26 +13,46 @@ from .ranking import Ranked, first_failed, role_of
 
 #: So many lines stand as evidence for one thing; ``--all`` shows every event.
 _MOST_LINES = 6
-#: What to do about causes that are no rule's: they are no mistake of a distributed job.
-_HINTS = {
-    "cuda-out-of-memory": "the model, its activations or the batch don't fit into this GPU: a smaller batch, "
-    "activation checkpointing, or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved "
-    "and not allocated",
-    "interrupted": "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
-    "cuda-device-assert": "look for an index that is out of range (a label beyond the classes, a token beyond the "
-    "vocabulary); one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
-    "node-failed": "see why that node failed with its administrator ('scontrol show node NODE', its dmesg), and start "
-    "again without it: sbatch --exclude=NODE",
-}
-#: Where what a hint says is to be done.
-_HINTED_AT = {"node-failed": "host"}
-_MEANINGS = {
-    "cuda-out-of-memory": "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
-    "interrupted": "the job was stopped from outside; that is no mistake, and no rule of distcheck",
-    "cuda-device-assert": "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no "
-    "rule of distcheck",
-    "node-failed": "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and "
-    "no rule of distcheck",
+
+
+class Known(NamedTuple):
+    """A cause that a log names and that is no rule's: it is no mistake of a distributed job."""
+
+    #: in a few words
+    name: str
+    meaning: str
+    hint: str
+    #: where the hint is carried out
+    where: str = "code"
+
+
+_KNOWN = {
+    "cuda-out-of-memory": Known(
+        "a GPU is out of memory",
+        "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
+        "the model, its activations or the batch don't fit into this GPU: a smaller batch, activation checkpointing, "
+        "or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved and not allocated",
+    ),
+    "interrupted": Known(
+        "stopped from outside",
+        "the job was stopped from outside; that is no mistake, and no rule of distcheck",
+        "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
+        "launch-line",
+    ),
+    "cuda-device-assert": Known(
+        "an assertion failed on a GPU",
+        "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no rule of distcheck",
+        "look for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
+        "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
+    ),
+    "node-failed": Known(
+        "a node failed",
+        "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "
+        "distcheck",
+        "see why that node failed with its administrator ('scontrol show node NODE', its dmesg), and start again "
+        "without it: sbatch --exclude=NODE",
+        "host",
+    ),
 }
 
 
@@ -56,7 +76,10 @@ def tell(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> di
     story["first"] = event_as_dict(timeline, first)
     story["guilty"] = _guilty(timeline, lead, first)
     story["place"] = _place_in_code(timeline, first)
-    story["code"], story["name"] = (lead.code, lead.name) if lead is not None else (None, None)
+    known = _KNOWN.get(first.signature) if ranked.outcome == "unnamed" else None
+    # what is no rule has a name and no code
+    story["code"] = None if lead is None else lead.code
+    story["name"] = lead.name if lead is not None else known.name if known is not None else None
     story["why"] = lead.message if lead is not None else _unnamed(timeline, ranked, first)
     story["fix"] = _fix(timeline, ranked, first).as_dict()
     story["led_to"] = list(_led_to(timeline, first))
@@ -154,8 +177,8 @@ def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
             if first.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)
             else "somebody was waited for and did not come; why is not in this text"
         )
-    if first.signature in _HINTS:
-        return _MEANINGS[first.signature] + _said_of_it(timeline, first)
+    if first.signature in _KNOWN:
+        return _KNOWN[first.signature].meaning + _said_of_it(timeline, first)
     return "no rule of distcheck names this failure; it was the first that was seen"
 
 
@@ -187,10 +210,10 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
             command="torchrun --log-dir logs --tee 3 …",
             where="launch-line",
         )
-    if first.signature in _HINTS:
+    if first.signature in _KNOWN:
         node = _failed_node(timeline)
-        hint = _HINTS[first.signature]
-        return Fix(hint if node is None else hint.replace("NODE", node), where=_HINTED_AT.get(first.signature, "code"))
+        known = _KNOWN[first.signature]
+        return Fix(known.hint if node is None else known.hint.replace("NODE", node), where=known.where)
     if first.signature == "ended" and "SIG" in first.text:
         return Fix(
             "have Python print its stack where a signal ends it, and run it again; 'dmesg -T' and a core file tell of "

@@ -131,12 +131,7 @@ def _head(story: Mapping[str, Any], lead: Finding | None) -> tuple[str, str]:
         return (lead.severity.word if lead is not None else "error"), f"{story['code']} {story['name']}"
     if story["outcome"] == "consequences":
         return "undecided", "the text holds only what others died of"
-    named = _KNOWN.get(story["first"]["signature"])
-    return "undecided", named or "a failure that no rule names"
-
-
-#: Causes that the text names and that are no rule's.
-_KNOWN = {"cuda-out-of-memory": "a GPU is out of memory", "interrupted": "stopped from outside"}
+    return "undecided", story["name"] or "a failure that no rule names"
 
 
 def _labelled(label: str, text: str, style: Style, *, most: int) -> Iterator[str]:
