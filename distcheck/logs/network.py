@@ -130,6 +130,13 @@ def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
         missed = _still_trying(timeline)
     if not missed or timeline.went_on:
         return
+    if (
+        all(event.signature == "rendezvous-connection" for event in missed)
+        and timeline.has("rendezvous-timeout")
+        and timeline.has("store-lost", "peer-lost")
+    ):
+        # it was reached, and left when its own time was over: somebody did not come
+        return
     unnamed = [event for event in missed if not event.values.get("host")]
     for (host, port), events in list(grouped([event for event in missed if event.values.get("host")], "host", "port")):
         # RendezvousConnectionError names no address; it stands with the time-out that it comes from
