@@ -43,7 +43,8 @@ def shortcut(words: Sequence[str], environ: Mapping[str, str]) -> Callable[[], i
 
 
 def _scan(paths: tuple[str, ...]) -> int:
-    from .commands.scanning import DEFAULTS, Asked, cores, run
+    from .commands.output import cores
+    from .commands.scanning import DEFAULTS, Asked, run
     from .pickling_api import policy_of
     from .rules import Selection
 

@@ -22,6 +22,7 @@ from . import linting
 from . import options as shared
 from .lint_results import finish
 from .linting import Asked
+from .output import cores
 
 if TYPE_CHECKING:
     from ..launchfiles.model import Nodes
@@ -206,7 +207,7 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         given["verbose"] or fail_on == "info",
         _baseline(given, configuration),
         _cache(given, configuration, here),
-        given["jobs"] or _cores(),
+        given["jobs"] or cores(),
         bool(
             configuration.flag("include-markdown") if given["include_markdown"] is None else given["include_markdown"]
         ),
@@ -313,9 +314,3 @@ def _project_folder(configuration: Configuration, here: str) -> str:
             return here
         folder = parent
     return folder
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

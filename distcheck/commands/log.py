@@ -208,12 +208,6 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         selection=selection,
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
         must_check=shared.selection_of(must) if must else None,
-        jobs=given["jobs"] or _cores(),
+        jobs=given["jobs"] or output.cores(),
         configuration=configuration,
     )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

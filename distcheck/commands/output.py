@@ -153,3 +153,10 @@ def with_settings_line(report: Report, given: Mapping[str, Any], configuration: 
     subject = dict(report.subject)
     subject["line"] = [*subject.get("line", ()), *hidden]
     return report._replace(subject=subject)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -18,7 +18,8 @@ from ..configuration import Configuration
 from ..pickling_api import policy_of
 from ..world import World
 from . import options as shared
-from .scanning import Asked, cores, missing, run
+from .output import cores
+from .scanning import Asked, missing, run
 
 FILES, OBJECTS, RULES, OUTPUT = "Files", "A live object", "Which rules", "Output and verdict"
 _TITLES = {

@@ -316,10 +316,3 @@ def joined(found: Found, reports: Sequence[FileReport], scanner: Scanner, *, ela
         )
         report = report._replace(not_checked=(*report.not_checked, *nothing))
     return report
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -22,7 +22,9 @@ _OF_LAUNCHERS = ("ChildFailedError", "CalledProcessError", "ProcessExitedExcepti
 _LOOPBACK = re.compile(r"(?:127\.[\d.]+|::1|localhost|0\.0\.0\.0)$")
 
 
-def found(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, **rest: Any) -> Finding:
+def found_at_first_failed(
+    rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, **rest: Any
+) -> Finding:
     """A finding as :func:`.model.found` makes it, at the line of the rank that the launcher saw fail first, if it is
     among them."""
     ranks = first_failed(timeline)

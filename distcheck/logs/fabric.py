@@ -330,7 +330,7 @@ def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"the network card can't register GPU memory ({events[0].values['why']})",
             fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
-            severity=Severity.INFO if survived(timeline, events[0]) else None,
+            severity=weight(timeline, events[0]),
             role=role(timeline, events[0]),
         )
         return
@@ -342,7 +342,7 @@ def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
             refused,
             "the network card was refused memory that had been registered with it (status 4, local protection error)",
             fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
-            severity=Severity.INFO if survived(timeline, refused[0]) else None,
+            severity=weight(timeline, refused[0]),
             role=role(timeline, refused[0]),
         )
         return

@@ -10,7 +10,7 @@ from ..registry import probe
 from .circumstances import (
     came_through,
     failed_elsewhere,
-    found,
+    found_at_first_failed,
     hosts_of,
     ranks_text,
     severity_of,
@@ -50,7 +50,7 @@ def shared_memory_was_too_small(timeline: Timeline) -> Iterator[Finding]:
     where = f" ({file})" if file else ""
     by_worker = any("DataLoader" in event.text or "in worker" in event.text for event in events)
     who = ranks_text(events)
-    yield found(
+    yield found_at_first_failed(
         rules.DC320,
         timeline,
         events,
@@ -95,7 +95,7 @@ def _died_of_a_bus_error(timeline: Timeline) -> Iterator[Finding]:
     if failed_elsewhere(timeline, events, ("bus-error",)) is not None:
         return
     who = ranks_text(events) or _rank_of(rows)
-    yield found(
+    yield found_at_first_failed(
         rules.DC320,
         timeline,
         events,
@@ -156,7 +156,7 @@ def files_could_be_opened(timeline: Timeline) -> Iterator[Finding]:
         else ""
     )
     who = ranks_text(events)
-    yield found(
+    yield found_at_first_failed(
         rules.DC321,
         timeline,
         events,
@@ -180,7 +180,7 @@ def memory_could_be_locked(timeline: Timeline) -> Iterator[Finding]:
     limit = value_of(timeline.of("locked-memory-small"), "bytes")
     current = value_of(events, "current") or (f"{int(limit):,} bytes" if limit and limit.isdecimal() else None)
     call = value_of(events, "call")
-    yield found(
+    yield found_at_first_failed(
         rules.DC322,
         timeline,
         events,
@@ -215,7 +215,7 @@ def threads_could_be_started(timeline: Timeline) -> Iterator[Finding]:
         return
     number = value_of(events, "threads")
     who = ranks_text(events)
-    yield found(
+    yield found_at_first_failed(
         rules.DC324,
         timeline,
         events,
@@ -239,7 +239,7 @@ def workers_fit_the_cpus(timeline: Timeline) -> Iterator[Finding]:
     if not events:
         return
     workers, most = value_of(events, "workers"), value_of(events, "most")
-    yield found(
+    yield found_at_first_failed(
         rules.DC325,
         timeline,
         events,
@@ -278,7 +278,7 @@ def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
         return
     who = _rank_of(rows) or ranks_text(events) or "a process"
     host = next((row.host for row in rows if row.host), None) or value_of(events, "node")
-    yield found(
+    yield found_at_first_failed(
         rules.DC323,
         timeline,
         events,
@@ -306,7 +306,7 @@ def _out_of_memory(timeline: Timeline, events: list[Event]) -> Finding:
     else:
         message = f"{who} was killed because the host, container or job was out of memory"
     rank = row.rank if row is not None and first.who.rank is None else None
-    return found(
+    return found_at_first_failed(
         rules.DC323,
         timeline,
         events,
@@ -416,7 +416,7 @@ def disk_had_room(timeline: Timeline) -> Iterator[Finding]:
         return
     first = events[0]
     file = value_of(events, "file")
-    yield found(
+    yield found_at_first_failed(
         rules.DC327,
         timeline,
         events,

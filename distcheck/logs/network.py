@@ -10,7 +10,7 @@ from ..registry import probe
 from .circumstances import (
     came_through,
     failed_elsewhere,
-    found,
+    found_at_first_failed,
     grouped,
     hosts_of,
     in_a_command,
@@ -64,7 +64,7 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
         loudness = severity_of(timeline)
         if any(ranks_were_started_once(timeline)) or two_servers(timeline):
             loudness = {"severity": Severity.INFO, "role": "beside"}
-        yield found(
+        yield found_at_first_failed(
             rules.DC401,
             timeline,
             events,
@@ -74,7 +74,7 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
         )
     for event in timeline.of("port-of-another")[:1]:
         whose = "a web server or a proxy" if event.values.get("got") == _HTTP else "a program that is no store of torch"
-        yield found(
+        yield found_at_first_failed(
             rules.DC401,
             timeline,
             timeline.of("port-of-another"),
@@ -180,7 +180,7 @@ def _judge_master(
     elif _is_containers_own(host) and not on_one_host(timeline):
         yield _in_a_container(timeline, host, events, role)
     elif _is_nobodys(timeline, host, rendezvous):
-        yield found(
+        yield found_at_first_failed(
             rules.DC408,
             timeline,
             [*events, *rendezvous],
@@ -223,7 +223,7 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
         fix = _open_the_way(host, port)
         message += f": {why}" if why else ": the first node is not up, the address is wrong, or a firewall drops it"
     who = ranks_text(events)
-    return found(
+    return found_at_first_failed(
         rules.DC403,
         timeline,
         events,
@@ -319,7 +319,7 @@ def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Even
     why = (lookup.values.get("why") or "it is not known").strip()
     name = f"the name {host!r}" if host else "the name of the first node"
     who = ranks_text(events)
-    return found(
+    return found_at_first_failed(
         rules.DC404,
         timeline,
         events,
@@ -332,7 +332,7 @@ def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Even
 
 
 def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role: str) -> Finding:
-    return found(
+    return found_at_first_failed(
         rules.DC404,
         timeline,
         events,
@@ -397,7 +397,7 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
         return
     of_names = all(event.signature == "reverse-name-noise" for event in events)
     what = "an address has no name" if of_names else "this host has no working IPv6"
-    yield found(
+    yield found_at_first_failed(
         rules.DC409,
         timeline,
         events,
@@ -451,7 +451,7 @@ def _is_containers_own(address: str) -> bool:
 
 def _advertises_loopback(timeline: Timeline, events: list[Event]) -> Finding:
     address = events[0].values["address"]
-    return found(
+    return found_at_first_failed(
         rules.DC405,
         timeline,
         events,
@@ -471,7 +471,7 @@ def _advertises_loopback(timeline: Timeline, events: list[Event]) -> Finding:
 
 
 def _in_a_container(timeline: Timeline, address: str, events: list[Event], role: str) -> Finding:
-    return found(
+    return found_at_first_failed(
         rules.DC411,
         timeline,
         events,
@@ -518,7 +518,7 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
             by="admin",
             where="host",
         )
-    return found(
+    return found_at_first_failed(
         rules.DC412,
         timeline,
         events,
@@ -536,7 +536,7 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
     for (name, address), events in grouped(timeline.of("gloo-interface"), "name", "address"):
         shown = (name or address).strip()
         if address.startswith("0.0."):
-            yield found(
+            yield found_at_first_failed(
                 rules.DC405,
                 timeline,
                 events,
@@ -552,7 +552,7 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
             continue
         list_of_nccl = shown.startswith(("^", "="))
         trouble = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
-        yield found(
+        yield found_at_first_failed(
             rules.DC407,
             timeline,
             events,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from .. import rules
 from ..model import Finding, Fix
 from ..registry import probe
-from .circumstances import came_through, found, grouped, ranks_text, severity_of, value_of
+from .circumstances import came_through, found_at_first_failed, grouped, ranks_text, severity_of, value_of
 from .model import Event, Timeline
 
 #: Python's and torch's code that starts a process by pickling what it is to do.
@@ -89,7 +89,7 @@ def _place(events: Sequence[Event]) -> str:
 
 def _handle(timeline: Timeline, events: list[Event], what: str) -> Finding:
     shown = what.rpartition(".")[2] if what.startswith(_HANDLES) else "DistributedDataParallel on a group of its own"
-    return found(
+    return found_at_first_failed(
         rules.DC602,
         timeline,
         events,
@@ -105,7 +105,7 @@ def _handle(timeline: Timeline, events: list[Event], what: str) -> Finding:
 
 
 def _spawned(timeline: Timeline, events: list[Event], what: str) -> Finding:
-    return found(
+    return found_at_first_failed(
         rules.DC605,
         timeline,
         events,
@@ -122,7 +122,7 @@ def _spawned(timeline: Timeline, events: list[Event], what: str) -> Finding:
 
 
 def _member(timeline: Timeline, events: list[Event], what: str) -> Finding:
-    return found(
+    return found_at_first_failed(
         rules.DC601,
         timeline,
         events,
@@ -160,7 +160,7 @@ def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
         return
     operand = value_of(operands, "operand")
     if not named and operand in _NO_PICKLES:
-        yield found(
+        yield found_at_first_failed(
             rules.DC612,
             timeline,
             first,
@@ -174,7 +174,7 @@ def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
     refused = list(dict.fromkeys(event.values["global"] for event in named if event.values.get("global")))
     shown = ", ".join(refused[:4])
     safe = all(part.isidentifier() for name in refused for part in name.split("."))
-    yield found(
+    yield found_at_first_failed(
         rules.DC611,
         timeline,
         first,
@@ -226,7 +226,7 @@ def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
     pointer = any(event.signature == "git-lfs-pointer" for event in events) or value_of(events, "key") == "'v'"
     who = ranks_text(events)
     trouble = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
-    yield found(
+    yield found_at_first_failed(
         rules.DC612,
         timeline,
         events,
@@ -302,7 +302,7 @@ def _has_rank(file: str, event: Event) -> bool:
 
 
 def _torn(timeline: Timeline, events: list[Event], file: str | None) -> Finding:
-    return found(
+    return found_at_first_failed(
         rules.DC720,
         timeline,
         events,
@@ -336,7 +336,7 @@ def keys_fit(timeline: Timeline) -> Iterator[Finding]:
         if not (missing and surplus) or not (in_file or in_model):
             continue
         events = _once([*timeline.of("state-mismatch"), *timeline.of("state-keys")])
-        yield found(
+        yield found_at_first_failed(
             rules.DC614,
             timeline,
             events,
@@ -383,7 +383,7 @@ def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[Finding]:
         if not events:
             return
         message = f"{ranks_text(events)} ran out of memory on GPU 0 in torch.load, where every rank loads to"
-    yield found(
+    yield found_at_first_failed(
         rules.DC723,
         timeline,
         _once(events),

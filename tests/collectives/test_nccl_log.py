@@ -15,75 +15,9 @@ from distcheck.collectives.nccl_log import (
 )
 from distcheck.logs.nccl_info import parse_log
 from distcheck.model import Finding, NotApplicable, Severity, Unavailable
+from tests.logs.test_nccl_info import EFA, INFINIBAND, ONE_NODE, SOCKET, log
 
 H100 = "NVIDIA H100 80GB HBM3"
-
-
-def log(*texts: str, head: str = "gpu01:4101:4222 [0] ") -> list[str]:
-    return [f"{head}NCCL INFO {text}" for text in texts]
-
-
-# two nodes on InfiniBand, in the words of 2.18 to 2.22
-INFINIBAND = [
-    "NCCL version 2.21.5+cuda12.4",
-    *log(
-        "cudaDriverVersion 12040",
-        "Bootstrap : Using eth0:10.0.0.1<0>",
-        "NET/Plugin: No plugin found (libnccl-net.so), using internal implementation",
-        "NCCL_IB_HCA set by environment to mlx5",
-        "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>",
-        "Using non-device net plugin version 0",
-        "Using network IB",
-        "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
-        "NVLS multicast support is available on dev 0",
-        "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
-        "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA",
-        "Channel 01/0 : 0[0] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI)/Shared",
-        "Channel 00/0 : 0[0] -> 7[7] via P2P/CUMEM/read",
-        "Channel 01/0 : 0[0] -> 7[7] via P2P/CUMEM/read",
-        "Connected all rings",
-        "1048576 Bytes -> Algo 1 proto 0 time 60.2",
-        "1073741824 Bytes -> Algo 5 proto 2 time 3900.5",
-    ),
-]
-
-# one node, 2.27 and later: names of algorithms, a time before each line
-ONE_NODE = log(
-    "NCCL version 2.27.7+cuda13.0",
-    "Bootstrap: Using eth0:10.0.0.1<0>",
-    "NET/IB : No device found.",
-    "NET/Socket : Using [0]eth0:10.0.0.1<0> [1]ib0:192.168.9.1<0>",
-    "Initialized NET plugin Socket",
-    "Assigned NET plugin Socket to comm",
-    "Using network Socket",
-    "NVLS multicast support is available on dev 0 (NVLS_NCHANNELS 16)",
-    "comm 0x55d0 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0",
-    "Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
-    "AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}",
-    "AllReduce: 1073741824 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}",
-    "AllGather: 1073741824 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}",
-    head="[2026-11-21 10:00:00] gpu01:4101:4222 [0] ",
-)
-
-# an EFA node: a plug-in with a name of its own
-EFA = log(
-    "NCCL version 2.27.7+cuda13.0",
-    "NET/Plugin: Loaded net plugin AWS Libfabric (v10)",
-    "NET/OFI Selected provider is efa, fabric is efa (found 32 nics)",
-    "Using network AWS Libfabric",
-    "Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA",
-)
-
-SOCKET = log(
-    "NCCL version 2.22.3+cuda12.5",
-    "Bootstrap : Using eno1:172.22.1.9<0>",
-    "NET/IB : No device found.",
-    "NET/Socket : Using [0]eno1:172.22.1.9<0>",
-    "Using network Socket",
-    "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
-    "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/Socket/0",
-    "Channel 00/0 : 0[0] -> 7[7] via P2P/CUMEM",
-)
 
 
 def test_the_log_goes_to_a_folder_unless_the_user_directs_it(tmp_path: Path) -> None:
