@@ -243,7 +243,7 @@ def main_stack(text: str) -> str:
     """The frames of the interrupted thread out of faulthandler's text, innermost first, without those of this package's
     own start; files by their last parts.
     """
-    _, _, block = text.rpartition("Current thread")
+    _, _, block = text.rpartition("(most recent call first)")
     frames = []
     for line in block.splitlines()[1:]:
         match = _FRAME.match(line)

@@ -267,4 +267,5 @@ def _listen_to_signals(stack_file: int | None) -> None:
     if stack_file is not None and hasattr(signal, "SIGUSR1"):
         import faulthandler
 
-        faulthandler.register(signal.SIGUSR1, file=stack_file, all_threads=True)
+        # not all threads: walking the frames of one that runs meanwhile (the listener does) can end the process
+        faulthandler.register(signal.SIGUSR1, file=stack_file, all_threads=False)

@@ -15,7 +15,7 @@ def load(step: int, rank: int) -> torch.Tensor:
 
 def main() -> None:
     """Run one rank."""
-    dist.init_process_group("gloo", timeout=timedelta(seconds=5))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     rank = dist.get_rank()
     print(f"rank {rank} of {dist.get_world_size()} is ready", flush=True)
     for step in range(5):
