@@ -819,6 +819,7 @@ def test_flags_of_dtypes_must_fit_their_names(stream: bytes, sound: bool) -> Non
     assert ("numpy.dtype" not in doubts(trace)) == sound
 
 
+@pytest.mark.numpy
 def test_dtypes_that_numpy_writes_are_sound() -> None:
     numpy = pytest.importorskip("numpy")
     record = [("a", "f8"), ("b", "O"), ("c", "U3"), ("d", "M8[ns]"), ("e", [("x", "O")]), ("f", "f4", (2, 2))]

@@ -117,6 +117,7 @@ def test_types() -> None:
     assert holds_objects(None)
 
 
+@pytest.mark.numpy
 def test_what_numpy_writes() -> None:
     numpy = pytest.importorskip("numpy")
     import io

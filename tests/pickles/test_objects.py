@@ -841,6 +841,7 @@ class WithEnd:
         pass
 
 
+@pytest.mark.numpy
 def test_arrays_of_numbers_are_leaves_and_arrays_of_objects_are_not() -> None:
     numpy = pytest.importorskip("numpy")
     assert find_unpicklable(numpy.zeros(10)).ok
