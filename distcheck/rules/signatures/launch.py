@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from .model import Kind, Signature
 
+#: What torch.distributed has had since 1.0: where one of these is missing, another module stands in its place, and where a
+#: younger one is (get_node_local_rank: 2.4), this torch is too old for it.
+_ALWAYS_THERE = (
+    "init_process_group|destroy_process_group|is_available|is_initialized|get_rank|get_world_size|get_backend|new_group|"
+    "barrier|broadcast|all_reduce|reduce|all_gather|gather|scatter|send|recv|isend|irecv|ReduceOp|Backend|ProcessGroup"
+)
 _RANK_VARIABLES = "RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
 _SCHEDULERS_VARIABLES = (
     "SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS|SLURM_NODEID|SLURM_NTASKS_PER_NODE|SLURM_JOB_NODELIST|SLURM_NODELIST|"
@@ -36,6 +42,16 @@ ROWS: tuple[Signature, ...] = (
         (
             "RuntimeError: LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
             "`get_node_local_rank` to work",
+        ),
+        ("DC101",),
+    ),
+    Signature(
+        "rendezvous-env-missing",
+        Kind.CAUSE,
+        r"Could not find '(?P<variable>[A-Z_]{4,20})' in the torch environment",
+        (
+            "RuntimeError: Could not find 'RANK' in the torch environment, visit https://www.colossalai.org/ for more "
+            "information on launching with torch",
         ),
         ("DC101",),
     ),
@@ -294,7 +310,7 @@ ROWS: tuple[Signature, ...] = (
     Signature(
         "module-shadowed",
         Kind.CAUSE,
-        r"module 'torch\.distributed' has no attribute '(?P<attribute>[A-Za-z0-9_]{1,60})'",
+        rf"module 'torch\.distributed' has no attribute '(?P<attribute>{_ALWAYS_THERE})'",
         ("AttributeError: module 'torch.distributed' has no attribute 'init_process_group'",),
         ("DC122",),
     ),
