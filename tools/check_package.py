@@ -7,6 +7,7 @@ metadata does not name.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -55,10 +56,27 @@ def main() -> None:
             names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
         expect(data_files() <= names, "the sdist holds the package data")
         expect({"tests/recorded.py", "tox.ini", "LICENSE"} <= names, "the sdist holds the tests")
+        expect(
+            built_again(sdist, here / "again") == sdist.read_bytes(),
+            "the sdist of the unpacked sdist is the same bytes",
+        )
         venv.create(here / "empty", with_pip=True)
         tools = here / "empty" / ("Scripts" if sys.platform == "win32" else "bin")
         subprocess.run([str(tools / "pip"), "install", "--quiet", str(wheel)], check=True)
         smoke(tools, here)
+
+
+def built_again(sdist: Path, here: Path) -> bytes:
+    """An sdist made of an unpacked one, whose files have other times and rights."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(here, filter="data")
+    (root,) = here.iterdir()
+    for path in root.rglob("*"):
+        os.utime(path, (1.6e9, 1.6e9))
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(here / "dist"), str(root)]
+    subprocess.run(command, check=True, stdout=2)
+    return (here / "dist" / sdist.name).read_bytes()
 
 
 def smoke(tools: Path, here: Path) -> None:
