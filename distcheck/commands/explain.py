@@ -16,8 +16,8 @@ from ..rules import UnknownRule, find, known
 from ..rules.page import Match, find_by_message, read_page
 from . import output
 
-#: How many rules a pasted text may lead to; the rest is named by the number.
-_MOST_MATCHES = 3
+#: How many rules a pasted text may lead to, and how many where the last of these fit it as well as those before.
+_MOST_MATCHES, _MOST_EQUAL = 3, 6
 
 
 @click.command()
@@ -34,7 +34,7 @@ def command(texts: tuple[str, ...], output_format: str) -> int:
     pages: list[tuple[Rule, Match | None]] = []
     for text in texts:
         pages.extend(_look_up(sys.stdin.read() if text == "-" else text, extra))
-    output.to_stdout(_json(pages) if output_format == "json" else "\n\n".join(_full(*page) for page in pages) + "\n")
+    output.to_stdout(_json(pages) if output_format == "json" else _several(pages))
     return output.CLEAN
 
 
@@ -51,7 +51,18 @@ def _look_up(text: str, extra: tuple[Rule, ...]) -> list[tuple[Rule, Match | Non
             f"no rule knows the message {text.strip()[:60]!r}; "
             "paste the line that names the error, or see 'distcheck rules'"
         )
-    return [(rules[match.code], match) for match in matches[:_MOST_MATCHES]]
+    last = matches[:_MOST_MATCHES][-1].score
+    kept = [match for number, match in enumerate(matches) if number < _MOST_MATCHES or match.score == last]
+    return [(rules[match.code], match) for match in kept[:_MOST_EQUAL]]
+
+
+def _several(pages: list[tuple[Rule, Match | None]]) -> str:
+    """The pages one below the other; where a text leads to more than one, which they are stands before them."""
+    text = "\n\n".join(_full(*page) for page in pages) + "\n"
+    if len(pages) == 1 or all(match is None for _, match in pages):
+        return text
+    listed = "".join(f"  {rule.code}  {rule.summary}\n" for rule, _ in pages)
+    return f"{len(pages)} rules fit; their pages follow:\n{listed}\n{text}"
 
 
 def _full(rule: Rule, match: Match | None) -> str:

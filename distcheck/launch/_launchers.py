@@ -274,6 +274,12 @@ def _misplaced(draft: Draft, reading: Reading, given: dict[str, Given], flags: f
             )
 
 
+#: Flags and options with which accelerate takes another way than that of ``--cpu``, or may.
+_STARTS_SEVERAL = frozenset(
+    {"multi-gpu", "use-deepspeed", "use-fsdp", "use-megatron-lm", "tpu", "mpirun-hostfile", "config-file"}
+)
+
+
 def read_accelerate(words: Sequence[str], draft: Draft) -> None:
     """``accelerate launch …``, without these two words."""
     draft.launcher = "accelerate"
@@ -309,6 +315,9 @@ def read_accelerate(words: Sequence[str], draft: Draft) -> None:
     if "multi-gpu" in reading.flags and processes is not None and processes < 2:
         word = given["num-processes"].word
         draft.problem("bad-value", word, f"{word} is {processes}, expected at least 2 with --multi_gpu")
+    # accelerate 1.15, run: one plain process, whatever --num_processes says, where no mpirun starts the others
+    if "cpu" in reading.flags and not _STARTS_SEVERAL & (reading.flags | given.keys()):
+        draft.set("processes", 1)
     if "no-python" in reading.flags:
         draft.set("no_python", True)
     _script(draft, reading, ACCELERATE, module="module" in reading.flags)

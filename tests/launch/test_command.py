@@ -357,7 +357,7 @@ OTHER_COMMANDS = [
         "accelerate launch --config_file fsdp.yaml --gpu_ids 0,1 -m pkg.train",
         {"launcher": "accelerate", "config_file": "fsdp.yaml", "gpu_ids": "0,1", "script": "pkg.train", "module": True},
     ),
-    ("accelerate-launch --cpu train.py", {"launcher": "accelerate", "script": "train.py"}),
+    ("accelerate-launch --cpu train.py", {"launcher": "accelerate", "processes": 1, "script": "train.py"}),
     (
         "python -m accelerate.commands.launch --num_processes=2 a.py",
         {"launcher": "accelerate", "processes": 2, "script": "a.py"},
@@ -760,6 +760,8 @@ def test_a_pet_variable_that_torchrun_refuses_is_a_problem_with_its_name(name: s
         ("python -m torch.distributed.launch a.py", 8, 1),
         ("accelerate launch --num_processes 16 --num_machines 2 a.py", 8, 8),
         ("accelerate launch --num_processes 4 a.py", 8, 4),
+        ("accelerate launch --cpu --num_processes 2 a.py", 8, 1),
+        ("accelerate launch --cpu --mpirun_hostfile hosts --num_processes 2 a.py", 8, 2),
         ("accelerate launch --num_processes 4 --config_file x.yaml a.py", 8, None),
         ("accelerate launch --num_processes '$N' a.py", 8, None),
         ("accelerate launch a.py", 8, None),
