@@ -204,7 +204,8 @@ class RankState(NamedTuple):
     #: the step's text, and how many steps it has begun
     step: str = ""
     steps: int = 0
-    #: ``running``, ``stopped`` (SIGSTOP), ``blocked`` (D in /proc), ``exited``, ``killed``, ``finished``, ``silent``
+    #: ``running``, ``stopped`` (SIGSTOP), ``blocked`` (D in /proc), ``exited``, ``killed``, ``finished``, ``silent``,
+    #: ``raised`` (an exception)
     state: str = "running"
     #: exit status, or the signal's name
     detail: str = ""

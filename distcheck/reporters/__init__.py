@@ -14,7 +14,13 @@ FORMATS = {
     "json": "json_report",
     "json-lines": "json_lines",
     "github": "github",
+    "gitlab": "gitlab",
+    "sarif": "sarif",
+    "junit": "junit",
+    "rdjson": "rdjson",
     "html": "html",
+    "markdown": "markdown",
+    "prometheus": "prometheus",
 }
 
 

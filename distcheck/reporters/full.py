@@ -8,6 +8,7 @@ from typing import Any
 
 from ..model import Finding, NotChecked, Report, Severity, to_plain
 from . import Style, counts, escape, inside, position, sentence
+from .excerpt import excerpt
 
 _COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 PLACES = {
@@ -21,8 +22,6 @@ PLACES = {
 BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
 #: Longest value that the text shows of one fact, in characters; JSON has all of it.
 _LONGEST_CELL = 60
-#: Columns between two stops of a tab in a line of source.
-_TAB = 4
 
 
 def render(report: Report, style: Style = Style()) -> str:
@@ -46,8 +45,8 @@ def render(report: Report, style: Style = Style()) -> str:
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
     yield from wrapped(first_line(report), style.width, "", "  ")
-    loud = [finding for finding in report.findings if finding.severity > Severity.INFO or _in_code(finding)]
-    quiet = [finding for finding in report.findings if finding.severity is Severity.INFO and not _in_code(finding)]
+    loud = [finding for finding in report.findings if finding.severity > Severity.INFO or in_code(finding)]
+    quiet = [finding for finding in report.findings if finding.severity is Severity.INFO and not in_code(finding)]
     for finding in loud:
         yield ""
         yield from finding_lines(finding, style)
@@ -97,7 +96,7 @@ def first_line(report: Report) -> str:
 
 def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
     """A finding with its fix; one in a file with the line of source, where there is one."""
-    yield from (_finding_in_code if _in_code(finding) else _finding)(finding, style)
+    yield from (_finding_in_code if in_code(finding) else _finding)(finding, style)
 
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
@@ -116,7 +115,7 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
         yield from wrapped(f"mind: {fix.risk}", style.width, "  ", "        ")
 
 
-def _in_code(finding: Finding) -> bool:
+def in_code(finding: Finding) -> bool:
     """Whether it is about a line of source, and mended there: of a script, or of a launch file."""
     return finding.where.path is not None and (finding.fix.where == "code" or "source" in finding.evidence)
 
@@ -144,51 +143,14 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
 
 def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
     """A line of source under its number, and carets under the part that is meant."""
-    where = finding.where
-    begin = (where.column or 1) - 1
-    one_line = where.end_line in (None, where.line)
-    end = len(source.rstrip()) if not one_line else begin + 1 if where.end_column is None else where.end_column - 1
-    cells: list[str] = []
-    for char in source.rstrip():
-        # a tab ends at its stop, whatever stands in front of it
-        cells.append(" " * (_TAB - sum(map(_columns, cells)) % _TAB) if char == "\t" else escape(char))
-    number = str(where.line)
-    room = max(style.width - len(number) - 6, 20)
-    first, last, before, behind = _window(cells, begin, room, style)
-    pad = len(before) + sum(map(_columns, cells[first:begin]))
-    marks = sum(map(_columns, cells[begin : min(end, last)]))
+    number = str(finding.where.line)
+    line = excerpt(source, finding.where, max(style.width - len(number) - 6, 20), "…" if style.unicode else "...")
     bar = paint(f"  {number} |", "2", style)
-    yield f"{bar} {before}{''.join(cells[first:last])}{behind}"
-    if where.column is not None:
+    yield f"{bar} {line.before}{line.marked}{line.behind}"
+    if finding.where.column is not None:
         gutter = paint(f"  {' ' * len(number)} |", "2", style)
-        yield f"{gutter} {' ' * pad}{paint('^' * max(marks, 1), _COLORS[finding.severity] + ';1', style)}"
-
-
-def _window(cells: list[str], begin: int, room: int, style: Style) -> tuple[int, int, str, str]:
-    """Which cells of a long line are shown, and what stands for those before and behind."""
-    if sum(map(_columns, cells)) <= room:
-        return 0, len(cells), "", ""
-    dots = "…" if style.unicode else "..."
-    first = begin if sum(map(_columns, cells[:begin])) > room // 2 else 0
-    # some of what stands in front is kept: it says what the marked part belongs to
-    while first > 0 and sum(map(_columns, cells[first - 1 : begin])) <= room // 3:
-        first -= 1
-    before = dots if first else ""
-    last = first
-    width = len(before) + len(dots)
-    while last < len(cells) and width + _columns(cells[last]) <= room:
-        width += _columns(cells[last])
-        last += 1
-    return first, last, before, dots if last < len(cells) else ""
-
-
-def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+        marks = paint("^" * max(line.width, 1), _COLORS[finding.severity] + ";1", style)
+        yield f"{gutter} {' ' * line.indent}{marks}"
 
 
 def info_lines(finding: Finding, style: Style) -> Iterator[str]:
@@ -237,8 +199,9 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
 def brief(value: Any) -> str:
     """A plain value in one line."""
     if isinstance(value, Mapping):
-        # what is not known, or not so, is in the JSON
-        return ", ".join(f"{key}={brief(part)}" for key, part in value.items() if part not in (None, False))
+        # what is not known, or not so, is in the JSON; a zero is a value
+        known = ((key, part) for key, part in value.items() if part is not None and part is not False)
+        return ", ".join(f"{key}={brief(part)}" for key, part in known)
     if isinstance(value, (list, tuple)):
         return ", ".join(brief(part) for part in value)
     return escape(str(value))

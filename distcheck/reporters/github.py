@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from ..model import Finding, Report, Severity
 from . import Style, escape, inside, sentence, undecided
+from .places import Repository, repository, words
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 
 def render(report: Report, style: Style = Style()) -> str:
     """One workflow command a finding, and a notice with the sentence of the smoke test."""
-    found = "".join(_annotation(finding) + "\n" for finding in report.findings)
+    base = repository()
+    found = "".join(_annotation(finding, base) + "\n" for finding in report.findings)
     if text := sentence(report):
         found += f"::notice title={_property(f'distcheck {report.command}')}::{_data(text)}\n"
     if undecided(report):
         first = report.story["first"]
-        place = f"file={_property(first['path'])},line={first['line']},title=undecided"
+        place = f"file={_property(base.place(first['path']).path)},line={first['line']},title=undecided"
         found = f"::error {place}::{_data(first['text'])}%0A{_data(report.story['why'])}\n" + found
     return found
 
 
-def _annotation(finding: Finding) -> str:
+def _annotation(finding: Finding, base: Repository) -> str:
     where = finding.where
     title = f"{finding.code} {finding.name}"
-    place = inside(where)
-    message = f"{finding.message}{f' ({place[2:]})' if place else ''}\nfix: {finding.fix.text}"
+    path = None if where.path is None else base.place(where.path).path
+    place = words(where) if path is None else inside(where).removeprefix(", ")
+    message = f"{finding.message}{f' ({place})' if place else ''}\nfix: {finding.fix.text}"
     if where.cell is None:
         # GitHub takes columns of one line only
         one_line = where.end_line in (None, where.line)
         properties = {
-            "file": where.path,
+            "file": path,
             "line": where.line,
             "col": where.column,
             "endLine": where.end_line,
@@ -38,7 +41,7 @@ def _annotation(finding: Finding) -> str:
         }
     else:
         # the lines of a cell are not those of the notebook's file
-        properties = {"file": where.path, "title": title}
+        properties = {"file": path, "title": title}
         message = f"cell {where.cell}, line {where.line}: {message}"
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value is not None)
     if finding.fix.command:

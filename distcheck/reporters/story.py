@@ -36,7 +36,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield ""
         yield paint("every event", "1", style)
         yield from _evidence(story["events"], style)
-    lead = _lead(report)
+    lead = lead_of(report)
     others = [finding for finding in report.findings if finding is not lead]
     loud = [finding for finding in others if finding.severity > Severity.INFO]
     quiet = [finding for finding in others if finding.severity is Severity.INFO]
@@ -58,7 +58,7 @@ def told(report: Report, style: Style) -> Iterator[str]:
     """The story, at most _LONGEST lines: what happened first, where, why, what it led to, what to type."""
     story = report.story
     if story["outcome"] == "clean":
-        yield f"{_nothing(story)}."
+        yield f"{nothing(story)}."
         return
     fix = list(_fix(story["fix"], style))
     for most in _SHORTER:
@@ -73,7 +73,7 @@ def told(report: Report, style: Style) -> Iterator[str]:
         yield from rest
 
 
-def _nothing(story: Mapping[str, Any]) -> str:
+def nothing(story: Mapping[str, Any]) -> str:
     """Of a text without a failure; what could not be read may hold one, at its end above all."""
     unread = [source for source in story["sources"] if source["problem"]]
     if not unread:
@@ -85,15 +85,15 @@ def _nothing(story: Mapping[str, Any]) -> str:
 
 def _story(report: Report, style: Style, most: _Lines) -> Iterator[str]:
     story = report.story
-    lead = _lead(report)
+    lead = lead_of(report)
     first = story["first"]
-    head = _head(story, lead)
+    title = head(story, lead)
     color = "31;1" if lead is None or lead.severity is Severity.ERROR else "33;1"
-    yield f"{paint(head[0], color, style)} {head[1]}"
-    yield from _labelled("what", f"{_who(first)}: {first['text']}", style, most=most.what)
+    yield f"{paint(title[0], color, style)} {title[1]}"
+    yield from _labelled("what", f"{who(first)}: {first['text']}", style, most=most.what)
     where = [f"{first['path']}:{first['line']}"]
-    guilty = _who(story["guilty"]) if story["guilty"] else ""
-    if guilty and guilty != _who(first):
+    guilty = who(story["guilty"]) if story["guilty"] else ""
+    if guilty and guilty != who(first):
         where.append(f"to blame: {guilty}")
     if first["time"]:
         where.append(f"at {first['time'].replace('T', ' ')}")
@@ -126,7 +126,8 @@ def ranks_in_words(ranges: str) -> str:
     return f"rank {ranges}" if ranges.isdecimal() else f"ranks {ranges}"
 
 
-def _head(story: Mapping[str, Any], lead: Finding | None) -> tuple[str, str]:
+def head(story: Mapping[str, Any], lead: Finding | None) -> tuple[str, str]:
+    """A word for how sure it is, and what it is about."""
     if story["code"] is not None:
         return (lead.severity.word if lead is not None else "error"), f"{story['code']} {story['name']}"
     if story["outcome"] == "consequences":
@@ -151,7 +152,7 @@ def _fix(fix: Mapping[str, Any], style: Style) -> Iterator[str]:
             yield " " * (_LABEL + 2) + paint(escape(line), "1", style)
 
 
-def _who(item: Mapping[str, Any]) -> str:
+def who(item: Mapping[str, Any]) -> str:
     """``rank 3 on node01``, as far as it is known."""
     if item.get("ranks") is not None:
         named = ranks_in_words(item["ranks"])
@@ -176,7 +177,7 @@ def _evidence(events: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
     places = [escape(f"{event['path']}:{event['line']}") for event in events]
     width = min(max(map(len, places), default=0), _PLACE)
     for place, event in zip(places, events, strict=True):
-        text = f"{_who(event)}: {event['text'].splitlines()[0] if event['text'] else ''}"
+        text = f"{who(event)}: {event['text'].splitlines()[0] if event['text'] else ''}"
         if event["repeated"]:
             text += f"  (and {event['repeated']} times more)"
         shown = place if len(place) <= _PLACE else "…" + place[-_PLACE + 1 :]
@@ -185,7 +186,7 @@ def _evidence(events: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
         yield f"  {shown:{width}}  {text if len(text) <= room else text[: room - 1] + '…'}"
 
 
-def _lead(report: Report) -> Finding | None:
+def lead_of(report: Report) -> Finding | None:
     """The finding that is told, where its rule is selected."""
     code = report.story.get("code")
     first = report.findings[0] if report.findings else None
@@ -195,7 +196,7 @@ def _lead(report: Report) -> Finding | None:
 def _one_line(report: Report, style: Style) -> str:
     story = report.story
     if story["outcome"] == "clean":
-        said = _nothing(story)
+        said = nothing(story)
         return f"distcheck log: {said[0].lower()}{said[1:]}"
     named = f"{story['code']} {story['name']}: " if story["code"] else "undecided: "
     first = story["first"]

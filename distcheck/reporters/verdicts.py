@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import Finding, Report, Severity
@@ -11,11 +11,11 @@ from . import Style, escape
 from .full import closing_lines, finding_lines, first_line, info_lines, not_checked_lines, paint, wrapped
 
 #: Files up to which each is named; of more, those without findings are counted only (all with ``-v``).
-_EACH = 20
+EACH = 20
 #: Files that a row of the table names.
 _NAMED = 3
 _COLORS = {"dangerous": "31", "malformed": "31", "incomplete": "35", "needs-allow-listing": "33", "safe": "32"}
-_WORDS = {
+WORDS = {
     "dangerous": "dangerous",
     "malformed": "malformed",
     "incomplete": "not all of it looked at",
@@ -32,11 +32,11 @@ def render(report: Report, style: Style = Style()) -> str:
 def _lines(report: Report, style: Style) -> Iterator[str]:
     files: list[Mapping[str, Any]] = list(report.subject["verdicts"])
     if style.quiet:
-        yield _in_a_line(report, files, style)
+        yield _in_a_line(files, style)
         return
     yield from wrapped(first_line(report), style.width, "", "  ")
     groups, others = _by_file(report, files)
-    many = len(files) > _EACH
+    many = len(files) > EACH
     apart = True
     for file in files:
         found = groups.get(file["path"], [])
@@ -59,15 +59,20 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     yield from closing_lines(report, style)
 
 
-def _in_a_line(report: Report, files: list[Mapping[str, Any]], style: Style) -> str:
-    """All that ``-q`` prints: the verdict of one file, or how many files have which."""
-    if len(files) == 1:
-        text = f"{files[0]['path']}: {files[0]['sentence']}"
-    else:
-        numbers = Counter(file["verdict"] for file in files)
-        text = ", ".join(f"{number:,} {_WORDS[verdict]}" for verdict, number in numbers.items())
+def _in_a_line(files: list[Mapping[str, Any]], style: Style) -> str:
+    """All that ``-q`` prints."""
     worst = files[0]["verdict"] if files else "safe"
-    return paint(escape(text or "no file that holds a pickle"), _COLORS[worst], style)
+    return paint(escape(in_short(files)), _COLORS[worst], style)
+
+
+def in_short(files: Sequence[Mapping[str, Any]]) -> str:
+    """The verdict of one file, or how many files have which."""
+    if len(files) == 1:
+        return f"{files[0]['path']}: {files[0]['sentence']}"
+    numbers = Counter(file["verdict"] for file in files)
+    return ", ".join(f"{number:,} {WORDS[verdict]}" for verdict, number in numbers.items()) or (
+        "no file that holds a pickle"
+    )
 
 
 def _by_file(report: Report, files: list[Mapping[str, Any]]) -> tuple[dict[str, list[Finding]], list[Finding]]:
@@ -115,10 +120,10 @@ def _table(files: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for file in files:
         groups.setdefault(file["verdict"], []).append(file["path"])
-    wide = max(len(_WORDS[verdict]) for verdict in groups)
+    wide = max(len(WORDS[verdict]) for verdict in groups)
     digits = max(len(f"{len(paths):,}") for paths in groups.values())
     for verdict, paths in groups.items():
-        head = f"{_WORDS[verdict]:<{wide}}  {len(paths):>{digits},}"
+        head = f"{WORDS[verdict]:<{wide}}  {len(paths):>{digits},}"
         names = ""
         if verdict != "safe":
             more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""

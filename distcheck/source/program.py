@@ -797,8 +797,16 @@ class Program:
         lines = []
         for trail in trails:
             for step in trail:
-                lines.append(f"{self.index.files[step.file].path}:{step.line}: {step.text}")
+                lines.append(f"{self._place(step.file, step.line)}: {step.text}")
         return list(dict.fromkeys(lines))
+
+    def _place(self, file: int, line: int) -> str:
+        """``train.py:31``; in a notebook ``nb.ipynb:cell 3:2``."""
+        facts = self.index.files[file]
+        if 0 < line <= len(facts.cells):
+            cell, line = facts.cells[line - 1]
+            return f"{facts.path}:cell {cell}:{line}"
+        return f"{facts.path}:{line}"
 
     def guard_text(self, file: int, guard: Guard) -> str:
         """A condition as source, with ``not`` where it is its else."""

@@ -538,6 +538,7 @@ def test_a_notebooks_findings_name_their_cell(tmp_path: Path) -> None:
     plain = report_of("lint", "--select", "DC201", cwd=tmp_path)
     assert plain["findings"][0]["where"]["cell"] == 4
     assert plain["findings"][0]["evidence"]["source"] == "torch.cuda.set_device(rank)"
+    assert plain["findings"][0]["evidence"]["flow"][0].startswith("train.ipynb:cell 3:2: the global rank")
     assert "notebooks are not edited" in lint(tmp_path, "--fix").stderr
     assert path.read_text() == text
 
