@@ -150,11 +150,16 @@ def _spawn(reader: Reader, values: list[Any]) -> Child:
     read_end, write_end = os.pipe()
     request_read, request_write = os.pipe()
     os.set_inheritable(write_end, True)
-    program = "import sys; from distcheck.isolation import answer_request as answer; answer(int(sys.argv[1]))"
+    # it looks where this process looks (distcheck.pyz is such a place), and PYTHONPATH counts for nothing under -I
+    program = (
+        "import sys; sys.path[:] = sys.argv[2:]; "
+        "from distcheck.isolation import answer_request as answer; answer(int(sys.argv[1]))"
+    )
+    flags = ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
     process = os.posix_spawn(
         sys.executable,
-        [sys.executable, "-c", program, str(write_end)],
-        {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+        [sys.executable, *flags, "-c", program, str(write_end), *filter(None, sys.path)],
+        dict(os.environ),
         file_actions=[(os.POSIX_SPAWN_DUP2, request_read, 0)],
     )
     os.close(write_end)

@@ -189,11 +189,14 @@ class World:
         return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
     def addresses(self) -> tuple[Address, ...]:
-        """The addresses of all interfaces, in the system's order; raises Unavailable without the netifaces module."""
+        """The addresses of all interfaces, in the system's order, from netifaces or, on Linux, from the kernel itself.
+
+        Raises Unavailable where neither is to be had.
+        """
         try:
             import netifaces
         except ImportError as error:
-            raise Unavailable(f"the netifaces module does not import: {error}") from error
+            return self._addresses_from_the_kernel(error)
         families = (("ipv4", netifaces.AF_INET), ("ipv6", netifaces.AF_INET6))
         return tuple(
             Address(name, family, entry["addr"], entry.get("netmask") or entry.get("mask"))
@@ -202,6 +205,22 @@ class World:
             for entry in netifaces.ifaddresses(name).get(number, ())
             if "addr" in entry
         )
+
+    def _addresses_from_the_kernel(self, missing: ImportError) -> tuple[Address, ...]:
+        if self.platform != "linux":
+            raise Unavailable(
+                f"the netifaces module does not import ({missing}), and on {self.platform} nothing else is asked for "
+                "addresses; pip install netifaces-plus"
+            ) from missing
+        from .netlink import read_addresses
+
+        try:
+            return tuple(Address(*found) for found in read_addresses())
+        except OSError as error:
+            raise Unavailable(
+                f"the netifaces module does not import ({missing}), and the kernel tells no addresses: "
+                f"{error.strerror or error}"
+            ) from error
 
     def try_listen(self, port: int) -> bool:
         """Bind and listen as torch's store does, and let go at once.

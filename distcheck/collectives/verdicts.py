@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from ..facts_file import from_plain
 from ..logs.nccl_info import Transport
 from ..model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
 from ..registry import probe
+from ..shipped import read_shipped
 from .bandwidth import COLLECTIVES
 from .model import (
     MEASUREMENTS_VERSION,
@@ -88,8 +88,8 @@ class Published(NamedTuple):
 @functools.cache
 def published() -> tuple[Published, ...]:
     """The figures that distcheck ships."""
-    with open(os.path.join(os.path.dirname(__file__), "baselines.jsonl"), encoding="utf-8") as file:
-        return tuple(from_plain(Published, json.loads(line)) for line in file)
+    lines = read_shipped("distcheck.collectives", "baselines.jsonl").splitlines()
+    return tuple(from_plain(Published, json.loads(line)) for line in lines)
 
 
 def load_baseline(path: str) -> Baselines:

@@ -53,6 +53,8 @@ def report_on(
     if file is None or file.kind != "shell":
         why = f"{path} is no shell script"
         return Report("env", not_checked=(NotChecked("what the job script says", why),))
+    if file.why_no_shell is not None:
+        return Report("env", not_checked=(NotChecked("what the job script says", f"{path}: {file.why_no_shell}"),))
     report = _judge(file, selection=selection, configuration=configuration, nodes=nodes)
     if inserted is not None:
         report = report._replace(findings=tuple(_moved_up(finding, path, inserted) for finding in report.findings))

@@ -16,7 +16,7 @@ from ..configuration import Configuration
 from ..launchfiles import engine
 from ..launchfiles.files import LookUp
 from ..launchfiles.model import LaunchFile, LaunchFiles
-from ..model import Finding, Fix, NotApplicable, Report, Where, merge_not_checked
+from ..model import Finding, Fix, NotApplicable, NotChecked, Report, Where, merge_not_checked
 from ..rules import Selection
 from ..secrets import MASK, mask, mask_forms, names_a_credential
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .linting import Asked, Input, Patient
 
 _WORD = re.compile(r"\S+")
+#: Files that are named where the shell in many was not read.
+_MOST_NAMED = 3
 
 
 class LaunchSide(NamedTuple):
@@ -84,8 +86,16 @@ class LaunchSide(NamedTuple):
                 fix=Fix("mend it, or leave it out with --exclude; the rest was checked", where="job-script"),
             )
             for file in self.files.files
-            for why, line, column in file.problems
+            for why, line, column in file.faults
         ]
+
+    def not_looked_at(self) -> list[NotChecked]:
+        """Whose shell nothing here can read."""
+        whys = {file.path: file.why_no_shell for file in self.files.files if file.why_no_shell is not None}
+        shown = list(whys)[: _MOST_NAMED if len(whys) > _MOST_NAMED + 1 else None]
+        left = len(whys) - len(shown)
+        found = [NotChecked(f"the shell in {path}", why) for path, why in whys.items() if path in shown]
+        return found + [NotChecked(f"the shell in {left} more files", why) for why in [*whys.values()][-1:] if left]
 
     def why_it_reads_worse(self, path: str, data: bytes) -> str | None:
         """What could no longer be read if a file of them had these bytes; None where all can."""
@@ -126,8 +136,9 @@ def judge(asked: Asked, side: LaunchSide, program: Program, python: Report) -> t
     """The report on the Python files with what is found in the launch files, and where both are seen."""
     # they are read for what the launch makes of them; nobody has asked for their own findings
     own = [finding for finding in python.findings if finding.where.path not in side.scripts]
-    python = python._replace(findings=tuple(own))
-    if not any(engine.says_something(file) for file in side.files.files):
+    unread = side.not_looked_at()
+    python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
+    if not unread and not any(engine.says_something(file) for file in side.files.files):
         return side, python
     from ..launchfiles.scripts import find_started, without_missing_launchers, without_weaker
 
@@ -146,7 +157,8 @@ def judge(asked: Asked, side: LaunchSide, program: Program, python: Report) -> t
         findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
         not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
         probes=(*python.probes, *judged.probes),
-        checked=python.checked | judged.checked,
+        # a rule that may be broken in what was not read was not looked for, wherever else it was
+        checked=python.checked - judged.checked if unread else python.checked | judged.checked,
     )
 
 

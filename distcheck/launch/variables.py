@@ -7,8 +7,9 @@ what a library makes of a value is the matter of ``values.py``, where a value co
 from __future__ import annotations
 
 import functools
-import os
 from typing import Any, NamedTuple
+
+from ..shipped import read_shipped
 
 #: The newest releases that the facts were collected from (``tools/envvars.json``): a name that only a newer release
 #: reads can't be known here.
@@ -309,8 +310,7 @@ class VariableTable:
 @functools.cache
 def _shipped_lines() -> dict[str, bytes]:
     """The lines that come with distcheck, by name; many hosts are judged with one reading of them."""
-    with open(os.path.join(os.path.dirname(__file__), "variables.jsonl"), "rb") as file:
-        return _lines_by_name(file.read())
+    return _lines_by_name(read_shipped("distcheck.launch", "variables.jsonl"))
 
 
 def _lines_by_name(data: bytes) -> dict[str, bytes]:

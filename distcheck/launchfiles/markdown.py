@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .commands import as_written, joined, with_comments
 from .files import LookUp, tells_of_training
 from .fragments import Fragment
-from .model import LaunchFile, Setting, Site
+from .model import WITHOUT_GRAMMAR, LaunchFile, Setting, Site
 
 _FENCE = re.compile(
     r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"
@@ -55,6 +55,7 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
         sites.extend(as_written(read.sites, path, lines))
         settings.extend(read.settings)
         # a block need not be a whole script: what no shell could read in it is no fault of the document
+        problems.extend(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
         comments.extend(read.comments)
     file = LaunchFile(path, "markdown", tuple(sites), tuple(settings), problems=tuple(problems))
     return with_comments(file, (), comments)

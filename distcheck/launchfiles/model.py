@@ -267,6 +267,10 @@ class HostSlots(NamedTuple):
     span: Span
 
 
+#: How a problem begins that is none of the file: what reads shell is not installed.
+WITHOUT_GRAMMAR = "the shell in it was not read: "
+
+
 class LaunchFile(NamedTuple):
     """One file."""
 
@@ -288,6 +292,17 @@ class LaunchFile(NamedTuple):
     lines: tuple[str, ...] = ()
     #: other files that were read with it: sourced ones
     also_read: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[tuple[str, int, int], ...]:
+        """Those of its problems that are its own."""
+        return tuple(problem for problem in self.problems if not problem[0].startswith(WITHOUT_GRAMMAR))
+
+    @property
+    def why_no_shell(self) -> str | None:
+        """Why the shell in it was not read at all, though nothing is wrong with it."""
+        whys = (why for why, _, _ in self.problems if why.startswith(WITHOUT_GRAMMAR))
+        return next(whys, WITHOUT_GRAMMAR).removeprefix(WITHOUT_GRAMMAR) or None
 
 
 class LaunchFiles(NamedTuple):

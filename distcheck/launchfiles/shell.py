@@ -14,7 +14,7 @@ from ..launch._wrapper_table import TASK_STARTERS
 from ..launch.command import parse_command
 from . import slurm
 from .fragments import Fragment, Piece
-from .model import Allocation, Pods, Repeat, Setting, Site, Word
+from .model import WITHOUT_GRAMMAR, Allocation, Pods, Repeat, Setting, Site, Word
 from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins, LookUp
 from .shell_commands import (
     Chain,
@@ -29,7 +29,7 @@ from .shell_commands import (
     starts_ranks,
 )
 from .shell_flow import EXITS, GOES_ON, Flow, Stdin
-from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, with_plain_line_ends
+from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
 from .shell_state import ABSENT, ARGUMENTS, FOLDER, Opaque, Origin, Part, Source, Value, Variable, text_of
 from .shell_words import MOST_FIELDS, Field, Words, groups, with_origins
 
@@ -76,6 +76,9 @@ def read_shell(
         ``shell`` only are not exported. They are not repeated among the settings
     :param pods: the pods that it runs in, for ``Site.pods``
     """
+    missing = why_missing()
+    if missing is not None:
+        return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.place(0)),))
     source = Source(with_plain_line_ends(fragment))
     allocation = slurm.read_directives(source) if place == "shell" else None
     if allocation is not None and allocation.scheduler == "slurm":

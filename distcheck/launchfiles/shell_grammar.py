@@ -25,6 +25,7 @@ _LAUNCH_LINE = re.compile(
 )
 #: Longest text that is parsed a second time, in characters.
 _LONGEST_REPAIR = 200_000
+_INSTALL = "pip install 'tree-sitter>=0.25' 'tree-sitter-bash>=0.25'"
 #: Tokens without which the grammar itself had to close a statement.
 _ENDS = {"fi": "an if", "done": "a loop", "esac": "a case"}
 
@@ -38,6 +39,23 @@ def with_plain_line_ends(fragment: Fragment) -> Fragment:
         piece._replace(offset=piece.offset - text.count("\r\n", 0, piece.offset)) for piece in fragment.pieces
     )
     return Fragment(text.replace("\r\n", "\n"), fragment.path, pieces)
+
+
+@functools.cache
+def why_missing() -> str | None:
+    """Why there is no grammar here, with what to type; None where there is one. Nothing else can take its place."""
+    try:
+        import tree_sitter
+        import tree_sitter_bash  # noqa: F401
+    except ImportError as error:
+        return f"tree-sitter does not import ({error}); {_INSTALL}"
+    if not hasattr(tree_sitter, "QueryCursor"):
+        return f"the tree-sitter that is installed is older than 0.25; {_INSTALL}"
+    try:
+        _grammar()
+    except (TypeError, ValueError) as error:
+        return f"tree-sitter and tree-sitter-bash do not fit together ({error}); {_INSTALL}"
+    return None
 
 
 @functools.cache

@@ -77,10 +77,11 @@ class Matcher:
 
 def _imports_re2() -> bool:
     try:
-        import re2  # noqa: F401
+        import re2
     except ImportError:
         return False
-    return True
+    # other bindings of RE2 are imported by the same name, and have no sets of patterns
+    return hasattr(re2, "Options") and hasattr(getattr(re2, "Set", None), "SearchSet")
 
 
 def _options(megabytes: int) -> Any:

@@ -21,17 +21,17 @@ _LONGEST_NUMBER = 20
 class Who(NamedTuple):
     """Whoever wrote a line, as far as its prefix, its file or the line itself tell. None: not told.
 
-    Two lines may name the same process by different numbers; :mod:`.joining` brings them together.
+    Two lines may name the same process by different numbers; ``logs.joining`` brings them together.
     """
 
     #: global rank: ``[rank3]:``, ``[3] NCCL``'s process by its ``comm … rank 3``, ``rank_3.log``
     rank: int | None = None
     #: ``[default3]:``, ``attempt_0/3/stderr.log``
     local_rank: int | None = None
-    #: ``host:pid:tid [dev] NCCL …``, pdsh's ``host: ``, syslog; a pod's or container's name counts as one
+    #: ``host:pid:tid [dev] NCCL …``, pdsh's ``host:``, syslog; a pod's or container's name counts as one
     host: str | None = None
     pid: int | None = None
-    #: number of a scheduler's task: ``srun --label``'s ``3: ``, ``job-%j-3.out``, mpirun's ``[1,3]<stderr>:``
+    #: number of a scheduler's task: ``srun --label``'s ``3:``, ``job-%j-3.out``, mpirun's ``[1,3]<stderr>:``
     task: int | None = None
 
 
@@ -277,10 +277,17 @@ def found(
 ) -> Finding:
     """A finding about lines of the log; the first of the events is its place.
 
+    :param rule: the rule
+    :param timeline: the fact that the probe was given
     :param events: at least one, the decisive one first
     :param role: what it is to the story, one of ROLES: by default what the first event's kind says, ``beside`` for a
         notice. ``beside`` findings are never told as the cause
     :param rank: the guilty rank where it is not the one that wrote the first line (-1: no rank is to blame)
+    :param message: one sentence, no full stop at its end: what is wrong, with the values seen
+    :param fix: what to do about it, for exactly this case
+    :param severity: another severity than the rule's default, where the rule allows it
+    :param evidence: more values seen, as plain JSON values, beside the role, the text and the number of lines
+    :raises ValueError: as :meth:`distcheck.Rule.found`
     """
     lines = list(events)
     first = lines[0]

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..model import Rule
+from ..shipped import read_shipped
 
+#: Where the pages stand in a checkout or an installed package; in ``distcheck.pyz`` it is no folder.
 FOLDER = Path(__file__).with_name("pages")
 
 #: What every page holds, in this order; ``Error messages`` only where there are any.
@@ -45,10 +47,10 @@ class Page(NamedTuple):
 def read_page(code: str) -> Page | None:
     """The page of a rule, None where it has none yet."""
     try:
-        text = (FOLDER / f"{code}.md").read_text(encoding="utf-8")
+        text = read_shipped("distcheck.rules", f"pages/{code}.md")
     except FileNotFoundError:
         return None
-    return parse_page(text)
+    return parse_page(text.decode())
 
 
 def parse_page(text: str) -> Page:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distcheck.environment import ports
 from distcheck.environment.interfaces import Interface, Interfaces
 from distcheck.environment.names import MasterName, Name
 from distcheck.environment.ports import (
@@ -724,3 +725,32 @@ def test_the_free_port_of_this_host_can_be_bound() -> None:
         pytest.skip("every port of this host lies in its ephemeral range or is taken")
     assert found.free_port != DEFAULT_PORT
     assert World({}).try_listen(found.free_port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_listeners_and_their_owners_are_those_that_psutil_finds() -> None:
+    psutil = pytest.importorskip("psutil")
+    code = (
+        "import socket\n"
+        "all = [socket.create_server((host, 0), family=family) for host, family in "
+        "(('127.0.0.1', socket.AF_INET), ('0.0.0.0', socket.AF_INET), ('::', socket.AF_INET6))]\n"
+        "print(*(one.getsockname()[1] for one in all), flush=True)\n"
+        "__import__('time').sleep(60)"
+    )
+    with child(sys.executable, "-c", code) as (process, line):
+        known = {
+            (connection.laddr.port, connection.laddr.ip, process.pid)
+            for connection in psutil.Process(process.pid).net_connections("tcp")
+        }
+        world = World({})
+        found = set()
+        for port in map(int, line.split()):
+            (one,) = [item for item in ports._sockets(world, port) if item.state == "0A"]
+            owner = ports._find_owner(world, ports._sockets(world, port))
+            assert owner is not None
+            assert owner.holds == "listening"
+            assert owner.user == psutil.Process(process.pid).username()
+            found.add((port, one.address, owner.pid))
+            assert owner.started_at == pytest.approx(psutil.Process(process.pid).create_time(), abs=2)
+    assert found == known
+    assert len(found) == 3

@@ -273,3 +273,14 @@ def test_bad_a_real_nohup_is_seen() -> None:
         stdin=subprocess.DEVNULL,
     )
     assert done.stdout.strip() == "True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_ancestors_are_those_that_psutil_finds() -> None:
+    psutil = pytest.importorskip("psutil")
+    found = read_ancestry(World())
+    known = psutil.Process().parents()
+    assert [ancestor.pid for ancestor in found.ancestors] == [process.pid for process in known]
+    # a name is what the kernel calls the process: at most 15 bytes, which psutil may lengthen from the command line
+    assert all(process.name().startswith(one.name) for one, process in zip(found.ancestors, known, strict=True))
+    assert found.terminal is (psutil.Process().terminal() is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -208,3 +209,13 @@ def test_non_ascii_text_is_found_as_its_bytes() -> None:
 def test_the_module_imports_re2_only_when_it_is_used() -> None:
     source = Path(matching.__file__).read_text(encoding="utf-8")
     assert not re.search(r"^import re2", source, re.MULTILINE)
+
+
+def test_another_module_by_the_name_of_re2_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Matcher(ROWS[:1]).engine == "re2"
+    other = types.ModuleType("re2")
+    other.__dict__.update(compile=re.compile, Set=object)
+    monkeypatch.setitem(sys.modules, "re2", other)
+    assert Matcher(ROWS[:1]).engine == "re"
+    monkeypatch.setitem(sys.modules, "re2", None)
+    assert Matcher(ROWS[:1]).engine == "re"
