@@ -1,4 +1,6 @@
-"""The short way to ``distcheck pickle FILE…`` with nothing but paths: the same run without the parser of options.
+"""The short ways: ``distcheck pickle FILE…`` with nothing but paths, and a scheduler's prologue.
+
+The first is the same run without the parser of options; the second must not fail where that parser can't be imported.
 
 Reading a small checkpoint takes less time than importing click, and scripts call this a thousand times.
 Whatever is not plain (an option, a variable, a configuration file, a path that is not there) goes the long way, so that
@@ -20,6 +22,7 @@ _MOST_FOLDERS = 64
 
 def main() -> None:
     """The console script."""
+    _prologue_first(sys.argv[1:], os.environ)
     run = shortcut(sys.argv[1:], os.environ)
     if run is None:
         from .cli import main as long_way
@@ -29,6 +32,25 @@ def main() -> None:
     from .ending import end_with, leave
 
     end_with(run, leave)
+
+
+def _prologue_first(words: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Hand a scheduler's prologue to its own door, which ends the process, before anything can fail to import."""
+    named = "DISTCHECK_ENV_PROFILE" in environ or any(word.startswith("--profile") for word in words)
+    if "env" not in words or not named:
+        return
+    try:
+        from . import prolog
+
+        asked = prolog.asked_for(words, environ)
+    except Exception as error:  # noqa: BLE001 - not even this module: the node is not to blame
+        line = f"distcheck prolog: NOT CHECKED: the installation is broken: {error}"
+        try:
+            os.write(2, line.encode("ascii", "backslashreplace")[:120] + b"\n")
+        finally:
+            os._exit(0)
+    if asked:
+        prolog.main(words)
 
 
 def shortcut(words: Sequence[str], environ: Mapping[str, str]) -> Callable[[], int] | None:

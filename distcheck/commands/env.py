@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import __version__, registry, rules
+from .. import __version__, prolog, registry, rules
 from ..cluster.place import Place, place_of
 from ..configuration import Configuration
 from ..examination import ELSEWHERE, examine
@@ -46,6 +46,8 @@ class EnvCommand(shared.GroupedCommand):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
+        if prolog.asked_for(["env", *words], os.environ):
+            context.exit(prolog.run(["env", *words]))
         # behind --merge stand files, and options may follow them; a command's own options stand behind --
         context.allow_interspersed_args = "--merge" in words[: words.index("--") if "--" in words else None]
         rest = super().parse_args(context, args)
@@ -65,6 +67,7 @@ Examples:
   distcheck env --save-facts good.json              for 'distcheck diff' and --facts
   srun -N40 --ntasks-per-node=1 distcheck env --merge
   pdsh -w gpu[01-40] distcheck env --save-record - | distcheck env --merge -
+  distcheck env --profile prolog                    in a scheduler's prologue
 
 Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 """
@@ -94,6 +97,11 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
     help="Seconds for all of it; what is not read by then is not checked.",
 )
 @shared.output_options
+@click.option(
+    "--profile",
+    type=click.Choice(["prolog"]),
+    help="prolog: node facts only, within 5 s, one line on stderr, status 1 only for what drains a node.",
+)
 @click.option("--save-facts", metavar="FILE", help="Keep what was read in a file.")
 @click.option("--redact", is_flag=True, help="With --save-facts: replace names of hosts and users, and addresses.")
 @click.option("--facts", metavar="FILE|DIR", help="Judge a saved file instead of this host, or a folder of them.")
