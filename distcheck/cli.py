@@ -23,6 +23,8 @@ COMMANDS = {
     "run": ("run", "Look first, run a command, and look at what it printed if it fails."),
     "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
     "rules": ("rules", "List the rules."),
+    "ci": ("ci", "Check all that applies here, in one report: lint, env, smoke test."),
+    "init": ("init", "Write the configuration and the CI file for this repository, after showing them."),
     "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
 }
 
@@ -81,7 +83,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DISTCHE
 
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
-@click.version_option(__version__, prog_name="distcheck")
+# a pipeline that pins a release in DISTCHECK_VERSION does not ask for it to be printed
+@click.version_option(__version__, prog_name="distcheck", allow_from_autoenv=False)
 def group() -> None:
     """Says why a PyTorch distributed job will fail, hang or crawl, and what to type to mend it.
 

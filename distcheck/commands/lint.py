@@ -133,7 +133,7 @@ def command(**given: Any) -> int:
         shared.check_output_file(given[option], {"output_file": "-o"}.get(option, "--write-baseline"))
     world = World()
     configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    asked = _asked(given, configuration)
+    asked = asked_of(given, configuration)
     inputs = linting.inputs_of(asked)
     wants_fixes = given["fix"] or given["diff"]
     changed: dict[str, bytes] = {}
@@ -170,7 +170,7 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--cache-dir {given['cache_dir']}: it is a file; name a folder")
 
 
-def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     """The options and the configuration in one; a usage error where they are not right."""
     from ..source.discovery import DEFAULT_EXCLUDES, Globs
 
@@ -187,7 +187,7 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
             "the selection leaves no rule that lint can see; 'distcheck rules --way lint' and '--way launch' list "
             "those that it can"
         )
-    here = os.getcwd()
+    here = shared.working_folder()
     own = configuration.placed("exclude") or tuple((name, here) for name in DEFAULT_EXCLUDES)
     if given["exclude"]:
         own = tuple((pattern, here) for pattern in _split(given["exclude"]))
@@ -205,7 +205,7 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         _per_file_ignores(given, configuration, here),
         fail_on,
         given["verbose"] or fail_on == "info",
-        _baseline(given, configuration),
+        baseline_of(given, configuration),
         _cache(given, configuration, here),
         given["jobs"] or cores(),
         bool(
@@ -248,7 +248,7 @@ def _per_file_ignores(
     )
 
 
-def _baseline(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
+def baseline_of(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
     from ..baseline import BaselineError, load_baseline
 
     path, said_by = given["baseline"], "--baseline"

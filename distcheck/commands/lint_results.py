@@ -27,11 +27,11 @@ def finish(
 ) -> int:
     """Write what is to be written, and the exit status."""
     given = asked.given
-    report = _described(looked, inputs, asked, configuration)
+    report = described(looked, inputs, asked, configuration)
     style = output.make_style(
         given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
     )
-    _tell_what_is_odd(asked, inputs, looked)
+    tell_what_is_odd(asked, inputs, looked)
     if given["write_baseline"] is not None:
         return _write_baseline(asked, inputs, report)
     if given["diff"]:
@@ -78,7 +78,7 @@ def _nothing_was_read(inputs: Input, looked: Looked) -> bool:
     return problems == number if number else bool(inputs.problems)
 
 
-def _described(looked: Looked, inputs: Input, asked: Asked, configuration: Configuration) -> Report:
+def described(looked: Looked, inputs: Input, asked: Asked, configuration: Configuration) -> Report:
     """The report with its first line."""
     launch_files = 0 if looked.launch is None else len(looked.launch.paths)
     number = len(inputs.paths) + launch_files
@@ -103,7 +103,7 @@ def _of_files(number: int, launch_files: int) -> str:
     return f"{number} file{'s' * (number != 1)}" + (among if launch_files else "")
 
 
-def _tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
+def tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
     """What a user has to know and what is no finding."""
     launch_files = () if looked.launch is None else looked.launch.paths
     silent = sorted(inputs.named.difference(launch_files))

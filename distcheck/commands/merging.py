@@ -273,7 +273,7 @@ def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], as
     hosts = one_per_host(reports)
     silent = silent_hosts(nodes, hosts, damaged.items())
     lost = 0 if count is None or nodes else max(0, count - len(hosts) - len(damaged))
-    missing = Missing(tuple(silent), lost, tuple(damaged.items()))
+    missing = Missing(tuple(silent), lost, tuple(damaged.items()), unit="host")
     return finish(hosts, missing, asked, elapsed_s=time.monotonic() - start)
 
 
@@ -393,7 +393,7 @@ def finish(
 
 def _who(missing: Missing) -> str:
     lost = [*missing.silent, *(name for name, _ in missing.damaged)]
-    return shorten_hosts(lost) if lost else f"nothing came from {missing.unnamed:,} of its tasks"
+    return shorten_hosts(lost) if lost else f"nothing came from {missing.counted}"
 
 
 def _status(report: Report, asked: Asked) -> tuple[int, str | None]:

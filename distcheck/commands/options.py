@@ -137,6 +137,14 @@ def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignor
         raise click.UsageError(str(error)) from None
 
 
+def working_folder() -> str:
+    """Where the command was called; a usage error where that folder was removed meanwhile."""
+    try:
+        return os.getcwd()
+    except OSError:
+        raise click.UsageError("the working folder does not exist any more; change to one that does") from None
+
+
 def check_output_file(path: str | None, option: str = "-o") -> None:
     """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
     if path is None or path == "-":

@@ -6,7 +6,6 @@ Here are the options and what they and the configuration ask for; the work is do
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -116,7 +115,7 @@ def command(**given: Any) -> int:
     shared.check_output_file(given["output_file"])
     world = World()
     configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    asked = _asked(given, configuration)
+    asked = asked_of(given, configuration)
     if given["object_name"] is not None:
         from .live_objects import run as run_on_object
 
@@ -151,7 +150,7 @@ def _is_typed(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
-def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     """The options and the configuration in one; a usage error where they are not right."""
     select = given["select"] or configuration.values("select")
     extend = (*given["extend_select"], *configuration.values("extend-select"))
@@ -168,7 +167,7 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     must = given["must_check"] or configuration.values("must-check")
-    here = os.getcwd()
+    here = shared.working_folder()
     patterns = [
         *((part.strip(), here) for text in given["exclude"] for part in text.split(",") if part.strip()),
         *((pattern, base or here) for pattern, base in configuration.placed("extend-exclude")),

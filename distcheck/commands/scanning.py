@@ -92,7 +92,7 @@ def run(asked: Asked) -> int:
             reports = scan(scanner, found.files, jobs=asked.jobs, tell=_patient(line.show, began))
     else:
         reports = scan(scanner, found.files, jobs=asked.jobs)
-    reports = [report for report in reports if report.path in asked.paths or _is_of_ours(report)]
+    reports = [report for report in reports if report.path in asked.paths or is_of_ours(report)]
     if asked.given["confirm"]:
         from .confirming import confirm
 
@@ -100,7 +100,7 @@ def run(asked: Asked) -> int:
     return _finish(asked, found, joined(found, reports, scanner, elapsed_s=time.monotonic() - began))
 
 
-def _is_of_ours(report: FileReport) -> bool:
+def is_of_ours(report: FileReport) -> bool:
     """Whether a file that a folder holds is worth a line: an archive without a pickle is not."""
     from ..pickles.formats import PROMISING, ending
     from ..pickles.verdict import NOTHING_TO_JUDGE
