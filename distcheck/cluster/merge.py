@@ -68,17 +68,24 @@ class Missing(NamedTuple):
 
     #: by name
     silent: tuple[str, ...] = ()
-    #: tasks or hosts that sent nothing and that nothing names
+    #: how many sent nothing that nothing names
     unnamed: int = 0
     #: name and what is wrong with its record
     damaged: tuple[tuple[str, str], ...] = ()
     #: seconds that were waited for them; None where nobody waited
     waited_s: float | None = None
+    #: what ``unnamed`` counts: ``task`` or ``host``
+    unit: str = "task"
 
     @property
     def anyone(self) -> bool:
         """At least one host has not been looked at."""
         return bool(self.silent or self.unnamed or self.damaged)
+
+    @property
+    def counted(self) -> str:
+        """How many of what nothing names."""
+        return f"{self.unnamed:,} {self.unit}{'s' * (self.unnamed != 1)}"
 
 
 # before judging
@@ -243,7 +250,7 @@ def _missing_lines(missing: Missing) -> Iterator[NotChecked]:
     if missing.silent:
         yield NotChecked(compress_hosts(missing.silent), f"sent nothing{within}")
     if missing.unnamed:
-        yield NotChecked("hosts that nothing names", f"{_tasks(missing.unnamed)} sent nothing{within}")
+        yield NotChecked("hosts that nothing names", f"{missing.counted} sent nothing{within}")
     reasons: dict[str, list[str]] = {}
     for name, why in missing.damaged:
         reasons.setdefault(why, []).append(name)
@@ -257,17 +264,14 @@ def _closing(missing: Missing, excluded: str | None, scheduler: str | None) -> I
     if missing.silent:
         yield f"sent nothing{within}: {shorten_hosts(missing.silent)}"
     if missing.unnamed:
-        yield f"sent nothing{within}: {_tasks(missing.unnamed)}, on hosts that nothing names"
+        where = ", which nothing names" if missing.unit == "host" else ", on hosts that nothing names"
+        yield f"sent nothing{within}: {missing.counted}{where}"
     if missing.damaged:
         yield f"sent what can't be read: {shorten_hosts([name for name, _ in missing.damaged])}"
     if excluded and scheduler in (None, "slurm"):
         yield f"to run without them: --exclude={excluded}"
     elif excluded:
         yield f"to run without them, leave out: {excluded}"
-
-
-def _tasks(count: int) -> str:
-    return f"{count:,} task{'s' * (count != 1)}"
 
 
 def hosts_to_leave_out(findings: Iterable[Finding], names: Sequence[str], missing: Missing = Missing()) -> list[str]:

@@ -121,7 +121,7 @@ def launch_line(launch: Launch, processes: int, scheduler: Scheduler | Unavailab
     start, where = _start(launch, processes, None if isinstance(scheduler, Unavailable) else scheduler)
     line = f"{start} {script}"
     if complete:
-        return Fix(f"start it with torchrun: {line}", command=line, where=where)
+        return Fix("start it with torchrun", command=line, where=where)
     return Fix(f"start it with torchrun, and its own arguments behind: {line}", where=where)
 
 

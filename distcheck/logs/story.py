@@ -250,7 +250,8 @@ def _led_to(timeline: Timeline, first: Event) -> Iterator[str]:
     failed = [worker for worker in timeline.workers if worker.attempt >= first.attempt and worker.exitcode is not None]
     if failed:
         codes = sorted({worker.exitcode for worker in failed if worker.exitcode is not None})
-        yield f"the launcher ended the job: {len(failed)} failed, exit codes {', '.join(map(str, codes))}"
+        listed = ", ".join(map(str, codes))
+        yield f"the launcher ended the job: {len(failed)} failed, exit code{'s' * (len(codes) != 1)} {listed}"
     elif table := [event for event in later if event.kind is Kind.TABLE]:
         yield f"the launcher ended the job ({_place(timeline, table[0])})"
     if timeline.attempts > 1:

@@ -22,7 +22,7 @@ _IN_WORDS = {
     "HTML page": ("it is an HTML page, not a model: the download failed or wants a login", "download it again"),
     "XML": ("it is XML, not a model: the download failed or was refused", "download it again"),
     "JSON": ("it is JSON, no pickle", "name the file that holds the weights"),
-    "text": ("it is text, no pickle", "name the file that holds the weights"),
+    "text": ("it is text, no pickle", "name the file that holds the weights; scripts are read by distcheck lint"),
     "PDF": ("it is a PDF, no pickle", "name the file that holds the weights"),
     "image": ("it is an image, no pickle", "name the file that holds the weights"),
     "executable": ("it is an executable, no pickle", "name the file that holds the weights"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .model import Kind, Signature
 
-#: What torch.distributed has had since 1.0: where one of these is missing, another module stands in its place, and where a
+#: What torch.distributed has had since 1.0: where one of these is missing, another module stands in its place; where a
 #: younger one is (get_node_local_rank: 2.4), this torch is too old for it.
 _ALWAYS_THERE = (
     "init_process_group|destroy_process_group|is_available|is_initialized|get_rank|get_world_size|get_backend|new_group|"
