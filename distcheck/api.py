@@ -54,9 +54,21 @@ def check_environment(
 ) -> Report:
     """What ``distcheck env`` does, as a report.
 
-    The arguments are the options of the command; without any, the launch is the one that this process is in.
+    The first nine arguments are the options of the command, and say what the launch will be; without any of them, the
+    launch is the one that this process is in. Nothing is printed.
 
-    :param timeout_s: seconds for all of it
+    :param nproc_per_node: processes on this host, or ``gpu``, ``cpu``, ``auto``
+    :param nnodes: hosts of the job, or ``MIN:MAX``
+    :param node_rank: which of them this one is, from 0
+    :param master_addr: name or address of the host that serves the store (static rendezvous)
+    :param master_port: its port
+    :param rdzv_endpoint: ``HOST[:PORT]`` where torchrun's agents meet
+    :param rdzv_backend: how they meet: ``c10d``, ``static``, ``etcd-v2``, …
+    :param backend: the backend that ``init_process_group`` will be given: ``nccl``, ``gloo``, …
+    :param launched: this is a launched process, even where no variable says so
+    :param select: rules that may speak: codes, prefixes, names or ``ALL``; by default those that are on
+    :param ignore: rules that keep silent
+    :param timeout_s: seconds for all of it; what was not read by then is *not checked*; by default no limit of its own
     :param world: another way to the outside than this process's own
     :raises ValueError: an argument that can't be read
     :raises distcheck.rules.UnknownRule: a rule that does not exist
@@ -93,9 +105,15 @@ def preflight(
     Every process that sees a finding raises; local rank 0 prints the report. Where the launcher's store can be had,
     verdicts are shared within 30 s, and the processes of all hosts raise and name the host.
 
-    :param level: the severity from which on the job must not start
+    :param level: the severity from which on the job must not start: a :class:`Severity` or its word
+    :param backend: the backend that ``init_process_group`` will be given: ``nccl``, ``gloo``, …
+    :param select: rules that may speak: codes, prefixes, names or ``ALL``; by default those that are on
+    :param ignore: rules that keep silent
     :param timeout_s: seconds for looking
+    :returns: the report of this process, with nothing at or above the level
     :raises PreflightError: something at or above the level was found, here or on another host
+    :raises ValueError: a level that is none
+    :raises distcheck.rules.UnknownRule: a rule that does not exist
     """
     threshold = Severity.parse(level) if isinstance(level, str) else level
     world = World()

@@ -98,6 +98,7 @@ class Checker:
         """Resolve which probes run and what they need.
 
         :param given: the types that :meth:`Plan.run` will be given
+        :param command: what the report says that it comes from
         :param closed: read nothing from outside: what can't be derived from what was given is *not checked*
         :param every_fact: read also what no selected probe asks for
         :param also: facts to read although no selected probe may ask for them
@@ -126,9 +127,17 @@ class Checker:
         module = probe.function.__module__
         if module.startswith("distcheck."):
             return any(module == room or module.startswith(f"{room}.") for room in self.rooms)
-        if not closed or self.rooms in ((), ENVIRONMENT):
-            return True
         asked = [parameter.type for parameter in registry.parameters(probe.function)]
+        if not closed or self.rooms in ((), ENVIRONMENT):
+            # a fact of ours that nobody reads is given by one command only: the probe belongs to that one
+            readers = registry.readers()
+            elsewhere = [
+                made
+                for made in asked
+                if made.__module__.startswith("distcheck.") and made not in readers
+                if not any(issubclass(one, made) for one in given)
+            ]
+            return not elsewhere
         return any(issubclass(one, made) for one in given for made in asked)
 
     def _need(

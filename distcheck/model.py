@@ -106,12 +106,19 @@ class Fix(NamedTuple):
     works in the place that ``where`` names; otherwise it is None and ``text`` says who can help.
     """
 
+    #: for a person: what to do
     text: str
+    #: the line to type
     command: str | None = None
+    #: changes of files that do the same; they may be applied together
     edits: tuple[Edit, ...] = ()
+    #: the edits can be applied without a look at them
     safe: bool = False
+    #: who can carry it out: ``user``, ``admin`` or ``site``
     by: str = "user"
+    #: where it has an effect: ``launch-line``, ``job-script``, ``each-task``, ``this-shell``, ``host`` or ``code``
     where: str = "this-shell"
+    #: what it may cost or break; None: nothing that is known
     risk: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -125,12 +132,18 @@ class Finding(NamedTuple):
     Made by :meth:`Rule.found`, which insists on a fix.
     """
 
+    #: of the rule
     code: str
+    #: of the rule
     name: str
+    #: of this case, which may differ from the rule's default
     severity: Severity
+    #: one sentence: what is wrong, with the values seen
     message: str
+    #: for exactly this case
     fix: Fix
     where: Where = Where()
+    #: the values seen, as plain JSON values; names of quantities end in their unit (``free_bytes``)
     evidence: Mapping[str, Any] = {}
 
     @property
@@ -179,13 +192,19 @@ def page_url(code: str) -> str:
 class Rule(NamedTuple):
     """One thing that can be wrong: one code, one name, one page, however many probes can see it."""
 
+    #: letters and digits, ours begin with ``DC``; a plug-in takes letters of its own
     code: str
+    #: words joined by hyphens
     name: str
+    #: of a finding that says nothing else
     severity: Severity
+    #: what can see it: ``env``, ``ranks``, ``live``, ``lint``, ``launch``, ``pickle``, ``log``
     ways: tuple[str, ...]
+    #: one sentence without a full stop
     summary: str
     #: every severity that a finding of this rule may have, its default among them
     severities: tuple[Severity, ...]
+    #: False: only where it is selected
     on_by_default: bool = True
 
     def found(
@@ -201,6 +220,7 @@ class Rule(NamedTuple):
 
         :param message: one sentence, no full stop at its end: what is wrong, with the values seen
         :param fix: what to do about it, for exactly this case
+        :param where: its place; nothing of it where it concerns the whole host or launch
         :param evidence: the values seen, as plain JSON values, names with their unit (``free_bytes``)
         :param severity: another severity than the default, where the catalogue allows it
         :raises ValueError: without a fix or a message, or for a severity that the catalogue does not list;
@@ -239,13 +259,20 @@ class ProbeRun(NamedTuple):
 class Report(NamedTuple):
     """The outcome of a run. Reports add up: ``rank0 + rank1``."""
 
+    #: which command made it: ``env``, ``lint``, ``log``, …
     command: str
+    #: ``shell``, ``planned`` or ``rank``; None for commands that judge no launch
     stage: str | None = None
+    #: what was looked at, as plain JSON values
     subject: Mapping[str, Any] = {}
+    #: worst first; of ``log`` the cause first
     findings: tuple[Finding, ...] = ()
+    #: what could not be looked at, grouped by its reason: never to be read as *fine*
     not_checked: tuple[NotChecked, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
+    #: facts by the name of their type
     facts: Mapping[str, Any] = {}
+    #: seconds
     elapsed_s: float = 0.0
     #: codes of the rules that at least one probe looked for, to its end
     checked: frozenset[str] = frozenset()
@@ -270,7 +297,10 @@ class Report(NamedTuple):
         return tuple(finding for finding in self.findings if finding.severity >= severity)
 
     def as_dict(self, *, with_facts: bool = False) -> dict[str, Any]:
-        """The report as plain JSON values, in the published shape (``reporters/report.schema.json``)."""
+        """The report as plain JSON values, in the published shape (``reporters/report.schema.json``).
+
+        :param with_facts: with the facts, which ``-v`` adds
+        """
         from . import __version__
 
         plain: dict[str, Any] = {

@@ -444,6 +444,7 @@ def find_unpicklable(
 ) -> PickleReport:
     """Every member of an object that can't be pickled, by its path; one walk, no byte is written.
 
+    :param obj: the object; its own ``__reduce__`` and ``__getstate__`` are called, as pickle would call them
     :param mode: who pickles: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn`` or ``collective``
     :param name: what each path begins with
     :param confirm: let the real pickler write to nowhere as well, and say where it disagrees
@@ -465,7 +466,13 @@ def assert_picklable(
 ) -> None:
     """For tests: an object can be pickled, as :func:`find_unpicklable` sees it.
 
+    :param obj: the object
+    :param mode: who pickles: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn`` or ``collective``
+    :param name: what each path begins with
+    :param confirm: let the real pickler write to nowhere as well, and say where it disagrees
+    :param limit: most objects to walk
     :raises AssertionError: it can't, or a limit ended the walk; the text names every path with its cure
+    :raises ValueError: a mode that does not exist
     """
     report = find_unpicklable(obj, mode=mode, name=name, confirm=confirm, limit=limit)
     if not report.ok:

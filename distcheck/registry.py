@@ -80,6 +80,7 @@ def fact(
         Such a reader may ask only for facts that are given to the run
     :param of_this_host: false for what is known about a job that runs elsewhere, too (its command, its settings)
     :param of_launch: it describes what one launch names (its port, its script), and is void for another launch
+    :raises RegistrationError: the return annotation names no type that the module knows
     """
 
     def register(function: Function) -> Function:
@@ -95,7 +96,9 @@ def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
 
     ``Gpus | Unavailable`` lets it judge also where that fact can't be had. Names are ``module.function``.
 
+    :param rules: those that its findings may have
     :param per: ``process`` where each rank of a host may have an answer of its own, else ``host``
+    :raises RegistrationError: no rule, or another word
     """
     if not rules or per not in ("host", "process"):
         raise RegistrationError("a probe names at least one rule, and judges per 'host' or per 'process'")
@@ -109,13 +112,21 @@ def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
 
 
 def register_rule(rule: Rule) -> Rule:
-    """Make a plug-in's rule known, so that it can be selected, listed and explained."""
+    """Make a plug-in's rule known, so that it can be selected, listed and explained.
+
+    :param rule: the rule; its code is none of ours
+    :returns: the same, for ``SITE101 = register_rule(Rule(…))``
+    """
     _registry.rules[rule.code] = rule
     return rule
 
 
 def register_signature(signature: Signature) -> Signature:
-    """Have the logs of dead jobs searched for a plug-in's text; its probe asks the timeline for it by its name."""
+    """Have the logs of dead jobs searched for a plug-in's text; its probe asks the timeline for it by its name.
+
+    :param signature: the text
+    :returns: the same
+    """
     _registry.signatures.append(signature)
     return signature
 

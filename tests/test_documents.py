@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_readme_shows_real_output() -> None:
     result = subprocess.run(
-        [sys.executable, "tools/make_example.py", "--check"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "tools/make_example.py", "--check", "README.md"], cwd=ROOT, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
 
@@ -34,12 +34,6 @@ def test_the_readmes_commands_are_those_of_ci() -> None:
     assert "pip install tox && tox" in readme
     assert re.search(r"pip\" install .*tox", ci)
     assert re.search(r"bin/tox\"? run", ci)
-
-
-def test_links_between_documents_lead_somewhere() -> None:
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
-            assert (path.parent / target).exists(), f"{path.name} leads to {target}"
 
 
 def test_the_plug_ins_of_the_docs_are_those_of_the_tests() -> None:

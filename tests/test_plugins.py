@@ -51,6 +51,17 @@ def test_a_plug_in_reports_like_the_others(site: Path) -> None:
     assert "scratch-not-mounted" in distcheck(site, "explain", "SITE101").stdout
 
 
+def test_a_plug_in_for_logs_is_none_of_the_business_of_env(site: Path) -> None:
+    add_entry_point(site, "our_logs-1", "logs = our_site.logs")
+    facts = str(ROOT / "docs" / "example-facts.json")
+    for options, expected in (([], ["SITE101"]), (["--facts", facts], [])):
+        result = distcheck(site, "env", *options, "--output-format", "json")
+        plain = json.loads(result.stdout)
+        assert [item["code"] for item in plain["findings"] if item["code"].startswith(("SITE", "DC9"))] == expected
+        assert not [item for item in plain["not_checked"] if "SITE102" in item["what"]]
+        assert "Traceback" not in result.stderr
+
+
 def test_a_broken_plug_in_is_a_finding_and_the_rest_runs(site: Path) -> None:
     (site / "broken.py").write_text("raise SystemExit('not today')\n")
     add_entry_point(site, "broken-1", "broken = broken")

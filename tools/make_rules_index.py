@@ -37,7 +37,7 @@ def index() -> str:
     """The document as Markdown."""
     parts = [HEAD]
     for digit, title in FAMILIES.items():
-        parts.append(f"\n## DC{digit}xx {title.lower() if digit != '9' else title}\n")
+        parts.append(f"\n## DC{digit}xx {title}\n")
         parts.append("| code | name | severity | seen by | what it is about |\n| --- | --- | --- | --- | --- |")
         for rule in rules.ALL:
             if rule.code[2] != digit:

@@ -52,7 +52,14 @@ class Selection(NamedTuple):
         *,
         extra: Iterable[Rule] = (),
     ) -> Selection:
-        """A selection from what users type (commas allowed); raises UnknownRule for what names no rule."""
+        """A selection from what users type (commas allowed).
+
+        :param select: only these; by default all rules that are on
+        :param extend_select: these as well
+        :param ignore: not these
+        :param extra: the rules of plug-ins
+        :raises UnknownRule: for what names no rule
+        """
         extra = tuple(extra)
         return cls(*(tuple(_entries(part, extra)) for part in (select, extend_select, ignore)))
 

@@ -1,0 +1,2 @@
+def test_arithmetic():
+    assert 1 + 1 == 2

@@ -1,0 +1,3 @@
+#!/bin/bash
+# draws the samples of the paper
+python sample.py
