@@ -33,7 +33,7 @@ SYMPTOMS = (
     ("invalid device ordinal", "distcheck env -- torchrun --nproc-per-node=8 train.py"),
     ("EADDRINUSE, Address already in use", "distcheck env -- torchrun … train.py"),
     ("hangs in init_process_group or the first collective", "torchrun … -m distcheck.collective"),
-    ("Watchdog caught collective operation timeout", "torchrun … -m distcheck.collective"),
+    ("Watchdog caught collective operation timeout", "distcheck log train.log"),
     ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
     ("hangs at the same step, trains on one GPU, torn checkpoints", "distcheck lint"),
     ("cannot pickle … object, Can't pickle local object", "distcheck pickle --object module:name"),

@@ -187,7 +187,7 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
         )
     else:
         line = f"torchrun --standalone --nproc-per-node=gpu {script}"
-        return Fix(f"start it with torchrun, in place of python: {line}", command=line, where="launch-line")
+        return Fix("start it with torchrun, in place of python", command=line, where="launch-line")
     return Fix(
         "hand the numbers on in each task; exported once in the body of the job script, RANK would be 0 for all "
         f"tasks: {line}",
