@@ -10,7 +10,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from ..model import to_plain
 from .board import SIZE, Board
 from .model import RankState
+from .processes import how_it_ended, kernel_state, main_frames, private_file, read_file
 from .worker import Orders, Seams, run
 
 #: Seconds that a worker has to write its stack, and all of them to be gone once they were killed.
@@ -30,10 +30,6 @@ _GONE_WITHIN_S = 1.5
 STOPPED_AFTER_S = 3.0
 #: Longest stack that is told, in characters.
 _LONGEST_STACK = 3000
-
-
-#: A frame as faulthandler writes it (CPython 3.10 to 3.14).
-_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
 
 class Event(NamedTuple):
@@ -88,11 +84,11 @@ class Guardian:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         self.workers: dict[int, Worker] = {}
-        log_file = _private_file() if method == "fork" else None
+        log_file = private_file() if method == "fork" else None
         for rank in ranks:
             ours, theirs = context.Pipe()
             memory = context.RawArray("c", SIZE)
-            stack_file = _private_file() if method == "fork" else None
+            stack_file = private_file() if method == "fork" else None
             process = context.Process(
                 target=_start, args=(theirs, memory, stack_file, seams, ours if method == "fork" else None), daemon=True
             )
@@ -148,7 +144,12 @@ class Guardian:
                 worker.gone = worker.process.exitcode is not None
                 if worker.gone and not worker.finished and not worker.raised:
                     found.append(
-                        Event(worker.rank, "died", worker.board.read().step.phase, text=_how(worker.process.exitcode))
+                        Event(
+                            worker.rank,
+                            "died",
+                            worker.board.read().step.phase,
+                            text=how_it_ended(worker.process.exitcode),
+                        )
                     )
         return found
 
@@ -175,7 +176,7 @@ class Guardian:
         found = []
         now = time.monotonic()
         for worker in self.workers.values():
-            if worker.gone or _kernel_state(worker.process.pid) not in ("T", "t"):
+            if worker.gone or kernel_state(worker.process.pid) not in ("T", "t"):
                 worker.stopped_since = None
                 continue
             worker.stopped_since = worker.stopped_since or now
@@ -195,7 +196,7 @@ class Guardian:
             self._tell(worker, "recorder")
         end = time.monotonic() + _STACK_WITHIN_S
         # a stopped process can't answer: nobody waits for it
-        waiting = {worker.rank for worker in asked if _kernel_state(worker.process.pid) not in ("T", "t")}
+        waiting = {worker.rank for worker in asked if kernel_state(worker.process.pid) not in ("T", "t")}
         while waiting and time.monotonic() < end:
             self.events(0.05)
             waiting = {rank for rank in waiting if not self.workers[rank].recorder and self.workers[rank].running}
@@ -205,18 +206,18 @@ class Guardian:
         standing = worker.board.read()
         state, detail = "running", ""
         exitcode = worker.process.exitcode
-        kernel = _kernel_state(worker.process.pid) if exitcode is None else ""
+        kernel = kernel_state(worker.process.pid) if exitcode is None else ""
         if worker.finished:
             state = "finished"
         elif worker.raised:
             state, detail = "raised", worker.raised
         elif exitcode is not None:
-            state, detail = ("killed" if exitcode < 0 else "exited"), _how(exitcode)
+            state, detail = ("killed" if exitcode < 0 else "exited"), how_it_ended(exitcode)
         elif kernel in ("T", "t"):
             state, detail = "stopped", "SIGSTOP"
         elif kernel == "D":
             state, detail = "blocked", "in the kernel"
-        stack = worker.trace or main_stack(_read(worker.stack_file))
+        stack = worker.trace or main_stack(read_file(worker.stack_file))
         return RankState(
             worker.rank, host, worker.process.pid or 0, standing.step.phase, standing.step.text, standing.steps,
             state, detail, stack[:_LONGEST_STACK], worker.recorder, round(standing.seconds, 3),
@@ -243,13 +244,11 @@ def main_stack(text: str) -> str:
     """The frames of the interrupted thread out of faulthandler's text, innermost first, without those of this package's
     own start; files by their last parts.
     """
-    _, _, block = text.rpartition("(most recent call first)")
     frames = []
-    for line in block.splitlines()[1:]:
-        match = _FRAME.match(line)
-        if match is None or (match[3] == "phase" and match[1].endswith("worker.py")):
+    for path, line, function in main_frames(text):
+        if function == "phase" and path.endswith("worker.py"):
             break
-        frames.append(f"{'/'.join(match[1].split('/')[-3:])}:{match[2]} in {match[3]}")
+        frames.append(f"{'/'.join(path.split('/')[-3:])}:{line} in {function}")
     return "\n".join(frames)
 
 
@@ -257,42 +256,3 @@ def _start(pipe: Any, memory: Any, stack_file: int | None, seams: Seams, other_e
     if other_end is not None:
         other_end.close()  # else this process would keep its own pipe open when the guardian has gone
     run(pipe, memory, stack_file, seams)
-
-
-def _private_file() -> int | None:
-    """A file without a name: nothing is left behind, whatever ends this process."""
-    if hasattr(os, "memfd_create"):
-        with contextlib.suppress(OSError):
-            return os.memfd_create("distcheck-stack")
-    import tempfile
-
-    handle, path = tempfile.mkstemp()
-    os.unlink(path)
-    return handle
-
-
-def _read(handle: int | None) -> str:
-    if handle is None:
-        return ""
-    size = os.fstat(handle).st_size
-    return os.pread(handle, size, 0).decode("utf-8", "replace") if size else ""
-
-
-def _kernel_state(pid: int | None) -> str:
-    """The state letter of a process in /proc (proc(5)); "" where it can't be had."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return ""
-
-
-def _how(exitcode: int | None) -> str:
-    if exitcode is None:
-        return "it runs"
-    if exitcode >= 0:
-        return f"it exited with status {exitcode}"
-    try:
-        return f"it was killed by {signal.Signals(-exitcode).name}"
-    except ValueError:
-        return f"it was killed by signal {-exitcode}"

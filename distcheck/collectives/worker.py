@@ -23,6 +23,7 @@ from ..model import to_plain
 from .board import Board
 from .live import Live, Operations
 from .model import Options, Step
+from .processes import die_with_parent
 
 #: Entries of the flight recorder that are worth telling.
 _RECORDER_ENTRIES = 5
@@ -70,7 +71,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: Seams = Seams()) 
     # what was inherited is not this process's to destroy: a store of torch would wait for a thread that was not forked
     gc.freeze()
     try:
-        _die_with_parent()
+        die_with_parent()
         _listen_to_signals(stack_file)
         # before it has a group it has nothing to tell
         while (first := json.loads(pipe.recv()))[0] == "recorder":
@@ -245,18 +246,6 @@ def recorder_entries() -> list[str]:
         f"{entry.get('input_sizes', '')} {entry.get('state', '')}".strip()
         for entry in entries[-_RECORDER_ENTRIES:]
     ]
-
-
-def _die_with_parent() -> None:
-    """Linux ends this process with its guardian, however that ends (prctl(2), PR_SET_PDEATHSIG = 1)."""
-    if not sys.platform.startswith("linux"):
-        return  # the pipe that closes tells it as well, a little later
-    import ctypes
-
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before this was asked
-        os._exit(1)
 
 
 def _listen_to_signals(stack_file: int | None) -> None:
