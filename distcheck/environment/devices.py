@@ -511,6 +511,8 @@ def mig_gives_each_rank_an_instance(
     alone = launch.stage == "rank" and len(named) == 1
     if ranks is not None and ranks > 1 and not alone:
         what = f"{ranks} processes run on this host, but CUDA gives all the same MIG instance, {devices.visible[0]}"
+        # what torchrun --no-python starts may give each rank a mask of its own
+        hurts = hurts and not (launch.stage == "planned" and launch.command is not None and launch.command.no_python)
     elif len(named) > 1:
         what = f"{CUDA_MASK} names {len(named)} MIG instances, but CUDA gives a process the first one only"
         hurts = False

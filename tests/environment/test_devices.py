@@ -676,6 +676,10 @@ def test_good_dc221() -> None:
 # DC306
 
 
+def by_wrapper(path: str) -> Launch:
+    return make_launch({}, command=parse_command(["torchrun", "--nproc-per-node=2", "--no-python", path]))
+
+
 def dc306(launch: Launch, mask: str | None, gpus: Gpus) -> list[Finding]:
     return list(mig_gives_each_rank_an_instance(launch, cuda(mask, gpus), gpus, NO_SOFTWARE))
 
@@ -691,6 +695,7 @@ def dc306(launch: Launch, mask: str | None, gpus: Gpus) -> list[Finding]:
         pytest.param(planned(1), f"{MIG[0]},{MIG[1]}", cut(2), Severity.INFO, id="the second does nothing"),
         pytest.param(Launch(), None, cut(0), Severity.INFO, id="no launch"),
         pytest.param(planned(2, backend="gloo"), None, cut(2), Severity.INFO, id="gloo"),
+        pytest.param(by_wrapper("./each-rank.sh"), None, cut(2), Severity.INFO, id="a wrapper may mask each rank"),
     ],
 )
 def test_bad_dc306(launch: Launch, mask: str | None, gpus: Gpus, severity: Severity) -> None:
