@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from distcheck.pickles.kinds import type_name
 from distcheck.pickles.objects import find_unpicklable
+from distcheck.pickles.walk import MOST_ALIASES
 
 from .graphs import LEAVES, graphs
 
@@ -78,10 +79,14 @@ def test_every_path_leads_to_what_it_names(graph: Any) -> None:
 @RELAXED
 @given(graph=graphs(mendable=True))
 def test_dropping_every_path_makes_it_picklable(graph: Any) -> None:
-    report = find_unpicklable(graph, name="graph")
-    for offender in report.offenders:
-        exec(f"{offender.path} = None", {"graph": graph})
-        for alias in offender.aliases if offender.inside else ():
-            with contextlib.suppress(TypeError, AttributeError):  # it went with something above it
-                exec(f"{alias.partition(', in ')[0]} = None", {"graph": graph})
+    # of what is reachable on many ways, a few are named: who drops them looks again
+    for _ in range(4):
+        report = find_unpicklable(graph, name="graph")
+        for offender in report.offenders:
+            exec(f"{offender.path} = None", {"graph": graph})
+            for alias in offender.aliases if offender.inside else ():
+                with contextlib.suppress(TypeError, AttributeError):  # it went with something above it
+                    exec(f"{alias.partition(', in ')[0]} = None", {"graph": graph})
+        if all(len(offender.aliases) < MOST_ALIASES for offender in report.offenders):
+            break
     assert not failure_of(pickle.dumps, graph), str(report)
