@@ -6,7 +6,16 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from io import StringIO
+from typing import IO, Any
+
+
+def _nowhere(mode: str) -> IO[str]:
+    """A stream that nobody reads, for as long as the process lives; a bare root may lack the device."""
+    try:
+        return open(os.devnull, mode, encoding="utf-8")
+    except OSError:
+        return StringIO()
 
 
 def end_with(run: Callable[[], Any], leave: Callable[[int], None]) -> None:
@@ -17,7 +26,7 @@ def end_with(run: Callable[[], Any], leave: Callable[[int], None]) -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # whoever started this has closed it
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
+            setattr(sys, name, _nowhere(mode))
     for stream in (sys.stdout, sys.stderr):
         # a report may hold characters that the terminal's encoding lacks; they are escaped, never fatal
         if hasattr(stream, "reconfigure"):

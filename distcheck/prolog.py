@@ -270,7 +270,7 @@ def _answer(child: int, pipe: int, deadline: float) -> tuple[int, str]:
     while not said.endswith(b"\n"):
         left = deadline - time.monotonic()
         if left <= 0:
-            return 0, f"{NOT_CHECKED}: no answer in time; a driver or a file system of this node may hang"
+            return 0, f"{NOT_CHECKED}: no answer in time: this node is very busy, or a driver or a file system hangs"
         if select.select([pipe], [], [], min(left, _BEAT_S))[0]:
             part = os.read(pipe, 1 << 16)
             if part:

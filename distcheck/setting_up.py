@@ -237,7 +237,8 @@ def _github(folder: str, requirement: str) -> Proposal:
     workflows = os.path.join(folder, ".github", "workflows")
     names = sorted(os.listdir(workflows)) if os.path.isdir(workflows) else []
     for name in names:
-        text = _read(folder, f".github/workflows/{name}") if name.endswith((".yml", ".yaml")) else None
+        is_one = name.endswith((".yml", ".yaml")) and os.path.isfile(os.path.join(workflows, name))
+        text = _read(folder, f".github/workflows/{name}") if is_one else None
         if text is not None and b"distcheck" in text:
             return Proposal(settled=(f".github/workflows/{name} runs distcheck",))
     if os.path.lexists(os.path.join(folder, GITHUB_FILE)):

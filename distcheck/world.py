@@ -282,10 +282,14 @@ class World:
             import ctypes
 
             ctypes.CDLL("nvml.dll" if self.platform == "win32" else "libnvidia-ml.so.1")
-        except OSError:
-            raise Unavailable("no NVIDIA driver: its library libnvidia-ml is not found") from None
-        import pynvml
-
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) or "no such file" in str(error).lower():
+                raise Unavailable("no NVIDIA driver: its library libnvidia-ml is not found") from None
+            raise Unavailable(f"the NVIDIA driver's library libnvidia-ml can't be loaded: {error}") from None
+        try:
+            import pynvml
+        except ImportError as error:
+            raise Unavailable(f"the module pynvml does not import ({error}); pip install nvidia-ml-py") from None
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:

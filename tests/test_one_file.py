@@ -145,6 +145,11 @@ def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_a_place_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+    done = run([sys.executable, ROOT / "tools/build_pyz.py", "-o", tmp_path], tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"build_pyz: {tmp_path}: Is a directory\n")
+
+
 def test_it_holds_the_whole_package_and_nothing_for_one_machine(pyz: Path) -> None:
     with zipfile.ZipFile(pyz) as archive:
         names = archive.namelist()

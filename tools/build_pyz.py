@@ -52,12 +52,15 @@ def main() -> int:
     output: Path = asked.output
     try:
         data = build(os.environ.get("SOURCE_DATE_EPOCH"), bytecode=asked.bytecode)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(data)
+        output.chmod(0o755)
     except BuildError as error:
         print(f"build_pyz: {error}", file=sys.stderr)
         return 2
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_bytes(data)
-    output.chmod(0o755)
+    except OSError as error:
+        print(f"build_pyz: {error.filename or output}: {error.strerror}", file=sys.stderr)
+        return 2
     print(f"{output}: {len(data) / 1e6:.1f} MB")
     return 0
 

@@ -82,7 +82,7 @@ def give_up(why, for_people):
         line = "distcheck prolog: NOT CHECKED: " + why
         line = "".join(char if " " <= char <= "~" else "?" for char in line)[:LONGEST_LINE]
     else:
-        line = for_people()
+        line = for_people().replace("\n", " ")
     try:
         os.write(2, (line if isinstance(line, bytes) else os.fsencode(line)) + b"\n")
     except EnvironmentError:  # nobody listens; the status tells

@@ -23,6 +23,7 @@ from ..configuration import Configuration
 from ..model import Report
 from ..profiles import PARTS, PROFILES, Choice, Profile, Surroundings
 from ..reporters import FORMATS, escape, render
+from ..reporters.places import checkout_of
 from ..world import World
 from . import options as shared
 from . import output
@@ -41,11 +42,14 @@ _TITLES = {
 }
 #: Seconds below which a part is not begun: importing torch alone takes a few, and what is ended half way says nothing.
 _LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
+#: How a part that broke is looked into: without the process in between, all that it prints is seen.
+_ALONE = {"lint": "distcheck lint", "smoke": "distcheck collective --quick", "pickle": "distcheck pickle"}
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+#: Seconds that are kept for a part that follows, so that a large repository does not take them all; and the most of
+#: the time that is left, since what comes first counts more.
+_KEPT_S, _MOST_KEPT = {"lint": 5.0, "env": 1.0, "smoke": 15.0, "pickle": 5.0}, 0.25
 #: Files that a project has in its first folder, also where it was brought without its repository.
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-#: Upwards from the working folder, a repository is looked for in so many folders.
-_MOST_FOLDERS = 64
 
 EPILOG = """\b
 Examples:
@@ -104,7 +108,7 @@ class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
         wrong = [name for name in names if name not in PARTS]
         if wrong or not names:
-            self.fail(f"{wrong[0] if wrong else repr(value)} is no part; expected some of {', '.join(PARTS)}")
+            self.fail(f"{(wrong or [value])[0]!r} is no part; expected some of {', '.join(PARTS)}")
         return names
 
 
@@ -193,12 +197,13 @@ def parts_of(given: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
 def _refuse_contradictions(given: Mapping[str, Any]) -> None:
     for option in ("output_file", "write_baseline", "summary"):
         shared.check_output_file(given[option], {"output_file": "-o"}.get(option, f"--{option.replace('_', '-')}"))
-    if "-" in (given["write_baseline"], given["summary"]) or "" in (given["write_baseline"], given["summary"]):
+    if "-" in (given["write_baseline"], given["summary"]):
         raise click.UsageError("--summary and --write-baseline take the name of a file")
     for _, path in given["also"]:
         if path == "-":
             raise click.UsageError("--also takes the name of a file; --output-format says what is printed")
         shared.check_output_file(path, "--also")
+    _refuse_one_file_for_two(given)
     if given["parts"] is not None and given["with_pickle"] and "pickle" not in given["parts"]:
         raise click.UsageError("--pickle adds to the profile's parts, --parts names all of them; give one of them")
     if given["parts"] is not None and given["paths"] and not {"lint", "pickle"} & set(given["parts"]):
@@ -207,7 +212,23 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
         if path == "-":
             raise click.UsageError("standard input can't be checked here; 'distcheck lint -' reads it")
         if not os.path.lexists(path):
-            raise click.UsageError(f"{path}: there is no such file or folder")
+            raise click.UsageError(f"{path}: {shared.why_absent(path)}")
+
+
+def _refuse_one_file_for_two(given: Mapping[str, Any]) -> None:
+    """Of two reports in one file the first would be lost without a word."""
+    wanted = [given["output_file"], given["summary"], given["write_baseline"], *(path for _, path in given["also"])]
+    seen = set()
+    for path in wanted:
+        target = os.path.realpath(path) if path not in (None, "-") else None
+        # a device or a pipe takes several
+        if target is None or (os.path.exists(target) and not os.path.isfile(target)):
+            continue
+        if target in seen:
+            raise click.UsageError(
+                f"{path} is named for two reports, and would hold the last one; give each its own file"
+            )
+        seen.add(target)
 
 
 # where it runs
@@ -240,17 +261,15 @@ def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> Surroun
 
 
 def _in_a_repository() -> bool:
-    folder = os.getcwd()
-    if any(os.path.exists(name) for name in _PROJECT_FILES):
-        return True
-    for _ in range(_MOST_FOLDERS):
-        if os.path.exists(os.path.join(folder, ".git")):
-            return True
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            break
-        folder = parent
-    return False
+    from ..source.discovery import SUFFIXES
+
+    # scripts that lie open are somebody's work, which nobody wants to hear to be sound because it was not read
+    try:
+        names = os.listdir()
+    except PermissionError:
+        names = []
+    is_a_project = any(name in _PROJECT_FILES or name.lower().endswith(SUFFIXES) for name in names)
+    return is_a_project or checkout_of(os.getcwd()) is not None
 
 
 def show(choice: Choice, gpus: int) -> int:
@@ -279,7 +298,7 @@ def _has_torch() -> bool:
 
 
 def _run(asked: Asked, parts: Sequence[str]) -> list[Done]:
-    """All parts, one after another: each may use what is left of the time."""
+    """All parts, one after another: each may use what is left of the time, but for what the next ones need."""
     from ..reporters.progress import Progress
     from .ci_parts import rules_of
 
@@ -290,32 +309,43 @@ def _run(asked: Asked, parts: Sequence[str]) -> list[Done]:
         )
     done = []
     with Progress(sys.stderr) as line:
-        for part in parts:
+        for number, part in enumerate(parts):
             if part not in useful:
                 done.append(Done(part, "left-out", 0.0, said="the selection leaves no rule that it can see"))
                 continue
-            done.append(_one(part, asked, line))
+            kept_s = sum(_KEPT_S[name] for name in parts[number + 1 :] if name in useful and _can_begin(name))
+            done.append(_one(part, asked, line, kept_s))
     return done
 
 
-def _one(part: str, asked: Asked, line: Progress) -> Done:
+def _can_begin(part: str) -> bool:
+    return part != "smoke" or _has_torch()
+
+
+def _one(part: str, asked: Asked, line: Progress, kept_s: float) -> Done:
+    """Run one part.
+
+    :param kept_s: what the parts that follow want of the time
+    """
     from .apart import Broken, Overdue
 
     began = time.monotonic()
     named = asked.given["parts"] is not None
     left = asked.until - began
-    if part == "smoke" and not _has_torch():
+    if not _can_begin(part):
         why = f"torch is not installed for {sys.executable}"
         return Done(part, "left-out", 0.0, said=why, lacking=why if named else "")
     if left < _LEAST_S[part]:
-        return Done(part, "cut", 0.0, said=f"{max(left, 0.0):.1f} s of --budget were left")
+        said = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
+        return Done(part, "cut", 0.0, said=said)
     try:
-        seen = _look(part, asked, left, lambda: line.show("ci", part))
+        seen = _look(part, asked, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
     except Overdue:
         took = time.monotonic() - began
-        return Done(part, "cut", took, said=f"the time limit was over, {took:.1f} s after it began")
+        return Done(part, "cut", took, said=f"its time was over after {took:.1f} s; a larger --budget gives it more")
     except Broken as broken:
-        return Done(part, "broken", time.monotonic() - began, said=str(broken), lacking=str(broken))
+        said = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
+        return Done(part, "broken", time.monotonic() - began, said=said, lacking=said)
     finally:
         line.clear()
     elapsed = time.monotonic() - began

@@ -14,6 +14,7 @@ import click
 
 from .. import __version__, setting_up
 from ..editing import unified_diff, write_atomically
+from ..reporters.places import checkout_of
 from ..setting_up import Change, Proposal, Unreadable
 from ..world import World
 from . import options as shared
@@ -23,8 +24,6 @@ from . import output
 _LOOK_S = 60.0
 #: Lines of a file that are shown; a baseline may have thousands.
 _MOST_LINES = 60
-#: Upwards from the working folder, a repository is looked for in so many folders.
-_MOST_FOLDERS = 64
 
 EPILOG = """\b
 Examples:
@@ -77,15 +76,8 @@ def _folder(given: str | None) -> str:
         if not os.path.isdir(given):
             raise click.UsageError(f"{given}: there is no such folder")
         return given
-    here = folder = shared.working_folder()
-    for _ in range(_MOST_FOLDERS):
-        if os.path.exists(os.path.join(folder, ".git")):
-            return folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            break
-        folder = parent
-    return here
+    here = shared.working_folder()
+    return checkout_of(here) or here
 
 
 def _systems(given: dict[str, Any], folder: str) -> list[str]:

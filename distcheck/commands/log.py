@@ -179,7 +179,7 @@ def _refuse_absent(paths: tuple[str, ...]) -> None:
         raise click.UsageError("- is standard input, and can be read once")
     for path in paths:
         if path != "-" and not os.path.lexists(path):
-            raise click.UsageError(f"{escape(path) or repr(path)}: there is no such file or folder")
+            raise click.UsageError(f"{escape(path) or repr(path)}: {shared.why_absent(path)}")
 
 
 def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None:

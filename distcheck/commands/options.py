@@ -145,10 +145,23 @@ def working_folder() -> str:
         raise click.UsageError("the working folder does not exist any more; change to one that does") from None
 
 
+def why_absent(path: str) -> str:
+    """Why nothing can be read at a path: nothing is there, or what leads to it lets nobody through."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass
+    except OSError as error:
+        return f"it can't be reached: {error.strerror}"
+    return "there is no such file or folder"
+
+
 def check_output_file(path: str | None, option: str = "-o") -> None:
     """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
     if path is None or path == "-":
         return
+    if not path:
+        raise click.UsageError(f"{option} takes the name of a file, and was given none")
     if os.path.isdir(path):
         raise click.UsageError(f"{option} {path}: it is a folder; name a file")
     folder = os.path.dirname(path) or "."

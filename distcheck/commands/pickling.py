@@ -142,7 +142,7 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
     absent = missing(paths)
     if absent is not None:
         hint = " (to look at a live object: --object module:name)" if ":" in absent and "/" not in absent else ""
-        raise click.UsageError(f"{absent}: there is no such file or folder{hint}")
+        raise click.UsageError(f"{absent}: {shared.why_absent(absent)}{hint}")
 
 
 def _is_typed(parameter: str) -> bool:

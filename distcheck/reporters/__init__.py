@@ -59,6 +59,11 @@ def sentence(report: Report) -> str:
     return str(report.measurements.get("sentence") or "")
 
 
+def unseen(report: Report) -> int:
+    """How much was not checked; an entry may name several rules."""
+    return sum(len(item.what.split(", ")) for item in report.not_checked)
+
+
 def undecided(report: Report) -> str:
     """What a log shows of a failure whose cause is not known, in one line; empty where there is none."""
     story = report.story

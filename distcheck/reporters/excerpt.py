@@ -34,9 +34,11 @@ def excerpt(source: str, where: Where, room: int, dots: str = "…") -> Excerpt:
     one_line = where.end_line in (None, where.line)
     end = len(source.rstrip()) if not one_line else begin + 1 if where.end_column is None else where.end_column - 1
     cells: list[str] = []
+    reached = 0
     for char in source.rstrip():
         # a tab ends at its stop, whatever stands in front of it
-        cells.append(" " * (_TAB - sum(map(columns, cells)) % _TAB) if char == "\t" else escape(char))
+        cells.append(" " * (_TAB - reached % _TAB) if char == "\t" else escape(char))
+        reached += columns(cells[-1])
     first, last = _window(cells, begin, room, len(dots))
     start, stop = min(begin, last), min(end, last)
     before = (dots if first else "") + "".join(cells[first:start])

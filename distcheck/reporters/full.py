@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..model import Finding, NotChecked, Report, Severity, to_plain
-from . import Style, counts, escape, inside, position, sentence
+from . import Style, counts, escape, inside, position, sentence, unseen
 from .excerpt import excerpt
 
 _COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
@@ -253,8 +253,7 @@ def _sentence(report: Report, style: Style) -> list[str]:
 
 
 def _last_line(report: Report, style: Style) -> str:
-    unseen = sum(len(item.what.split(", ")) for item in report.not_checked)
-    text = f"{counts(report)}, {unseen} not checked · {report.elapsed_s:.2f} s"
+    text = f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s"
     worst = report.worst
     color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
     return paint(text, color, style)

@@ -81,7 +81,7 @@ def _case(finding: Finding, base: Repository) -> _Case:
     attributes: dict[str, object] = {}
     if has_file(where):
         attributes["file"] = path = base.place(where.path or "").path
-        place = f"{path}, {place}" if place else path
+        place = f"{escape(path)}, {place}" if place else escape(path)
         if where.cell is None and where.line is not None:
             attributes["line"] = where.line
     name = f"{finding.code} {finding.name}" + (f" ({place})" if place else "")
@@ -99,7 +99,7 @@ def _told(finding: Finding, base: Repository) -> Iterator[str]:
     if has_file(where):
         cell = None if where.cell is None else f"cell {where.cell}"
         parts = (base.place(where.path or "").path, cell, where.line, where.column)
-        yield "at " + ":".join(str(part) for part in parts if part is not None)
+        yield "at " + escape(":".join(str(part) for part in parts if part is not None))
     # the function around a line is seen at the line
     if text := words(where if where.line is None else where._replace(object=None, cell=None)):
         yield f"concerns: {text}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..model import Finding, Report, Severity, page_url
-from . import Style, counts, escape, inside, position, sentence
+from . import Style, counts, escape, inside, position, sentence, unseen
 from .full import BY, PLACES, first_line
 from .places import UNDECIDED, has_file, shown, words
 
@@ -63,8 +63,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         text = "\n".join(measurements.lines(report, Style(width=_WIDTH))).strip("\n")
         yield from _folded("What was measured", _block(text, "text"))
     if report.not_checked and not style.quiet:
-        number = sum(len(item.what.split(", ")) for item in report.not_checked)
-        yield from _folded(f"Not checked: {number}", _not_checked(report))
+        yield from _folded(f"Not checked: {unseen(report)}", _not_checked(report))
     if closing := "\n".join(map(str, report.subject.get("closing", ()))).strip("\n"):
         yield from _block(closing, "text")
 
@@ -72,7 +71,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
 def _verdict(found: Sequence[Finding], report: Report) -> str:
     """The counts, and what is not known."""
     text = counts(report._replace(findings=tuple(found)))
-    number = sum(len(item.what.split(", ")) for item in report.not_checked)
+    number = unseen(report)
     return f"{text}, {number} not checked" if number else text
 
 

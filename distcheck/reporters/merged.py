@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..model import Finding, NotChecked, Report, Severity
-from . import Style, counts, escape
+from . import Style, counts, escape, unseen
 
 #: Lines of the whole text: what a terminal of 24 lines shows below the command that was typed.
 MOST_LINES = 20
@@ -142,10 +142,9 @@ def _codes(what: str) -> str:
 
 
 def _last_line(report: Report, style: Style) -> str:
-    unseen = sum(len(item.what.split(", ")) for item in report.not_checked)
     worst = report.worst
     color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
-    return _paint(f"{counts(report)}, {unseen} not checked · {report.elapsed_s:.2f} s", color, style)
+    return _paint(f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s", color, style)
 
 
 def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:

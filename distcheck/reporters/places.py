@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ..model import Finding, Fix, Report, Severity, Where
 from . import escape, undecided
 
-#: Standard input, where a path is expected.
-_STANDARD_INPUT = "-"
+#: Standard input, where a path is expected: of logs and pickles, and of source.
+_STANDARD_INPUT = ("-", "<stdin>")
 #: What stands for the code of a rule where a log shows a failure that no rule names.
 UNDECIDED = "undecided"
 
@@ -63,18 +63,27 @@ def repository() -> Repository:
         here = os.getcwd()
     except OSError:  # it was removed meanwhile, and what is found here has no place in it
         return Repository("/", "/")
-    folder = here
+    return Repository(checkout_of(here) or here, here)
+
+
+def checkout_of(folder: str) -> str | None:
+    """The nearest folder upwards that holds a repository; None where there is none."""
     while not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
-            return Repository(here, here)
+            return None
         folder = above
-    return Repository(folder, here)
+    return folder
+
+
+def is_file(path: str | None) -> bool:
+    """Whether a path names a file, and not standard input."""
+    return bool(path) and path not in _STANDARD_INPUT
 
 
 def has_file(where: Where) -> bool:
     """Whether a finding is about a file."""
-    return bool(where.path) and where.path != _STANDARD_INPUT
+    return is_file(where.path)
 
 
 def stand_in(report: Report) -> str:
@@ -103,8 +112,9 @@ def things(where: Where, *, function: str = "in") -> Iterator[tuple[str, str]]:
         yield "phase", where.phase
     if where.cell is not None:
         yield "cell", str(where.cell)
-        if where.line is not None:
-            yield "line", str(where.line)
+    # a line of what has no file stands nowhere else
+    if where.line is not None and (where.cell is not None or (where.path and not has_file(where))):
+        yield "line", str(where.line)
     if where.variable is not None:
         yield "variable", where.variable
     if where.object is not None:
@@ -130,7 +140,8 @@ def words(where: Where, *, lines: bool = True) -> str:
 def beside(where: Where) -> str:
     """`` (MASTER_PORT)``: what a message has to say of the place where a path and a line do not say it all."""
     if has_file(where) and where.line is not None and where.cell is None:
-        return ""
+        # of which host or rank the file is; what is in the line is seen there
+        where = Where(host=where.host, rank=where.rank, ranks=where.ranks, local_rank=where.local_rank)
     text = words(where)
     return f" ({text})" if text else ""
 

@@ -26,9 +26,10 @@ def render(report: Report, style: Style = Style()) -> str:
     """A ``DiagnosticResult``."""
     sources = _Sources()
     whole: dict[str, Any] = {"source": {"name": "distcheck", "url": "https://distcheck.readthedocs.io/"}}
-    if report.worst is not None:
-        whole["severity"] = _SEVERITIES[report.worst]
-    whole["diagnostics"] = [_diagnostic(finding, report, sources) for finding in shown(report)]
+    found = shown(report)
+    if found:
+        whole["severity"] = _SEVERITIES[max(finding.severity for finding in found)]
+    whole["diagnostics"] = [_diagnostic(finding, report, sources) for finding in found]
     return dump(whole)
 
 

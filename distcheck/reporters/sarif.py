@@ -16,7 +16,19 @@ from ..model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Severity, Where
 from ..rules.page import Page, read_page
 from . import Style, sentence
 from .full import first_line
-from .places import Place, Repository, beside, fingerprints, has_file, lead, repository, shown, stand_in, things
+from .places import (
+    Place,
+    Repository,
+    beside,
+    fingerprints,
+    has_file,
+    is_file,
+    lead,
+    repository,
+    shown,
+    stand_in,
+    things,
+)
 from .plain import advice, dump, visible
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -215,7 +227,7 @@ def _steps(finding: Finding, base: Repository) -> Iterator[dict[str, Any]]:
     """What led to a value: the steps that name a place. All of them are in the evidence."""
     flow = finding.evidence.get("flow")
     for step in flow if isinstance(flow, (list, tuple)) else ():
-        if found := _STEP.fullmatch(str(step)):
+        if (found := _STEP.fullmatch(str(step))) and is_file(found["path"]):
             physical: dict[str, Any] = {"artifactLocation": _artifact(base.place(found["path"]))}
             text = found["text"]
             # of a notebook the lines are those of a cell
@@ -231,15 +243,17 @@ def _related(finding: Finding, report: Report, base: Repository) -> Iterator[dic
     if finding != lead(report):
         return
     for number, event in enumerate(report.story.get("evidence", ())):
-        physical: dict[str, Any] = {"artifactLocation": _artifact(base.place(event["path"]))}
-        if event["line"]:
+        in_file = is_file(event["path"])
+        place = base.place(event["path"]) if in_file else Place(stand_in(report), True)
+        physical: dict[str, Any] = {"artifactLocation": _artifact(place)}
+        if event["line"] and in_file:
             physical["region"] = {"startLine": event["line"]}
         yield {"id": number, "physicalLocation": physical, "message": {"text": visible(event["text"])}}
 
 
 def _fixes(finding: Finding, base: Repository) -> list[dict[str, Any]]:
     """The edits of the fix, by file; only where each can be given byte for byte."""
-    edits = finding.fix.edits
+    edits = [edit for edit in finding.fix.edits if is_file(edit.path)]
     if not edits or any(edit.text != edit.text.encode("utf-8", "ignore").decode("utf-8") for edit in edits):
         return []
     files: dict[str, list[Edit]] = {}

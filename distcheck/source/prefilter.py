@@ -6,6 +6,7 @@ found by what they import, round after round, until nothing new turns up.
 
 from __future__ import annotations
 
+import os
 import re
 
 from .summary import Header
@@ -113,7 +114,7 @@ class Interest:
         found = {name.encode() for name, calls in header.calls if not INTEREST.isdisjoint(calls)}
         named = found - {b""}
         if named:
-            self.names.setdefault(stem_of(path).encode(), set()).update(named)
+            self.names.setdefault(os.fsencode(stem_of(path)), set()).update(named)
         return bool(found)
 
     def concerns(self, data: bytes) -> bool:

@@ -8,6 +8,10 @@
 # runs once a node and as root; this one puts its line into the job's error output, where the user reads it.
 
 if [ "${SLURM_LOCALID:-0}" = 0 ] && [ -x /opt/distcheck/bin/distcheck ]; then
-    /opt/distcheck/bin/distcheck env --profile prolog || echo "print this node has a fault that ends most jobs"
+    line=$(timeout -k 1 8 /opt/distcheck/bin/distcheck env --profile prolog 2>&1 >/dev/null </dev/null)
+    case "$? $line" in
+        "1 distcheck prolog: FAILED: "*) echo "print this node has a fault that ends most jobs" ;;
+    esac
+    echo "$line" >&2
 fi
 exit 0

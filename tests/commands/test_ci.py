@@ -253,11 +253,15 @@ def test_no_summary_is_written_unasked(project: Path) -> None:
     [
         (("--budget", "soon"), "60s"),
         (("--budget", "0.2s"), "from 1s"),
-        (("--parts", "lint,tests"), "tests is no part"),
+        (("--parts", "lint,tests"), "'tests' is no part"),
+        (("--parts", "a\x1b[31m\nb"), "'a\\x1b[31m\\nb' is no part"),
         (("--also", "sarif"), "FORMAT=FILE"),
         (("--also", "pdf=x"), "FORMAT=FILE"),
         (("--also", "sarif=-"), "name of a file"),
+        (("--also", "junit=a.xml", "--also", "sarif=./a.xml"), "./a.xml is named for two reports"),
+        (("--also", "sarif=a", "-o", "a"), "give each its own file"),
         (("--summary", "no/such/folder"), "does not exist"),
+        (("-o", ""), "-o takes the name of a file, and was given none"),
         (("nowhere.py",), "no such file"),
         (("-",), "distcheck lint -"),
         (("--parts", "env", "train.py"), "leaves out lint"),
@@ -356,6 +360,23 @@ def test_show_profile_tells_what_the_documentation_tells(name: str) -> None:
         assert f"| {what} | {how} |" in page, f"docs/ci.md does not say of {name}: | {what} | {how} |"
 
 
+def test_scripts_that_lie_open_are_a_project(tmp_path: Path) -> None:
+    """An image whose folder holds nothing but training scripts is not called sound without a look at them."""
+
+    def seen() -> bool:
+        before = os.getcwd()
+        os.chdir(tmp_path)
+        try:
+            return ci._in_a_repository()
+        finally:
+            os.chdir(before)
+
+    (tmp_path / "entrypoint.sh").touch()
+    assert not seen()
+    (tmp_path / "train.py").touch()
+    assert seen()
+
+
 def test_a_login_node_is_not_judged_as_a_host_of_the_job(project: Path) -> None:
     status, plain = report("--profile", "login-node", "-v", cwd=project, CUDA_VISIBLE_DEVICES="7", NCCL_DEBUGG="1")
     assert status == 0
@@ -426,6 +447,18 @@ def test_what_is_printed_does_not_stand_in_the_answer() -> None:
     assert (answer.value, answer.text) == (6, "noise\n")
 
 
+def test_without_memory_files_it_takes_a_folder_or_says_which_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    assert apart.call(os.write, (1, b"noise\n"), 20.0, silent).value == 6
+
+    def no_folder() -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(apart.tempfile, "TemporaryFile", no_folder)
+    with pytest.raises(apart.Broken, match="name one in TMPDIR"):
+        apart.call(os.write, (1, b"noise\n"), 20.0, silent)
+
+
 def test_wrong_use_crosses_as_wrong_use() -> None:
     from distcheck.configuration import Configuration
 
@@ -441,6 +474,24 @@ def test_a_part_that_does_not_fit_is_not_checked_and_the_status_is_3(project: Pa
     assert "the time limit was over" in result.stderr
 
 
+def test_what_comes_first_leaves_time_for_the_others(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, float] = {}
+
+    def look(part: str, asked: Any, limit_s: float, tell: Any) -> Any:
+        given[part] = limit_s
+        raise apart.Overdue
+
+    monkeypatch.setattr(ci, "_look", look)
+    monkeypatch.setattr(ci, "_has_torch", lambda: True)
+    result = run("--profile", "ci", "--budget", "100s", cwd=project)
+    # 1 s for env and 15 s for the smoke test, of a time that nothing was taken of
+    assert [round(given[part]) for part in ("lint", "env", "smoke")] == [84, 85, 100]
+    assert result.returncode == 3 and "a larger --budget gives it more" in " ".join(result.stdout.split())
+    run("--profile", "ci", "--budget", "8s", cwd=project)
+    # of a short time a quarter at most
+    assert [round(given[part]) for part in ("lint", "env", "smoke")] == [6, 6, 8]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -452,6 +503,7 @@ def test_a_torch_that_breaks_is_no_clean_end(project: Path, fake_torch: Any, lin
     result = run_apart("--parts", "smoke", cwd=project, PYTHONPATH=fake_torch(line))
     assert result.returncode == 3
     assert said in " ".join(result.stdout.split()) and said in result.stderr
+    assert "'distcheck collective --quick' runs it alone" in result.stderr
 
 
 def test_where_torch_is_not_installed_the_smoke_test_is_left_out(
@@ -478,7 +530,7 @@ def test_a_torch_that_hangs_is_left_when_the_time_is_over(project: Path, fake_to
     result = run_apart("--parts", "env,smoke", "--budget", "7s", "--ignore", "DC122", cwd=project, PYTHONPATH=torch)
     assert result.returncode == 3
     assert time.monotonic() - began < 12
-    assert "the time limit was over" in result.stdout
+    assert "its time was over after" in result.stdout
     assert running(torch) == []
 
 

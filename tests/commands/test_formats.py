@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -123,6 +124,38 @@ def test_from_a_folder_below_paths_are_those_of_the_repository(
     arguments = ["lint", "--isolated", "--no-cache", "train.py", "--output-format", output_format]
     result = CliRunner().invoke(group, arguments, standalone_mode=False)
     assert "jobs/train.py" in result.stdout
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("call", ["lint", "log"])
+def test_standard_input_is_no_file_of_the_repository(call: str) -> None:
+    text = {"lint": TRAIN, "log": LOG}[call]
+
+    def written(output_format: str) -> str:
+        command = [sys.executable, "-m", "distcheck", call, "--isolated", "-", "--output-format", output_format]
+        result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=environment())
+        assert result.returncode == 1, result.stderr
+        return result.stdout
+
+    (run_of,) = json.loads(written("sarif"))["runs"]
+    uris = [item["uri"] for item in _all_of(run_of["results"], "artifactLocation")]
+    assert uris and set(uris) == {f"distcheck-{call}"}
+    assert {issue["location"]["path"] for issue in json.loads(written("gitlab"))} == {f"distcheck-{call}"}
+    assert {one["location"]["path"] for one in json.loads(written("rdjson"))["diagnostics"]} == {f"distcheck-{call}"}
+    assert "file=" not in written("junit")
+    annotation = written("github").splitlines()[0]
+    assert annotation.startswith("::error title=DC")
+    assert re.search(r"\((rank 0, )?line \d+\)%0Afix: ", annotation)
+
+
+def _all_of(value: Any, name: str) -> list[Any]:
+    """What has this name, however deep."""
+    if isinstance(value, list):
+        return [found for part in value for found in _all_of(part, name)]
+    if not isinstance(value, dict):
+        return []
+    own = [value[name]] if name in value else []
+    return own + [found for part in value.values() for found in _all_of(part, name)]
 
 
 def test_a_file_that_the_collector_may_not_read_half_is_written_whole(folder: Path) -> None:

@@ -266,6 +266,14 @@ def test_a_workflow_that_runs_distcheck_is_enough(tmp_path: Path) -> None:
     assert [change.path for change in proposal.changes] == ["pyproject.toml"]
 
 
+def test_what_is_no_file_is_no_workflow(tmp_path: Path) -> None:
+    folder = tmp_path / ".github" / "workflows"
+    (folder / "old.yml").mkdir(parents=True)
+    (folder / "gone.yaml").symlink_to("nowhere")
+    proposal = propose(str(tmp_path), ("github",), requirement=REQUIREMENT)
+    assert the_change(proposal, setting_up.GITHUB_FILE).old is None
+
+
 def test_a_workflow_of_that_name_that_does_something_else_stays(tmp_path: Path) -> None:
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)

@@ -514,6 +514,16 @@ def test_a_file_that_is_not_ours_to_read_is_told(tmp_path: Path) -> None:
     assert ("closed.py", "DC904") in {(path, code) for path, _, code in places(folder)}
 
 
+def test_a_name_that_is_no_utf_8_is_a_name(tmp_path: Path) -> None:
+    text = (
+        "import torch\nimport torch.distributed as dist\n\n\ndef run():\n    torch.cuda.set_device(dist.get_rank())\n"
+    )
+    (tmp_path / os.fsdecode(b"bad\xff.py")).write_text(text)
+    result = lint(tmp_path, "--output-format", "concise")
+    assert "DC201" in result.stdout
+    assert "bad\\udcff.py:6:" in result.stdout
+
+
 def test_a_notebooks_findings_name_their_cell(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "source": "# training"},

@@ -305,3 +305,12 @@ def test_a_log_with_rotated_parts_is_followed(tmp_path: Path) -> None:
     story = json.loads(out)["story"]
     assert (story["code"], story["first"]["line"]) == ("DC401", 5)
     assert sum(source["lines"] for source in story["sources"]) == 3 + len(TAKEN.splitlines())
+
+
+def test_what_can_not_be_reached_is_not_called_absent(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for command in ("log", "pickle", "ci"):
+        result = distcheck(command, "loop/train.log", cwd=tmp_path)
+        assert result.returncode == 2
+        assert "loop/train.log: it can't be reached: Too many levels of symbolic links" in result.stderr
+        assert "absent.log: there is no such file or folder" in distcheck(command, "absent.log", cwd=tmp_path).stderr

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent.parent
 #: Seconds after which a run has waited for something that never comes; a busy machine takes long to start a Python.
 FOR_EVER = 15
 #: What is said where the child does not answer.
-NO_ANSWER = "no answer in time; a driver or a file system of this node may hang"
+NO_ANSWER = "no answer in time: this node is very busy, or a driver or a file system hangs"
 #: Rules that look at the disks of the machine that runs the tests.
 DISKS = "DC320,DC327,DC414,DC416"
 #: A machine with eight good GPUs, as far as the driver is asked; its processes are none of ours.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -458,3 +459,36 @@ def test_a_real_machine_in_a_child() -> None:
     driver = read_driver(World())
     assert set(driver.blocked) <= set(driver.nodes)
     assert not (isinstance(found, Gpus) and found.gpus and driver.nothing_there)
+
+
+# the library itself
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
+            "no NVIDIA driver: its library libnvidia-ml is not found",
+        ),
+        (
+            "libnvidia-ml.so.1: file too short",
+            "the NVIDIA driver's library libnvidia-ml can't be loaded: libnvidia-ml.so.1: file too short",
+        ),
+    ],
+)
+def test_a_library_that_is_broken_is_not_called_missing(said: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> None:
+        raise OSError(said)
+
+    monkeypatch.setattr("ctypes.CDLL", load)
+    with pytest.raises(Unavailable) as unavailable:
+        World({}).nvml()
+    assert unavailable.value.why == why
+
+
+def test_without_its_module_nvml_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(Unavailable, match=r"pynvml does not import .*; pip install nvidia-ml-py"):
+        World({}).nvml()

@@ -70,7 +70,7 @@ def test_the_main_container_looks_and_has_what_it_looks_at(name: str) -> None:
     # the operator knows its container by this name
     assert main["name"] == ("pytorch" if name.startswith("pytorchjob") else "train")
     assert main["command"] == ["sh", "-c"]
-    look, launch = main["args"][0].split(" && exec ")
+    look, launch = re.split(r" && exec | \|\| exit \$\(\(100 \+ \$\?\)\); exec ", main["args"][0])
     assert look == f"distcheck env -- {launch}", "what is judged must be what is started"
     assert launch.startswith("torchrun ")
     assert main["resources"]["limits"]["nvidia.com/gpu"] == 8
@@ -100,7 +100,7 @@ def test_a_verdict_is_final_and_an_eviction_is_not() -> None:
     main = PODS["indexed-job"]["containers"][0]["name"]
     assert (fails["action"], fails["onExitCodes"]) == (
         "FailJob",
-        {"containerName": main, "operator": "In", "values": [1, 2, 3]},
+        {"containerName": main, "operator": "In", "values": [101, 102, 103]},
     )
     assert ignores["action"] == "Ignore"
     assert PODS["indexed-job"]["restartPolicy"] == "Never", "Kubernetes takes a podFailurePolicy with nothing else"
@@ -135,12 +135,12 @@ def operator(name: str) -> dict[str, str]:
     return set_by_it
 
 
-def start(name: str, folder: Path, **changes: Any) -> subprocess.CompletedProcess[str]:
+def start(name: str, folder: Path, trains: int = 0, **changes: Any) -> subprocess.CompletedProcess[str]:
     """The main container's command, with a launcher that only says how it was called."""
     pod = {**where_it_runs(name), **changes}
     (main,) = PODS[name]["containers"]
     script(folder / "bin" / "distcheck", f"#!{sys.executable}\n{POD.format(root=str(ROOT), changes=pod)}")
-    script(folder / "bin" / "torchrun", '#!/bin/sh\necho "torchrun $*" >>trained\necho $$ >pid\n')
+    script(folder / "bin" / "torchrun", f'#!/bin/sh\necho "torchrun $*" >>trained\nexit {trains}\n')
     environ = environment(**operator(name))
     return subprocess.run(
         [*main["command"], *main["args"]],
@@ -180,10 +180,20 @@ def test_good_pod_trains(name: str, tmp_path: Path) -> None:
 def test_bad_pod_without_shared_memory_does_not_train(name: str, tmp_path: Path) -> None:
     small = {"/dev/shm": [67108864, 67108864], "/tmp": [214748364800, 128849018880]}
     result = start(name, tmp_path, spaces=small)
-    assert result.returncode == 1
+    assert result.returncode == (101 if name == "indexed-job" else 1)
     assert "DC320" in result.stdout
     assert "an emptyDir with 'medium: Memory'" in " ".join(result.stdout.split())
     assert not (tmp_path / "trained").exists()
+
+
+@pytest.mark.parametrize("status", [1, 137])
+def test_a_training_that_fails_is_no_verdict(status: int, tmp_path: Path) -> None:
+    indexed = list(yaml.safe_load_all((FOLDER / "indexed-job.yaml").read_text(encoding="utf-8")))[1]
+    (fails, _) = indexed["spec"]["podFailurePolicy"]["rules"]
+    assert start("indexed-job", tmp_path, trains=status).returncode == status
+    assert (tmp_path / "trained").exists()
+    assert status not in fails["onExitCodes"]["values"]
+    assert {100 + verdict for verdict in (1, 2, 3)} == set(fails["onExitCodes"]["values"])
 
 
 @pytest.mark.parametrize("name", [name for name, pod in PODS.items() if "initContainers" in pod])

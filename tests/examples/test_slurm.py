@@ -209,14 +209,22 @@ def test_health_drains_for_nothing_else(line: str, status: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("before", "printed"), [(GPUS, ""), (LOST, "print this node has a fault that ends most jobs\n")]
+    ("before", "printed"),
+    [
+        (GPUS, ""),
+        (LOST, "print this node has a fault that ends most jobs\n"),
+        # a Python that can't start also has status 1
+        ("raise SystemExit(1)", ""),
+        ("print('export LD_PRELOAD=x')\n", ""),
+    ],
 )
 def test_task_prolog_prints_nothing_that_is_executed(before: str, printed: str, tmp_path: Path) -> None:
     node = Node(tmp_path, "task-prolog.sh")
-    # a library that prints must not be taken for a command of the task's shell
-    node.is_real("print('export LD_PRELOAD=x', file=sys.stderr)\n" + before)
+    node.is_real(before)
     result = node.run(SLURM_LOCALID="0")
     assert (result.returncode, result.stdout) == (0, printed)
+    if "raise" not in before:
+        assert result.stderr.startswith("distcheck prolog: ")
     assert node.run(SLURM_LOCALID="1").stderr == ""
 
 

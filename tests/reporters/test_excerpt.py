@@ -36,6 +36,20 @@ def test_wide_letters_take_two_columns() -> None:
     assert (shown.marked, shown.indent, shown.width) == ("f()", 7, 3)
 
 
+def test_a_line_of_many_tabs_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def counted(text: str) -> int:
+        nonlocal asked
+        asked += 1
+        return columns(text)
+
+    monkeypatch.setattr("distcheck.reporters.excerpt.columns", counted)
+    shown = excerpt("\t" * 1000 + "f(x)", Where("a.py", 1, 1001, 1, 1005), 60)
+    assert (shown.before.strip(), shown.marked) == ("…", "f(x)")
+    assert asked < 10 * 1000
+
+
 @given(st.text(max_size=300), st.integers(1, 320), st.integers(0, 40), st.integers(20, 100))
 def test_it_fits_and_what_is_not_cut_is_as_it_was(source: str, column: int, length: int, room: int) -> None:
     shown = excerpt(source, Where("a.py", 1, column, 1, column + length), room)

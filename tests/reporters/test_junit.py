@@ -140,3 +140,10 @@ def test_no_text_breaks_the_document(report: Report) -> None:
     messages = [element.get("message") for kind in ("failure", "error") for element in tree.iter(kind)]
     wanted = ["\n".join(map(escape, finding.message.split("\n"))) for finding in loud]
     assert sorted(map(str, messages)) == sorted(wanted)
+
+
+def test_a_name_is_one_line_whatever_the_file_is_called() -> None:
+    where = LINT.findings[0].where._replace(path="a\nb\x1b[31m.py", cell=None)
+    case = ElementTree.fromstring(render(LINT._replace(findings=(LINT.findings[0]._replace(where=where),)), "junit"))
+    name = case.find(".//testcase").get("name")  # type: ignore[union-attr]
+    assert name is not None and "(a\\nb\\x1b[31m.py" in name and "\n" not in name

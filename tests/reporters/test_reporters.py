@@ -197,9 +197,9 @@ def test_a_notebooks_place_names_the_cell() -> None:
     assert shown(finding)[0] == "warning DC201 global-rank-as-device  (train.py:cell 4:2:3)"
     report = Report("lint", findings=(finding,))
     assert render(report, "concise").startswith("train.py:cell 4:2:3: DC201 `rank`")
-    assert render(report, "github").startswith(
-        "::warning file=train.py,title=DC201 global-rank-as-device::cell 4, line 2: "
-    )
+    annotation = render(report, "github")
+    assert annotation.startswith("::warning file=train.py,title=DC201 global-rank-as-device::`rank` ")
+    assert " (cell 4, line 2)%0Afix: " in annotation
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(render(report, "json")))
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..model import NotChecked, Report, merge_not_checked, to_plain
-from . import measurements
-from .full import brief
-from .html_parts import code_link, command, cut, definitions, folded, lines, marked_table, table, text
+from ...model import NotChecked, Report, merge_not_checked, to_plain
+from .. import measurements, unseen
+from ..full import brief
+from .parts import code_link, command, cut, definitions, folded, lines, marked_table, table, text
 
 #: Up to this many reasons are shown; more are folded.
 _REASONS = 12
@@ -30,9 +30,8 @@ def not_checked(report: Report) -> Iterator[str]:
     if not report.not_checked:
         return
     items = merge_not_checked(report.not_checked)
-    unseen = sum(len(item.what.split(", ")) for item in report.not_checked)
     yield '<section aria-labelledby="not-checked">'
-    yield f'<h2 id="not-checked">Not checked <span class="count">{unseen:,}</span></h2>'
+    yield f'<h2 id="not-checked">Not checked <span class="count">{unseen(report):,}</span></h2>'
     body = "".join(
         marked_table(
             "What could not be looked at is not known to be fine", ("why", "what"), map(_row, items), flush_left=(0, 1)
@@ -81,6 +80,6 @@ def probes(report: Report) -> Iterator[str]:
 
 def footer(report: Report) -> Iterator[str]:
     """Who made the page."""
-    from .. import __version__
+    from ... import __version__
 
     yield f"<footer>distcheck {text(__version__)}, {text(report.command)}</footer>"

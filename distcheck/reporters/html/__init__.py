@@ -4,18 +4,19 @@ It needs no network and no second file, so that it can be mailed and archived, a
 head holds browsers to that. It follows the reader's colour scheme and can be printed. All values are escaped. It judges
 nothing: what is marked as standing out stands out among its peers, verdicts are the findings.
 
-Each topic has a module beside this one: the parts that pages are made of (``html_parts``), the looks (``html_style``),
-the head of the page, findings, the story of a log, verdicts about files, measurements, and what stands at the end.
+Each topic has a module of its own: the parts that pages are made of, the looks, the head of the page, findings, the
+story of a log, verdicts about files, measurements, and what stands at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Report
-from . import Style, html_findings, html_rest, html_top
-from .html_parts import text
-from .html_style import SCRIPT, SCRIPT_HASH, STYLE
+from ...model import Report
+from .. import Style
+from . import findings, rest, top
+from .parts import text
+from .style import SCRIPT, SCRIPT_HASH, STYLE
 
 _POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'"
 
@@ -26,7 +27,7 @@ def render(report: Report, style: Style = Style()) -> str:
 
 
 def _head(report: Report) -> Iterator[str]:
-    title = f"distcheck {report.command}: {html_top.headline(report)}"
+    title = f"distcheck {report.command}: {top.headline(report)}"
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -38,28 +39,28 @@ def _head(report: Report) -> Iterator[str]:
 
 def _body(report: Report, style: Style) -> Iterator[str]:
     yield "<body>"
-    yield from html_top.top(report)
+    yield from top.top(report)
     yield "<main>"
-    yield from html_top.notes(report)
+    yield from top.notes(report)
     if report.story:
-        from . import html_story
+        from . import story
 
-        yield from html_story.story(report)
+        yield from story.story(report)
     if "verdicts" in report.subject:
-        from . import html_verdicts
+        from . import verdicts
 
-        yield from html_verdicts.verdicts(report)
-    yield from html_findings.findings(report)
+        yield from verdicts.verdicts(report)
+    yield from findings.findings(report)
     if report.measurements:
-        from . import html_measurements
+        from . import measurements
 
-        yield from html_measurements.measurements(report)
-    yield from html_rest.to_paste(report)
-    yield from html_rest.not_checked(report)
+        yield from measurements.measurements(report)
+    yield from rest.to_paste(report)
+    yield from rest.not_checked(report)
     if style.verbose:
-        yield from html_rest.facts(report)
-        yield from html_rest.probes(report)
+        yield from rest.facts(report)
+        yield from rest.probes(report)
     yield "</main>"
-    yield from html_rest.footer(report)
+    yield from rest.footer(report)
     yield f"<script>{SCRIPT}</script>"
     yield "</body></html>"

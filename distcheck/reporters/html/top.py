@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Report, Severity
-from . import measurements, sentence, story, verdicts
-from .full import first_line
-from .html_parts import count_text, text
+from ...model import Report, Severity
+from .. import measurements, sentence, story, unseen, verdicts
+from ..full import first_line
+from .parts import count_text, text
 
 #: Where the findings of a severity stand on the page.
 SECTIONS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "info"}
@@ -62,8 +62,7 @@ def _tally(report: Report) -> Iterator[str]:
         # the finding that a log's story tells stands there alone
         alone = number == 1 and told is not None and told.severity is severity
         yield _tile(number, severity.word, severity.word, "story" if alone else section)
-    unseen = sum(len(item.what.split(", ")) for item in report.not_checked)
-    yield _tile(unseen, "not checked", "unseen", "not-checked")
+    yield _tile(unseen(report), "not checked", "unseen", "not-checked")
     yield f'<li><span class="none">in <b>{report.elapsed_s:.2f} s</b></span></li>'
 
 

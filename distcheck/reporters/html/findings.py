@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..model import Finding, Fix, Report, Severity, to_plain
-from . import story
-from .excerpt import excerpt
-from .full import BY, PLACES, brief, in_code, place_text
-from .html_parts import badge, code_link, command, cut, definitions, folded, marked_table, prose, text
-from .html_top import SECTIONS
-from .measurements import size_text
+from ...model import Finding, Fix, Report, Severity, to_plain
+from .. import story
+from ..excerpt import excerpt
+from ..full import BY, PLACES, brief, in_code, place_text
+from ..measurements import size_text
+from .parts import LONGEST, badge, code_link, command, cut, definitions, folded, marked_table, prose, text
+from .top import SECTIONS
 
 #: From this many findings on, a table of the rules stands in front of them.
 _MANY = 12
@@ -100,9 +100,13 @@ def _source(finding: Finding) -> Iterator[str]:
         return
     number = str(where.line)
     line = excerpt(source, where, _COLUMNS - len(number))
-    first = text(line.before) + (f"<mark>{text(line.marked)}</mark>" if line.marked else "") + text(line.behind)
-    rows = [f'<span class="number">{number} | </span>{first}']
-    if where.column is not None:
+    marked = text(line.marked)
+    # how wide a browser draws a wide letter depends on its fonts: carets would stand elsewhere
+    even = (line.indent, line.width) == (len(line.before), len(line.marked))
+    if marked and where.column is not None:
+        marked = f"<mark>{marked}</mark>" if even else f'<mark class="underlined">{marked}</mark>'
+    rows = [f'<span class="number">{number} | </span>{text(line.before)}{marked}{text(line.behind)}']
+    if even and where.column is not None:
         gutter = f'<span class="number">{" " * len(number)} | </span>'
         rows.append(f'{gutter}<span class="carets">{" " * line.indent}{"^" * max(line.width, 1)}</span>')
     body = "\n".join(rows)
@@ -160,9 +164,9 @@ def fix(remedy: Fix, finding: Finding | None = None) -> Iterator[str]:
 
 
 def _edit(finding: Finding) -> Iterator[str]:
-    """The line as it is and as ``distcheck lint --fix`` makes it, where all edits are in it."""
+    """The line as it is and as ``distcheck lint --fix`` makes it, where all edits are in it and it can be read."""
     old, where, edits = finding.evidence.get("source"), finding.where, finding.fix.edits
-    if not isinstance(old, str) or not edits or where.cell is not None:
+    if not isinstance(old, str) or not edits or where.cell is not None or len(old) > LONGEST:
         return
     if any((edit.path, edit.line, edit.end_line) != (where.path, where.line, where.line) for edit in edits):
         return

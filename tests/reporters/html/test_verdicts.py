@@ -6,8 +6,8 @@ import re
 
 from distcheck.model import Report
 
-from . import samples
-from .pages import page
+from .. import samples
+from ..pages import page
 
 
 def test_each_file_has_a_row_with_its_verdict() -> None:

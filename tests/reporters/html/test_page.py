@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import distcheck
 from distcheck.model import Edit, Fix, NotChecked, ProbeRun, Report, Where
-from distcheck.reporters import html_style
+from distcheck.reporters.html import style
 
-from . import any_report, samples, synthetic
-from .pages import CASES, page
+from .. import any_report, samples, synthetic
+from ..pages import CASES, page
 
 SCHEMA = json.loads((Path(distcheck.__file__).parent / "reporters" / "report.schema.json").read_text())
-GOLDEN = Path(__file__).parent / "golden_html"
+GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("name", samples.REPORTS)
@@ -66,7 +66,7 @@ def test_the_policy_lets_one_script_run_and_nothing_load(name: str) -> None:
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in read.values(
         "meta", "content"
     )
-    assert "".join(read.scripts) == html_style.SCRIPT
+    assert "".join(read.scripts) == style.SCRIPT
     assert sum(tag == "script" for tag, _ in read.elements) == 1
 
 
@@ -90,7 +90,7 @@ def test_who_reads_with_a_screen_reader_finds_the_way(name: str) -> None:
         assert "tabindex" not in attributes or attributes["aria-label"]
 
 
-#: Pages that are kept; ``python -m tests.reporters.test_html`` writes them again: look at the difference before you do.
+#: Pages that are kept; ``python -m tests.reporters.html.test_page`` writes them again: look at the difference before you do.
 KEPT = ("env", "lint", "log", "log-undecided", "pickle", "pickle-object", "merged")
 
 

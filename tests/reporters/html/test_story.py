@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import samples
-from .pages import page
+from .. import samples
+from ..pages import page
 
 
 def test_the_story_tells_who_what_where_and_what_to_do() -> None:

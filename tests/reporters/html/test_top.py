@@ -7,10 +7,10 @@ import re
 import pytest
 
 from distcheck.model import NotChecked, Report
-from distcheck.reporters import html_top
+from distcheck.reporters.html import top
 
-from . import samples
-from .pages import CASES, page
+from .. import samples
+from ..pages import CASES, page
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from .pages import CASES, page
 )
 def test_the_headline_and_its_colour(name: str, line: str, mood: str) -> None:
     text, _ = page(CASES[name])
-    assert html_top.headline(CASES[name]).startswith(line)
+    assert top.headline(CASES[name]).startswith(line)
     assert f'<header class="top {mood}">' in text
 
 
@@ -36,12 +36,12 @@ def test_only_what_was_looked_at_is_good() -> None:
     """Green says that nothing is wrong: not where something was not looked at, or is not safe."""
     (info,) = (finding for finding in samples.ENV.findings if finding.code == "DC115")
     found = Report("env", findings=(info,))
-    assert html_top.headline(found) == "no errors, no warnings, 1 info"
-    assert html_top._mood(found) == "good"
-    assert html_top._mood(found._replace(not_checked=(NotChecked("DC301", "no driver"),))) == "plain"
-    assert html_top._mood(found._replace(out_of_time=True)) == "plain"
+    assert top.headline(found) == "no errors, no warnings, 1 info"
+    assert top._mood(found) == "good"
+    assert top._mood(found._replace(not_checked=(NotChecked("DC301", "no driver"),))) == "plain"
+    assert top._mood(found._replace(out_of_time=True)) == "plain"
     verdicts = [samples.verdict("a.pt", "incomplete", "not all of it was looked at")]
-    assert html_top._mood(Report("pickle", subject={"verdicts": verdicts})) == "plain"
+    assert top._mood(Report("pickle", subject={"verdicts": verdicts})) == "plain"
 
 
 def test_the_tally_leads_to_its_sections() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from distcheck import rules
 from distcheck.model import Edit, Fix, Report, Where
-from distcheck.reporters import html_findings, html_parts
+from distcheck.reporters.html import findings, parts
 
-from . import samples, synthetic
-from .pages import page
+from .. import samples, synthetic
+from ..pages import page
 
 
 def text_of(markup: str) -> str:
@@ -55,11 +55,28 @@ def test_a_long_line_is_cut_around_what_is_meant() -> None:
     finding = samples.LINT.findings[0]._replace(
         where=Where("a.py", 7, begin, 7, begin + len("torch.load(path)")), evidence={"source": source}
     )
-    (line, carets) = text_of("".join(html_findings._source(finding))).splitlines()
+    (line, carets) = text_of("".join(findings._source(finding))).splitlines()
     assert len(line) <= 100
     assert "torch.load(path)" in line
     assert line.index("torch.load") == carets.index("^")
     assert carets.count("^") == len("torch.load(path)")
+
+
+@pytest.mark.parametrize(
+    ("source", "column", "shown"),
+    [
+        # without a column nothing is meant in particular
+        ("    f(x)", None, "3 |     f(x)"),
+        # carets would stand where a terminal's letters are, and not a browser's
+        ('x = "漢字"; f(x)', 11, '3 | x = "漢字"; <mark class="underlined">f(x)</mark>'),
+        ('f("漢字")', 1, '3 | <mark class="underlined">f("漢</mark>字")'),
+    ],
+)
+def test_no_carets_where_they_would_stand_wrong(source: str, column: int | None, shown: str) -> None:
+    where = Where("a.py", 3, column, None if column is None else 3, None if column is None else column + 4)
+    finding = rules.DC201.found("x", where=where, fix=Fix("y", where="code"), evidence={"source": source})
+    markup = "".join(findings._source(finding)).replace("&quot;", '"')
+    assert re.findall(r'<code><span class="number">(.*)</span>(.*)</code>', markup) == [(shown[:4], shown[4:])]
 
 
 def test_what_leads_there_is_a_list_in_order() -> None:
@@ -94,7 +111,7 @@ def test_edits_of_one_line_are_applied_from_its_end(source: str, edits: list[tup
     finding = rules.DC209.found(
         "x", where=Where("a.py", 3), fix=Fix("y", where="code", edits=made), evidence={"source": source}
     )
-    shown = re.search(r"<ins>\+ (.*)</ins>", "".join(html_findings._edit(finding)), re.DOTALL)
+    shown = re.search(r"<ins>\+ (.*)</ins>", "".join(findings._edit(finding)), re.DOTALL)
     assert shown is not None
     assert shown[1].replace("&lt;", "<").replace("&gt;", ">") == after
 
@@ -105,7 +122,13 @@ def test_edits_of_one_line_are_applied_from_its_end(source: str, edits: list[tup
 def test_edits_elsewhere_are_not_shown_in_this_line(where: Where) -> None:
     fix = Fix("y", where="code", edits=(Edit("a.py", 3, 1, 3, 2, "z"),))
     finding = rules.DC209.found("x", where=where, fix=fix, evidence={"source": "abc"})
-    assert list(html_findings._edit(finding)) == []
+    assert list(findings._edit(finding)) == []
+
+
+def test_a_line_that_nobody_can_read_is_not_shown_twice_more() -> None:
+    fix = Fix("y", where="code", edits=(Edit("a.py", 3, 1, 3, 2, "z"),))
+    finding = rules.DC209.found("x", where=Where("a.py", 3, 1), fix=fix, evidence={"source": "a" * 100_000})
+    assert len(page(synthetic.report(None, finding))[0]) < 30_000
 
 
 def test_values_beside_a_line_of_source_are_folded_and_others_are_not() -> None:
@@ -131,11 +154,9 @@ def test_a_fix_says_where_by_whom_what_to_type_and_what_to_mind() -> None:
 
 
 def test_a_code_leads_to_its_page_and_one_of_a_plug_in_nowhere() -> None:
-    assert html_parts.code_link("DC401").startswith(
-        '<a class="rule" href="https://distcheck.readthedocs.io/rules/DC401/"'
-    )
-    assert html_parts.code_link("ACME101") == "ACME101"
-    assert html_parts.code_link('DC401"><b>') == "DC401&quot;&gt;&lt;b&gt;"
+    assert parts.code_link("DC401").startswith('<a class="rule" href="https://distcheck.readthedocs.io/rules/DC401/"')
+    assert parts.code_link("ACME101") == "ACME101"
+    assert parts.code_link('DC401"><b>') == "DC401&quot;&gt;&lt;b&gt;"
 
 
 def test_many_findings_have_a_table_of_their_rules_in_front() -> None:
@@ -174,4 +195,4 @@ def test_nothing_found_is_said() -> None:
     ],
 )
 def test_code_and_options_in_a_sentence_are_marked(said: str, markup: str) -> None:
-    assert html_parts.prose(said) == markup
+    assert parts.prose(said) == markup

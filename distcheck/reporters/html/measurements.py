@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..model import Report
-from . import html_curves, html_ranks
-from . import measurements as measured
-from .html_parts import definitions, folded, lines, table, text
+from ...model import Report
+from .. import measurements as measured
+from . import curves, ranks
+from .parts import definitions, folded, lines, table, text
 
 #: Rows of the table of wrong results, and ranks whose state is told.
 ROWS = 10
@@ -32,9 +32,9 @@ def measurements(report: Report) -> Iterator[str]:
         yield from (f"<li>{text(what)}: {text(why)}</li>" for what, why in skipped)
         yield "</ul>"
     yield "</section>"
-    yield from html_curves.bandwidth(plain)
-    yield from html_ranks.ranks(plain)
-    yield from html_ranks.pairs(plain)
+    yield from curves.bandwidth(plain)
+    yield from ranks.ranks(plain)
+    yield from ranks.pairs(plain)
 
 
 def _failure(plain: Mapping[str, Any]) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import charts
-from . import measurements as measured
-from .html_parts import table, text
+from .. import charts
+from .. import measurements as measured
+from .parts import table, text
 
 #: Up to this many ranks each has a bar, and a row and a column of the heat map; beyond it a distribution and outliers.
 EACH_RANK = 64

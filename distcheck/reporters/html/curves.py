@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import charts
-from . import measurements as measured
-from .html_parts import text, wide
+from .. import charts
+from .. import measurements as measured
+from .parts import text, wide
 
 
 def bandwidth(plain: Mapping[str, Any]) -> Iterator[str]:

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from distcheck.model import NotChecked, Report
-from distcheck.reporters import Style, html_style, measurements, render, sentence
+from distcheck.reporters import Style, measurements, render, sentence
+from distcheck.reporters.html import style
 
-from . import samples
-from .pages import CASES, Page, browse, browser, page
+from .. import samples
+from ..pages import CASES, Page, browse, browser, page
 
 pytestmark = [pytest.mark.slow, browser]
 #: What is looked at in the browser: each kind of page, and one with all the pictures.
@@ -209,7 +210,7 @@ def test_light_and_dark_differ_and_follow_the_reader(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(render(samples.ENV, "html"), encoding="utf-8")
     pixels = {}
-    for scheme, colors in (("1", html_style.LIGHT), ("0", html_style.DARK)):
+    for scheme, colors in (("1", style.LIGHT), ("0", style.DARK)):
         picture = tmp_path / f"{scheme}.png"
         seen = browse(
             tmp_path / scheme,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..model import Finding, Fix, Report, Severity
-from . import html_findings
-from .html_parts import badge, code_link, definitions, folded, lines, marked_table, table, text
-from .story import head, lead_of, nothing, ranks_in_words, who
+from ...model import Finding, Fix, Report, Severity
+from ..story import head, lead_of, nothing, ranks_in_words, who
+from . import findings
+from .parts import badge, code_link, definitions, folded, lines, marked_table, table, text
 
 
 def story(report: Report) -> Iterator[str]:
@@ -38,18 +38,15 @@ def _first(told: Mapping[str, Any], lead: Finding | None) -> Iterator[str]:
     else:
         shown = f'<span class="name">{text(title)}</span>'
     first = told["first"]
-    yield f'<article class="finding {kind}"{"" if lead is None else _identifier()}>'
+    # the lead is the first of the findings, and others count on from it
+    identifier = "" if lead is None else ' id="finding-1"'
+    yield f'<article class="finding {kind}"{identifier}>'
     yield f'<h3 class="title">{badge(word, kind)} {shown} <span class="place">{text(_place(first))}</span></h3>'
     yield definitions(_facts(told))
-    yield from html_findings.fix(_fix(told["fix"]))
+    yield from findings.fix(_fix(told["fix"]))
     if lead is not None:
-        yield from html_findings.beside(lead)
+        yield from findings.beside(lead)
     yield "</article>"
-
-
-def _identifier() -> str:
-    # the lead is the first of the findings, and others count on from it
-    return ' id="finding-1"'
 
 
 def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

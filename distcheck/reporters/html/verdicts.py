@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..model import Report
-from .html_parts import badge, folded, marked_table, prose, text
-from .measurements import size_text
-from .verdicts import EACH, WORDS
+from ...model import Report
+from ..measurements import size_text
+from ..verdicts import EACH, WORDS
+from .parts import badge, folded, marked_table, prose, text
 
 _KINDS = {
     "dangerous": "error",

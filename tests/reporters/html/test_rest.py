@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from distcheck.model import NotChecked
 
-from . import samples
-from .pages import page
+from .. import samples
+from ..pages import page
 
 
 def test_what_was_not_checked_stands_by_reason_with_links() -> None:

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from distcheck.reporters import charts, html_style
+from distcheck.reporters import charts
+from distcheck.reporters.html import style
 
-from .pages import CASES, page
+from ..pages import CASES, page
 
 COLOR = re.compile(r"--([\w-]+):#([0-9a-f]{3,6})\b")
 
@@ -21,7 +22,7 @@ def contrast(one: str, other: str) -> float:
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 
 
-@pytest.mark.parametrize("scheme", [html_style.LIGHT, html_style.DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("scheme", [style.LIGHT, style.DARK], ids=["light", "dark"])
 def test_colours_can_be_read(scheme: str) -> None:
     """WCAG 2.2 AA: 4.5:1 for text, 3:1 for marks and lines that carry meaning."""
     colors = dict(COLOR.findall(scheme))
@@ -42,12 +43,12 @@ def test_colours_can_be_read(scheme: str) -> None:
 
 
 def test_both_schemes_have_the_same_colours_and_paper_is_light() -> None:
-    light, dark = (set(dict(COLOR.findall(scheme))) for scheme in (html_style.LIGHT, html_style.DARK))
+    light, dark = (set(dict(COLOR.findall(scheme))) for scheme in (style.LIGHT, style.DARK))
     assert light == dark
-    assert set(re.findall(r"var\(--([\w-]+)\)", html_style.STYLE)) - light == {"c"}
-    assert light == set(re.findall(r"var\(--([\w-]+)\)", html_style.STYLE)) - {"c"}
-    assert html_style.STYLE.index(html_style.DARK) < html_style.STYLE.rindex(html_style.LIGHT)
-    assert html_style.STYLE.index("@media print") < html_style.STYLE.rindex(html_style.LIGHT)
+    assert set(re.findall(r"var\(--([\w-]+)\)", style.STYLE)) - light == {"c"}
+    assert light == set(re.findall(r"var\(--([\w-]+)\)", style.STYLE)) - {"c"}
+    assert style.STYLE.index(style.DARK) < style.STYLE.rindex(style.LIGHT)
+    assert style.STYLE.index("@media print") < style.STYLE.rindex(style.LIGHT)
 
 
 def test_classes_that_are_drawn_have_a_style() -> None:
@@ -57,13 +58,13 @@ def test_classes_that_are_drawn_have_a_style() -> None:
         for value in re.findall(r'class="([^"]*)"', page(report, verbose=True)[0])
         for name in value.split()
     }
-    styled = set(re.findall(r"\.([a-z][\w-]*)", html_style.STYLE))
+    styled = set(re.findall(r"\.([a-z][\w-]*)", style.STYLE))
     assert drawn - styled <= {"series"}
 
 
 def test_each_brace_of_the_style_is_closed() -> None:
     depth = 0
-    for char in html_style.STYLE:
+    for char in style.STYLE:
         depth += (char == "{") - (char == "}")
         assert depth >= 0
     assert depth == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 
-from . import charts
+from .. import charts
 
 LIGHT = """--page:#fff;--ink:#1a1c20;--soft:#565e6c;--line:#d5d9e0;--panel:#f5f6f8;--accent:#0b5cad;
 --error:#b3191f;--warning:#8a5200;--info:#0b5cad;--good:#19682f;--odd:#6b3fa0;--on-badge:#fff;
@@ -89,6 +89,7 @@ overflow-x:auto;font-size:.86rem;line-height:1.5;white-space:pre-wrap;overflow-w
 pre.source,pre.change{white-space:pre;overflow-wrap:normal;line-height:1.35}
 .number{color:var(--soft);user-select:none;-webkit-user-select:none}
 mark{background:var(--mark);color:inherit;border-radius:2px}
+mark.underlined{text-decoration:underline;text-underline-offset:.2em}
 .carets{color:var(--error);font-weight:700}
 .warning .carets{color:var(--warning)}.info .carets{color:var(--info)}
 del{text-decoration:none;background:var(--gone)}ins{text-decoration:none;background:var(--new)}

@@ -10,15 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape as escape_html
 
-from ..model import page_url
-from . import escape
+from ...model import page_url
+from .. import escape
 
 #: In a sentence: a piece of code, as messages and fixes mark it, or an option, which must not be broken at its hyphens.
 _SPECIAL = re.compile(r"(?<!`)`(?! )([^`\n]+)(?<! )`(?!`)|(?<![\w-])(--[A-Za-z][\w-]*)")
 #: Codes whose pages are in our documentation; those of plug-ins are described elsewhere.
 _OURS = re.compile(r"DC[0-9]{3}")
 #: Longest value that a page shows, in characters; JSON has all of it.
-_LONGEST = 2000
+LONGEST = 2000
 
 
 def text(value: object) -> str:
@@ -40,7 +40,7 @@ def prose(value: object) -> str:
 
 def cut(value: str) -> str:
     """A value as long as a page has room for."""
-    return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
+    return value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"
 
 
 def code_link(code: str) -> str:
