@@ -29,7 +29,7 @@ COMMANDS = {
 }
 
 SYMPTOMS = (
-    ("environment variable RANK expected, but not set", "distcheck env"),
+    ("environment variable RANK expected, but not set", "distcheck env -- python train.py"),
     ("invalid device ordinal", "distcheck env -- torchrun --nproc-per-node=8 train.py"),
     ("EADDRINUSE, Address already in use", "distcheck env -- torchrun … train.py"),
     ("hangs in init_process_group or the first collective", "torchrun … -m distcheck.collective"),

@@ -30,6 +30,10 @@ HEAD = """# Rules
 
 Codes and names are fixed. `distcheck explain CODE` prints a page; a rule without a link has none yet: nothing reports
 it yet. The first severity is the default, the others are those that a case may ask for; `info` is always allowed.
+
+*Seen by*: `env`; `lint` (Python) and `launch` (launch files), both by `distcheck lint`; `pickle`; `log`; `ranks` (many
+ranks or hosts compared) and `live` (a running group), by `collective` and `env --merge`; `rehearse` and `watch`, by
+commands that are still to come.
 """
 
 

@@ -230,7 +230,7 @@ def _how_many(here: int, missing: Missing) -> str:
     if lost:
         return f"{here:,} of {here + lost:,} hosts"
     if missing.unnamed:
-        return f"{here:,} hosts, not all"
+        return f"{here:,} host{'s' * (here != 1)}, not all"
     return f"{here:,} host{'s' * (here != 1)}"
 
 

@@ -35,7 +35,7 @@ Examples:
   distcheck log train.log                      the text of all ranks in one file
   distcheck log logs/                          torchrun --log-dir, one file a rank, rotated, compressed
   distcheck log slurm-4711.out job-4711-*.out  what srun wrote, and what its tasks wrote
-  kubectl logs -l job=train --prefix | distcheck log -
+  kubectl logs -l job=train --prefix --tail=-1 | distcheck log -
   dmesg -T | distcheck log train.log -         with what the kernel said
   distcheck log --follow train.log             a job that still runs: told as soon as it is seen
   distcheck log --all --output-format json train.log

@@ -94,7 +94,7 @@ def _option(option: click.Option, context: click.Context) -> str:
 
 def _variable(option: click.Option, context: click.Context) -> str | None:
     """The variable that says the same as an option, None where it has none."""
-    if option.name in ("help", "version"):
+    if option.is_eager:  # --help, --version
         return None
     if option.envvar is not None:
         return option.envvar if isinstance(option.envvar, str) else ", ".join(option.envvar)
