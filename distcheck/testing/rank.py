@@ -107,6 +107,8 @@ class _Rank:
         self.sending = threading.Lock()
         self.words: Any = queue.SimpleQueue()
         self.main = threading.get_ident()
+        #: what collectives of the test's own process left in the recorder is none of this rank's
+        self.inherited = _last_record()
 
     def say(self, *message: object) -> None:
         data = pickle.dumps(message)
@@ -119,7 +121,7 @@ class _Rank:
             while True:
                 word = pickle.loads(self.pipe.recv_bytes())  # noqa: S301 - from the process that started this one
                 if word[0] == "where":
-                    self.say("where", self.stack(), _recorded())
+                    self.say("where", self.stack(), _recorded(self.inherited))
                 else:
                     self.words.put(word)
         except (EOFError, OSError):
@@ -268,13 +270,21 @@ def _stream(number: int) -> TextIO:
     return io.TextIOWrapper(open(number, "wb", 0, closefd=False), "utf-8", "backslashreplace", write_through=True)
 
 
-def _recorded() -> list[str]:
+def _recorded(after: int) -> list[str]:
     """The last entries of torch's flight recorder, where torch is there."""
     if "torch.distributed" not in sys.modules:
         return []
     from ..collectives.worker import recorder_entries
 
-    return recorder_entries()
+    return recorder_entries(after)
+
+
+def _last_record() -> int:
+    if "torch.distributed" not in sys.modules:
+        return -1
+    from ..collectives.worker import last_record
+
+    return last_record()
 
 
 def _flush() -> None:

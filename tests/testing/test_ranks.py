@@ -377,3 +377,27 @@ def test_a_torch_that_is_broken_is_not_a_missing_one(monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="nothing_of_this_name"):
         import_torch()
+
+
+@needs_torch
+def test_collectives_of_the_tests_own_process_are_no_ranks() -> None:
+    """A forked process inherits the recorder of its parent."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        dist.barrier()
+        dist.all_gather_object([None], "before")
+    finally:
+        dist.destroy_process_group()
+
+    def body() -> None:
+        if dist.get_rank() == 0:
+            time.sleep(600)
+        dist.barrier()
+
+    with pytest.raises(RanksFailed) as caught:
+        run_ranks(2, body, timeout=1.0)
+    told = caught.value.full_text()
+    assert "last collectives: #1 barrier []" in told
+    assert "all_gather" not in told
