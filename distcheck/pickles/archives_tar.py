@@ -56,7 +56,7 @@ def read_tar(source: Source, label: str | None, depth: int, notes: Collector, ro
                 notes.odd(
                     "malformed", f"as a tar archive: {member.why}", offset=member.offset, member=label, cure=_CURE
                 )
-            break
+            continue
         if not depth:
             notes.content_end = member.data + member.size
         plain = member.name.removeprefix("./")

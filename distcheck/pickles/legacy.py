@@ -111,14 +111,20 @@ def _end_of_storages(
     How long an element is, is known from what the object asked for; without that nothing is checked. The offset after
     the last storage; None where it can't be told.
     """
+
+    def not_followed(why: str) -> None:
+        notes.not_opened(f"{label or 'the file'}: what follows its list of storages was not looked at: {why}")
+
     try:
         keys, _ = read_value(source, keys_at, items=MOST_STORAGES)
     except UnreadableError:
+        not_followed("the list is not plain data")
         return None
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
         notes.odd("malformed", "its list of storages is none", offset=keys_at, member=label, cure=_CURE)
         return None
     if len(keys) >= MOST_STORAGES:
+        not_followed(f"it names {MOST_STORAGES:,} or more")
         return None
 
     def cut_off(what: str) -> None:
@@ -138,6 +144,7 @@ def _end_of_storages(
             cut_off(f"before storage {number + 1}")
             return None
         if key not in asked:
+            not_followed(f"how many bytes {shown(key)!r} has is not known")
             return None
         elements = int.from_bytes(source.read(at, 8), "little", signed=True)
         width = widths.get(key)

@@ -143,7 +143,8 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         return Value((Atom(UNIFORM, "size"),))
     one_constant, other_constant = left.constant, right.constant
     if isinstance(one_constant, (int, float)) and isinstance(other_constant, (int, float)):
-        return Value((Atom(CONST, compute(operator, one_constant, other_constant)),))
+        number = compute(operator, one_constant, other_constant)
+        return const(number) if number is not None else Value((Atom(UNIFORM),))
     if left.only(CONST, UNIFORM) and right.only(CONST, UNIFORM):
         return Value((Atom(UNIFORM),))
     return NOTHING_KNOWN
@@ -357,9 +358,7 @@ def truth(value: Value) -> Who:
 
 
 def widest(ways: list[Who]) -> Who:
-    """Who gets in by any of several ways."""
-    if any(way.who in WIDE for way in ways):
-        return ALWAYS
+    """Who gets in by any of several ways, each of which is for some ranks only."""
     named = {way.who for way in ways}
     certain = all(way.certain for way in ways)
     if len(named) == 1:
@@ -404,7 +403,8 @@ def as_number(value: Any) -> Any:
     return value
 
 
-def compute(operator: str, one: float, other: float) -> Any:
+def compute(operator: str, one: float, other: float) -> float | None:
+    """The result, where it is one that costs nothing: a power may be as long as the memory."""
     try:
         if operator == "+":
             return one + other
@@ -412,6 +412,8 @@ def compute(operator: str, one: float, other: float) -> Any:
             return one - other
         if operator == "*":
             return one * other
+        if operator == "/":
+            return one / other
         if operator == "//":
             return one // other
         if operator == "%":

@@ -164,8 +164,6 @@ def _reader(program: Program, sequences: Sequences, writer: Call, branch: int, p
             reached = row.own_reach.who
             if reached in PARTIAL or reached == SINGLE or row.inside("except") or program.excludes(writer, row):
                 continue
-            if _asked_before(program, row):
-                return None
             return row
         if _makes_wait(program, sequences, row):
             return None
@@ -179,19 +177,6 @@ def _makes_wait(program: Program, sequences: Sequences, row: Call) -> bool:
     if any(target in names.COLLECTIVES or target in names.POINT_TO_POINT for target in row.targets):
         return True
     return row.callee.has(WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
-
-
-def _asked_before(program: Program, row: Call) -> bool:
-    """Whether a test of the file's presence is around."""
-    terms = program.index.files[row.file].summary.terms
-    for _, node in row.places:
-        if node[1] in ("if", "while") or node[1].startswith("exit:"):
-            parts = terms[node[2]]
-            if parts[0] == "u":
-                parts = terms[parts[2]]
-            if parts[0] == "c" and last_name(terms, parts[1]) in _WAITING:
-                return True
-    return False
 
 
 def _in_a_waiting_context(program: Program, writer: Call, branch: int) -> bool:
@@ -211,6 +196,9 @@ def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> b
         return False
     parts = terms[term]
     if parts[0] == "c":
+        callee = terms[parts[1]]
+        if callee[0] == "a" and callee[2] == "joinpath":
+            return _uses(terms, callee[1], path, True)
         return bool(parts[2]) and _uses(terms, parts[2][0], path, True)
     if parts[0] == "o" and parts[1] in ("/", "+"):
         return _uses(terms, parts[2], path, True)

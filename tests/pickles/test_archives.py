@@ -222,6 +222,57 @@ def test_headers_that_change_what_a_tar_member_is_are_not_passed_over(form: str,
     assert file.unopened or [oddity.kind for oddity in file.oddities] == ["malformed"]
 
 
+def member(size: bytes = b"", kind: bytes = b"0", records: dict[str, str] | None = None) -> bytes:
+    """A tar archive with one member; its size is stated as it is given, or by a record in front of it."""
+    info = tarfile.TarInfo("a.pkl")
+    info.type, info.pax_headers = kind, records or {}
+    info.size = 0 if size or "size" in info.pax_headers else len(HOSTILE)
+    whole = bytearray(info.tobuf(tarfile.PAX_FORMAT))
+    header = memoryview(whole)[-512:]
+    header[124 : 124 + len(size)] = size
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(whole) + HOSTILE.ljust(512, b"\0") + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [member(), member(b"\x80" + len(HOSTILE).to_bytes(11, "big")), member(records={"size": str(len(HOSTILE))})],
+    ids=["octal", "binary", "record"],
+)
+def test_the_size_of_a_tar_member_may_be_stated_in_three_ways(content: bytes) -> None:
+    """Members of 8 GiB and more have no other way than the last two."""
+    file = read_file(content)
+    assert (file.format, named(file), file.oddities, file.complete) == ("tar archive", {"os.system"}, (), True)
+
+
+@pytest.mark.parametrize("size", [b"\xff" * 12, b"12x4"])
+def test_a_tar_member_without_a_readable_size_is_malformed(size: bytes) -> None:
+    (oddity,) = read_file(member(size)).oddities
+    assert oddity.kind == "malformed"
+    assert "no readable size" in oddity.what
+
+
+@pytest.mark.parametrize(
+    "content",
+    [member(kind=b"S"), member(records={"GNU.sparse.major": "1"}), tar({"x" * 70_000: HOSTILE})],
+    ids=["sparse", "sparse by a record", "long name"],
+)
+def test_a_tar_member_that_is_not_read_makes_it_incomplete(content: bytes) -> None:
+    file = read_file(content)
+    assert (file.format, file.complete, len(file.unopened)) == ("tar archive", False, 1)
+
+
+def test_a_tar_with_more_members_than_may_be_read_is_not_complete() -> None:
+    whole = tar({"a.pkl": PLAIN, "b.pkl": HOSTILE})
+    assert [read_file(whole, Limits(members=number)).complete for number in (1, 2)] == [False, True]
+
+
+def test_a_tar_with_one_member_that_is_called_pickle_is_a_tar_like_others() -> None:
+    file = read_file(tar({"notes.txt": b"text", "./pickle": HOSTILE}))
+    assert (file.format, named(file), file.complete) == ("tar archive", {"os.system"}, True)
+
+
 @pytest.mark.parametrize("form", [lzma.FORMAT_XZ, lzma.FORMAT_ALONE])
 def test_sound_data_that_takes_too_much_memory_is_not_said_to_be_broken(form: int) -> None:
     content = lzma.compress(pickle.dumps(1), form, preset=9)

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from distcheck.pickles import legacy as legacy_room
 from distcheck.pickles.files import read_file
+from distcheck.pickles.source_bytes import Limits
 
 MAGIC = 0x1950A86A20F9469CFC6C
 HOSTILE = b"cos\nsystem\n(S'true'\ntR."
@@ -80,6 +82,28 @@ def test_a_payload_behind_the_storages_counts() -> None:
     assert [stream.role for stream in file.streams][-1] == "appended"
 
 
+#: A name out of the registry of copyreg: what it stands for, nobody knows.
+EXTENSION = b"\x80\x02\x82\x01."
+
+
+def test_a_protocol_that_is_no_plain_data_is_refused() -> None:
+    parts = [pickle.dumps(MAGIC, 2), EXTENSION, pickle.dumps({}, 2), TENSOR, pickle.dumps(["77"], 2)]
+    (oddity,) = read_file(b"".join(parts) + STORAGE).oddities
+    assert "its protocol is no number" in oddity.what
+
+
+def test_where_the_storages_end_nobody_knows_it_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickle may follow them, as for those whose end is known."""
+    unknown = legacy(TENSOR.replace(b"FloatStorage", b"OtherStorage"))
+    unreadable = legacy().removesuffix(pickle.dumps(["77"], 2)) + EXTENSION
+    for content, why in ((unknown, "how many bytes '77' has"), (unreadable, "not plain data")):
+        file = read_file(content + STORAGE + HOSTILE)
+        assert (file.format, file.complete) == ("torch legacy", False)
+        assert [line for line in file.unopened if why in line]
+    monkeypatch.setattr(legacy_room, "MOST_STORAGES", 1)
+    assert not read_file(legacy() + STORAGE).complete
+
+
 def tar(members: dict[str, bytes]) -> bytes:
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
@@ -119,6 +143,31 @@ def test_a_payload_counts_in_every_member_of_the_tar(name: str) -> None:
 def test_a_tar_whose_records_can_not_be_followed_is_not_complete() -> None:
     strange = b"\x80\x02K\x01." + record(7, b"cother\nThing\n") + STORAGE
     assert not read_file(tar({"storages": strange, "tensors": TENSORS, "pickle": b"N."})).complete
+
+
+@pytest.mark.parametrize("name", ["storages", "tensors"])
+def test_a_member_that_the_tar_lacks_is_said(name: str) -> None:
+    members = {"storages": STORAGES, "tensors": TENSORS, "pickle": HOSTILE}
+    del members[name]
+    file = read_file(tar(members))
+    assert [oddity.what for oddity in file.oddities if oddity.kind == "malformed"] == [f"it has no member {name!r}"]
+    assert "os.system" in {naming.what.path for stream in file.streams for naming in stream.trace.globals}
+
+
+def test_records_that_are_promised_and_missing_are_said() -> None:
+    members = {"storages": STORAGES, "tensors": TENSORS.replace(b"K\x01.", b"K\x03.", 1), "pickle": b"\x80\x02}."}
+    oddities = read_file(tar(members)).oddities
+    assert "it promises 3 records and ends before" in [oddity.what for oddity in oddities]
+
+
+@pytest.mark.parametrize("storages", [EXTENSION, b"\x80\x02K\x01." + EXTENSION])
+def test_members_of_the_tar_that_are_no_plain_data_are_not_complete(storages: bytes) -> None:
+    assert not read_file(tar({"storages": storages, "tensors": TENSORS, "pickle": b"N."})).complete
+
+
+def test_a_tar_with_more_records_than_may_be_read_is_not_complete() -> None:
+    whole = tar({"storages": STORAGES, "tensors": TENSORS, "pickle": b"N."})
+    assert [read_file(whole, Limits(members=number)).complete for number in (4, 5)] == [False, True]
 
 
 @pytest.mark.torch

@@ -9,6 +9,7 @@ import copy
 import copyreg
 import ctypes
 import dataclasses
+import enum
 import functools
 import gc
 import logging
@@ -93,6 +94,19 @@ class Guarded:
         raise AssertionError("pickling asks no property")
 
 
+class Copied(dict):  # type: ignore[type-arg]
+    """As Counter reduces itself."""
+
+    def __reduce__(self) -> Any:
+        return Copied, (dict(self),)
+
+
+class Mode(enum.Enum):
+    """A choice whose value can't be pickled."""
+
+    LOCKED = threading.Lock()
+
+
 class FailingError(Exception):
     pass
 
@@ -171,12 +185,25 @@ def paths(value: Any, **options: Any) -> list[str]:
         (Stateful(lambda self: {"lock": self.lock}, lock=lock()), "it.lock"),
         (Stateful(lambda self: {"other": lock()}), "it, in what its __getstate__ returns['other']"),
         (Stateful(lambda self: [self.lock], lock=lock()), "it.lock"),
+        (collections.OrderedDict({1: 2, lock(): 3}), "list(it)[1]"),
+        (collections.defaultdict(list, {1: 2, Pair: lock()}), "list(it.values())[1]"),
+        ({1: 2, float("inf"): lock()}, "list(it.values())[1]"),
+        (collections.Counter(a=lock()), "it['a']"),
+        (Copied({Pair: lock()}), "it, in argument 0 of what its __reduce__ returns[<type>]"),
+        (Reduced(lambda: (print, (), None, None, iter([(lock(), 1)]))), "it, in key 0 of what its __reduce__ returns"),
+        (Reduced(lambda: (print, (), None, None, iter([(Pair, lock())]))), "it, in the value of <type> in what its __reduce__ returns"),
+        (Reduced(lambda: (print, (), {"a": Thing(x=lock())})), "it, in what its __getstate__ returns['a'].x"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_a_path_can_be_typed_after_the_variable(value: Any, path: str) -> None:
     assert paths(value) == [path]
     eval(path.partition(", in ")[0], {"it": value})
+
+
+def test_the_value_of_an_enumeration_has_a_path() -> None:
+    by_value = Mode.LOCKED.__reduce_ex__(4)[0] is Mode  # a few versions of Python have it by name
+    assert paths(Thing(mode=Mode.LOCKED)) == (["it.mode.value"] if by_value else [])
 
 
 def test_slots_have_paths_private_ones_too() -> None:

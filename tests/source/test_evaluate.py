@@ -60,10 +60,44 @@ def shown(source: str, **others: str) -> values.Value:
         ("def rank():\n    return dist.get_rank() if dist.is_initialized() else 0\nshow(rank())", values.GLOBAL_RANK),
         ("def twice(value):\n    return value\nshow(twice(dist.get_rank()))", values.GLOBAL_RANK),
         ("def f(r):\n    show(r)\nf(dist.get_rank())", values.GLOBAL_RANK),
+        # the number of nodes, called world size until it is multiplied
+        ("show(torch.cuda.device_count() * dist.get_world_size())", values.WORLD_SIZE),
+        ('def f(gpu):\n    show(int(os.environ["NODE_RANK"]) * torch.cuda.device_count() + gpu)\nf(3)', values.GLOBAL_RANK),
+        ("ranks = [dist.get_rank() for _ in range(2)]\nfirst, second = ranks\nshow(second)", values.GLOBAL_RANK),
+        ("show(DDP(torch.nn.Linear(1, 1)) + 1)", values.UNKNOWN),
+        ("show(2 ** 3)", values.UNIFORM),
+        ("show(1 // 0)", values.UNIFORM),
     ],
 )  # fmt: skip
 def test_what_an_expression_holds(source: str, kind: str) -> None:
     assert shown(source).has(kind)
+
+
+@pytest.mark.parametrize(
+    ("source", "constant"),
+    [
+        ("8 - 2", 6),
+        ("4 * 2", 8),
+        ("9 / 2", 4.5),
+        ("9 // 2", 4),
+        ("9 % 4", 1),
+        ("3 <= 4", True),
+        ('"x.pt".format()', "x.pt"),
+    ],
+)
+def test_what_is_computed_of_constants(source: str, constant: object) -> None:
+    assert shown(f"show({source})").constant == constant
+
+
+@pytest.mark.parametrize("source", ['"3" < 4', '"cc" in "nccl"'])
+def test_what_is_not_compared_is_not_known(source: str) -> None:
+    (test,) = shown(f"show({source})")
+    assert (test.kind, test.const) == (values.TEST, values.UNCLEAR)
+
+
+def test_a_device_may_be_given_by_its_number_alone() -> None:
+    (device,) = shown('show(torch.device(int(os.environ["LOCAL_RANK"])))')
+    assert (device.kind, device.const, device.of[0].kind) == (values.DEVICE, "cuda", values.LOCAL_RANK)
 
 
 def test_values_cross_files() -> None:
@@ -96,6 +130,19 @@ REACH = [
     ("def only(f):\n    def g(*a):\n        if dist.get_rank() == 0:\n            f(*a)\n    return g\n@only\ndef h():\n    show()\nh()", values.MAIN),
     ("for step in range(3):\n    if dist.get_rank():\n        continue\n    show()", values.MAIN),
     ("match dist.get_rank():\n    case 0:\n        show()", values.MAIN),
+    ("if (dist.get_rank() == 0) is True:\n    show()", values.MAIN),
+    ("if (dist.get_rank() == 0) == False:\n    show()", values.OTHERS),
+    ("if dist.get_rank() == 9 / 3:\n    show()", values.ONE),
+    ("if dist.get_rank() == 2 ** 3:\n    show()", values.ONE),
+    ("if dist.get_rank() != 1 << 1:\n    show()", values.ALL_BUT_ONE),
+    ("if dist.get_rank() != -2:\n    show()", values.EVERYONE),
+    ("if dist.get_rank() < dist.get_world_size():\n    show()", values.EVERYONE),
+    ("if dist.get_rank() < torch.cuda.device_count():\n    show()", values.SOME),
+    ("if dist.get_rank() % 2:\n    show()", values.SOME),
+    ("def f(main):\n    if dist.get_rank() == main:\n        show()\nf(0)\nf(None)", values.MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nif dist.get_rank() == 3:\n    f()", values.ONE),
+    ("def f():\n    show()\nif not dist.get_rank():\n    f()\nif not int(os.environ['LOCAL_RANK']):\n    f()", values.LOCAL_MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nelse:\n    f()", values.EVERYONE),
 ]  # fmt: skip
 
 
@@ -103,6 +150,13 @@ REACH = [
 def test_who_reaches_a_line(source: str, who: str) -> None:
     (call,) = program(main=HEAD + source).calls_named("show")
     assert call.reach.who == who
+
+
+def test_a_flag_that_something_unseen_may_set_too_is_not_certain() -> None:
+    source = "def f(times):\n    stop = False\n    if dist.get_rank() == 0:\n        stop = True\n"
+    source += "    while times:\n        stop = agreed(stop)\n    if stop:\n        show()\nf(1)"
+    (call,) = program(main=HEAD + source).calls_named("show")
+    assert (call.reach.who, call.reach.certain) == (values.MAIN, False)
 
 
 def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:

@@ -1,0 +1,17 @@
+"""The helper is given no model: it uses the one of the module."""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo")
+model = DDP(torch.nn.Linear(2, 1))
+
+
+def evaluate(batch: torch.Tensor) -> float:
+    return float(model(batch))  # expect: DC704
+
+
+if dist.get_rank() == 0:
+    print(evaluate(torch.ones(2)))
+dist.destroy_process_group()
