@@ -73,7 +73,7 @@ def built_again(sdist: Path, here: Path) -> bytes:
     (root,) = here.iterdir()
     for path in root.rglob("*"):
         os.utime(path, (1.6e9, 1.6e9))
-        path.chmod(0o700 if path.is_dir() else 0o600)
+        path.chmod(0o700 if path.is_dir() or path.stat().st_mode & 0o100 else 0o600)
     command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(here / "dist"), str(root)]
     subprocess.run(command, check=True, stdout=2)
     return (here / "dist" / sdist.name).read_bytes()
