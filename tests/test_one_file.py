@@ -214,6 +214,21 @@ def _is_other(python: str) -> bool:
 # a Python that is too old
 
 
+def test_this_python_would_hear_it_if_it_were_too_old(tmp_path: Path) -> None:
+    """Also where no old Python is: the first file, asking for a Python that nobody has."""
+    text = (ROOT / "tools/one_file_main.py").read_text(encoding="utf-8")
+    assert text.count("OLDEST = (3, 10)") == 1
+    (tmp_path / "__main__.py").write_text(text.replace("OLDEST = (3, 10)", "OLDEST = (99, 0)"), encoding="utf-8")
+    asking = {"PATH": str(tmp_path / "empty")}
+    done = run([sys.executable, tmp_path, "env"], tmp_path, asking)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("distcheck needs Python 99.0 or newer, and this is Python ")
+    assert done.stderr.count("\n") == 1
+    done = run([sys.executable, tmp_path, "env", "--profile", "prolog"], tmp_path, asking)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("distcheck prolog: NOT CHECKED: it needs Python 99.0 or newer; this is ")
+
+
 def test_the_first_file_is_in_the_words_of_old_pythons() -> None:
     tree = ast.parse((ROOT / "tools/one_file_main.py").read_text(encoding="utf-8"))
     new = (ast.JoinedStr, ast.AnnAssign, ast.NamedExpr, ast.AsyncFunctionDef, ast.Nonlocal, ast.Starred, ast.Match)

@@ -307,10 +307,6 @@ def _project_folder(configuration: Configuration, here: str) -> str:
     for entry in configuration.entries:
         if entry.origin != SITE_FILE:
             return os.path.dirname(os.path.abspath(entry.origin))
-    folder = here
-    while not os.path.exists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return here
-        folder = parent
-    return folder
+    from ..reporters.places import checkout_of
+
+    return checkout_of(here) or here
