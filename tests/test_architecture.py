@@ -30,12 +30,16 @@ ALLOWED: dict[str, set[str]] = {
         "checker", "cluster", "environment", "examination", "facts_file", "launch", "logs", "model", "registry", "rules", "secrets", "shipped", "world",
     },
     "collective": {"cli", "commands"},
+    "watch": {"cli", "commands"},
     "source": {"model", "registry", "rules"},
     "launchfiles": {
         "configuration", "environment", "facts_file", "launch", "model", "registry", "rules", "secrets", "source", "world",
     },
     "pickles": {"model", "registry", "rules"},
     "logs": {"model", "pickles", "registry", "rules", "secrets"},
+    "rehearsal": {
+        "cluster", "collectives", "environment", "facts_file", "launch", "logs", "model", "registry", "rules", "world",
+    },
     "diagnosis": {"checker", "logs", "model", "registry", "rules"},
     "pickling_api": {"checker", "model", "pickles", "reporters", "rules"},
     "editing": {"model"},
@@ -45,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "reporters": {"model", "rules"},
     "api": {"checker", "examination", "launch", "model", "reporters", "rules", "world"},
     "commands": {
-        "baseline", "checker", "cluster", "collectives", "configuration", "diagnosis", "editing", "environment", "examination", "facts_file", "launch", "launchfiles", "logs", "model", "passthrough", "pickles", "pickling_api", "profiles", "prolog", "registry", "reporters", "rules", "secrets", "setting_up", "source", "world",
+        "baseline", "checker", "cluster", "collectives", "configuration", "diagnosis", "editing", "environment", "examination", "facts_file", "launch", "launchfiles", "logs", "model", "passthrough", "pickles", "pickling_api", "profiles", "prolog", "registry", "rehearsal", "reporters", "rules", "secrets", "setting_up", "source", "world",
     },
     "testing": {"collectives", "commands", "model", "pickling_api", "reporters", "world"},
     "pytest_plugin": {"testing"},

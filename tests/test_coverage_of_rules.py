@@ -34,6 +34,7 @@ ROOMS = {
     "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
     # as of these: tests/logs/test_cases.py
     "log": ("distcheck.logs",),
+    "stuck": ("distcheck.rehearsal.outside.stillness",),
 }
 
 

@@ -53,6 +53,8 @@ class Asked(NamedTuple):
     style: Style
     #: the line that the report's first line gets where something hides findings
     with_settings: Callable[[Report], Report]
+    #: what another command does with what came together, in place of :func:`finish`
+    finish: Callable[..., int] | None = None
 
 
 def seconds_of(text: str | None) -> float:
@@ -190,7 +192,8 @@ def _collect(folder: Path, step: exchange.Step, wait_s: float, own: HostReport, 
     else:
         note = ""
     elapsed_s = own.report.elapsed_s + time.monotonic() - start
-    return finish(hosts, missing, asked, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
+    end = asked.finish or finish
+    return end(hosts, missing, asked, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
 
 
 def _missing(step: exchange.Step, hosts: Sequence[HostReport], collected: exchange.Collected, wait_s: float) -> Missing:

@@ -12,7 +12,7 @@ from ..model import Rule, Severity, page_url
 from ..rules import known
 from . import output
 
-WAYS = ("env", "ranks", "live", "lint", "launch", "pickle", "log", "rehearse", "watch")
+WAYS = ("env", "ranks", "live", "lint", "launch", "pickle", "log", "rehearse", "watch", "stuck")
 
 
 @click.command()
@@ -26,7 +26,8 @@ def command(prefix: str, severity: str | None, way: str | None, output_format: s
     """List the rules: code, name, severity, ways to be seen, and what each is about.
 
     Ways: env one process and host; ranks the same facts of all ranks; live a process group; lint source;
-    launch launch files; pickle objects and files; log the text of a dead job; rehearse, watch the script run.
+    launch launch files; pickle objects and files; log the text of a dead job; rehearse, watch the script run;
+    stuck a job that runs.
     """
     load_plug_ins()
     chosen = [

@@ -128,6 +128,17 @@ def read_ancestry(world: World) -> Ancestry:
     )
 
 
+def read_process(world: World, pid: int) -> Ancestor:
+    """Any process by its number: its name and the words that say which program it is. A hidden one has neither."""
+    found = _stat(world, pid)
+    return Ancestor(pid, "" if found is None else found[0], _arguments(world, pid))
+
+
+def launcher_of(process: Ancestor) -> str | None:
+    """``torchrun``, ``srun`` … for a process that starts ranks or tasks; None for any other."""
+    return _launcher(process)
+
+
 def _stat(world: World, pid: int) -> tuple[str, int, bool] | None:
     """Name, parent and whether there is a controlling terminal; None for a process that is hidden or gone."""
     try:

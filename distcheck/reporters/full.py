@@ -58,6 +58,10 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         from . import measurements
 
         yield from measurements.lines(report, style)
+    if "jobs" in report.subject:
+        from . import ranks
+
+        yield from ranks.lines(report, style)
     yield from not_checked_lines(report, style)
     yield from closing_lines(report, style)
 

@@ -128,7 +128,7 @@ DC420 = _rule("DC420", "nvlink-fabric", "WE", "env log", "The NVLink fabric betw
 
 # DC5xx: cluster and collectives
 DC501 = _rule("DC501", "rank-missing", "E", "ranks log", "A rank did not come")
-DC502 = _rule("DC502", "rank-duplicated", "E", "ranks log", "Two processes have the same rank")
+DC502 = _rule("DC502", "rank-duplicated", "E", "ranks log stuck", "Two processes have the same rank")
 DC503 = _rule("DC503", "versions-differ", "EI", "ranks log", "Versions differ between ranks")
 DC504 = _rule("DC504", "environment-differs", "WI", "ranks", "Settings differ between ranks")
 DC505 = _rule("DC505", "clock-skew", "WEI", "ranks", "Clocks of the hosts differ")
@@ -136,13 +136,13 @@ DC506 = _rule("DC506", "host-identity-clash", "WE", "ranks log", "Two hosts look
 DC507 = _rule("DC507", "code-differs", "WE", "ranks log", "The code differs between hosts")
 DC508 = _rule("DC508", "rank-order-unexpected", "I", "ranks", "Ranks are not ordered as the nodes are")
 DC510 = _rule("DC510", "wrong-result", "E", "live", "A collective gives a wrong result")
-DC511 = _rule("DC511", "collective-timeout", "E", "live log watch", "A collective did not end in time")
+DC511 = _rule("DC511", "collective-timeout", "E", "live log watch stuck", "A collective did not end in time")
 DC512 = _rule("DC512", "collective-failed", "E", "live log", "A collective failed")
 DC513 = _rule("DC513", "bandwidth-below-baseline", "WE", "live", "The bus bandwidth is below what this hardware gives")
 DC514 = _rule("DC514", "slow-rank", "W", "live watch", "One rank is slower than the others")
 DC515 = _rule("DC515", "slow-link", "W", "live", "One link is slower than the others")
 DC516 = _rule("DC516", "transport-fallback", "W", "live log", "NCCL uses a slower transport than the host has")
-DC517 = _rule("DC517", "collective-mismatch", "E", "live log rehearse watch", "Ranks call different collectives")
+DC517 = _rule("DC517", "collective-mismatch", "E", "live log rehearse watch stuck", "Ranks call different collectives")
 DC518 = _rule("DC518", "peer-died-first", "I", "log", "Another rank died first")
 DC519 = _rule("DC519", "uneven-inputs", "WE", "lint log rehearse watch", "Ranks have different numbers of batches")
 
@@ -161,8 +161,8 @@ DC615 = _rule("DC615", "whole-module-saved", "W", "pickle lint", "A whole module
 DC616 = _rule("DC616", "object-collective-unpickles", "I", "lint", "Object collectives unpickle what other ranks send")
 
 # DC7xx: training-script practice
-DC701 = _rule("DC701", "collective-in-rank-branch", "EW", "lint log rehearse watch", "A collective is reached by some ranks only")
-DC702 = _rule("DC702", "collective-after-rank-exit", "EW", "lint rehearse watch", "A collective follows where some ranks have left")
+DC701 = _rule("DC701", "collective-in-rank-branch", "EW", "lint log rehearse watch stuck", "A collective is reached by some ranks only")
+DC702 = _rule("DC702", "collective-after-rank-exit", "EW", "lint rehearse watch stuck", "A collective follows where some ranks have left")
 DC703 = _rule("DC703", "branch-collective-mismatch", "W", "lint", "The arms of a rank branch call different collectives")
 DC704 = _rule("DC704", "ddp-forward-in-rank-branch", "W", "lint rehearse watch", "A DDP forward runs on some ranks only")
 DC705 = _rule("DC705", "sharded-state-dict-in-rank-branch", "EW", "lint", "A sharded state dict is gathered on some ranks only")
@@ -181,7 +181,7 @@ DC722 = _rule("DC722", "makedirs-race", "W", "lint rehearse", "Ranks race to cre
 DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log", "A checkpoint is loaded onto the device that it was saved from")
 DC724 = _rule("DC724", "write-then-read-no-barrier", "W", "lint rehearse", "A file is read before the rank that writes it is done")
 DC725 = _rule("DC725", "unguarded-download", "W", "lint rehearse", "Every rank downloads the same")
-DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch", "Rank 0 works longer than the others may wait")
+DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch stuck", "Rank 0 works longer than the others may wait")
 DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse", "set_epoch is not called, so that every epoch has the same order")
 DC731 = _rule("DC731", "shuffle-with-sampler", "E", "lint", "shuffle=True beside a sampler")
 DC732 = _rule("DC732", "loader-without-sampler", "WE", "lint rehearse", "Every rank loads all of the data")

@@ -29,6 +29,7 @@ WAYS = {
     "log": ("log", ""),
     "rehearse": ("rehearse", ""),
     "watch": ("watch", ""),
+    "stuck": ("stuck", ""),
 }
 #: So many lines of logs stand on a page; the index of error messages has all.
 _MOST_LINES = 8

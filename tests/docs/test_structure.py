@@ -23,7 +23,7 @@ LANGUAGES = {
 CAPTIONS = ("Start", "Capabilities", "Recipes", "Stories", "Reference", "How it is made")
 #: One page for each capability.
 CAPABILITIES = (
-    "env", "collective", "lint", "pickle", "pickling", "log", "ci", "scheduler", "one-file", "pytest", "formats",
+    "env", "collective", "lint", "pickle", "pickling", "log", "stuck", "ci", "scheduler", "one-file", "pytest", "formats",
 )  # fmt: skip
 
 

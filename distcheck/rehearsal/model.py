@@ -1,0 +1,136 @@
+"""Where the ranks of a job are, as plain values: watched from inside (``watch``), rehearsed, or found from outside
+(``stuck``). No behaviour beyond texts, and no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import NamedTuple
+
+#: Stands for the group of those calls that make groups: all ranks of the job make them in one order.
+SETUP = "setup"
+#: States of a rank. ``computing``: in code of its own, or nowhere in particular; ``waiting``: inside of a collective or
+#: of a wait for one; ``left``: its script has ended, or its process has; ``raised``: an exception ended its script;
+#: ``stopped``: by a signal or a debugger; ``silent``: no word from it, whatever the reason.
+STATES = ("computing", "waiting", "left", "raised", "stopped", "silent")
+
+
+class Frame(NamedTuple):
+    """One frame of a Python stack."""
+
+    #: relative to the working directory where it lies below it
+    path: str
+    line: int
+    function: str
+    #: the user's own code: neither the standard library nor installed packages
+    own: bool = False
+
+    @property
+    def place(self) -> str:
+        """``train.py:88``."""
+        return f"{self.path}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """``validate() at eval.py:41``."""
+        function = self.function if self.function.startswith("<") else f"{self.function}()"
+        return f"{function} at {self.path}:{self.line}"
+
+
+class Call(NamedTuple):
+    """A collective, or a send or receive, that a rank has entered."""
+
+    #: from 1, as the group itself counts its collectives, whoever made them (in ``setup``: as we count them). 0: not
+    #: known, or a send or receive
+    number: int
+    #: as torch.distributed names it: ``all_reduce``
+    operation: str
+    #: name of the process group; "0" is the default group
+    group: str = "0"
+    #: of the tensors that the ranks must agree on, in order; () where there is none, or it is not known
+    sizes: tuple[tuple[int, ...], ...] = ()
+    #: ``float32``, one for each of ``sizes``
+    dtypes: tuple[str, ...] = ()
+    #: ``sum``, ``avg``, …; "" where there is nothing to reduce
+    reduce: str = ""
+    #: global rank: the root of a rooted collective, or the other side of a send or receive
+    peer: int | None = None
+    #: the innermost frame of the user's code: ``train.py:88``; "" where it is not known
+    place: str = ""
+    function: str = ""
+
+    @property
+    def text(self) -> str:
+        """``all_reduce #412 (float32 [20], sum)``."""
+        parts = [f"{dtype} {list(size)}".strip() for size, dtype in zip_longest(self.sizes, self.dtypes, fillvalue="")]
+        if len(parts) > 3:
+            parts[2:] = [f"… {len(self.sizes)} tensors"]
+        if self.reduce and self.reduce != "sum":
+            parts.append(self.reduce)
+        if self.peer is not None:
+            parts.append(f"rank {self.peer}")
+        number = f" #{self.number}" if self.number and self.group != SETUP else ""
+        group = f" of group {self.group}" if self.group not in ("0", "", SETUP) else ""
+        return f"{self.operation}{number}{group}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+class Position(NamedTuple):
+    """Where one rank is."""
+
+    rank: int
+    host: str = ""
+    pid: int = 0
+    #: one of :data:`STATES`
+    state: str = "computing"
+    #: the call it is in (``waiting``), or the last one that it entered; None: none, or not known
+    call: Call | None = None
+    #: calls that have returned, of all groups; None: not known
+    done: int | None = None
+    #: seconds that it has been there
+    since_s: float = 0.0
+    #: of the main thread, innermost first
+    stack: tuple[Frame, ...] = ()
+    #: exit status of its process, or minus the signal's number; None: it runs, or it is not known
+    status: int | None = None
+    #: the exception's last line, the signal's name, why nothing is known
+    detail: str = ""
+    #: group → number of the last collective that it has entered there, made by Python or not
+    entered: Mapping[str, int] = {}
+    #: its last calls, newest first; () where they are not known
+    recent: tuple[Call, ...] = ()
+    #: place → how often it has made a call there
+    places: Mapping[str, int] = {}
+
+    @property
+    def own_frame(self) -> Frame | None:
+        """The innermost frame of the user's code."""
+        return next((frame for frame in self.stack if frame.own), None)
+
+
+class Mismatch(NamedTuple):
+    """Calls of one group with the same number that differ."""
+
+    group: str
+    number: int
+    #: which ranks made which call; the most ranks first; () where it is only known that they differ
+    calls: tuple[tuple[tuple[int, ...], Call], ...]
+
+
+class Positions(NamedTuple):
+    """Where all ranks of a job are at one time."""
+
+    #: by rank; a rank that is not here is not known of at all
+    ranks: tuple[Position, ...]
+    world_size: int
+    #: seconds without any movement after which this was asked; 0 where it was asked at once
+    patience_s: float = 0.0
+    #: name of a group → its global ranks; the default group need not be here
+    groups: Mapping[str, tuple[int, ...]] = {}
+    mismatches: tuple[Mismatch, ...] = ()
+    #: the wait of those in ``waiting`` has ended with an error: whoever has not come by now does not come
+    over: bool = False
+
+    def ranks_of(self, group: str) -> tuple[int, ...]:
+        """The global ranks of a group; all where it is not known."""
+        return tuple(self.groups.get(group, ())) or tuple(range(self.world_size))

@@ -1,0 +1,328 @@
+"""What this rank is about to do: each collective is noted before it begins, in a ring that a side thread reads.
+
+torch's functions are wrapped in place: their identity, name and signature stay what they were, so that whoever imported
+them, compares them (``P2POp``) or looks them up (``torch.compile``) sees no other function. Nothing is sent from here,
+nothing waits, and nothing raises: a note that can't be taken is counted, and the call goes on.
+
+What C++ does by itself (DDP's reducer) does not pass here; the group's own counter and the flight recorder see it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from threading import get_ident
+from typing import Any, NamedTuple
+
+from .frames import innermost_own
+from .model import SETUP, Call
+
+#: Calls that are kept, some 0.5 MB: what a job of 500 calls a second has made in two ticks.
+_KEPT = 1024
+#: Every so many calls of a group their digest is kept for longer: ranks that are far apart still have some in common.
+MILESTONE = 64
+_MILESTONES = 8
+#: Tensors of one call that are noted; a list of more is noted by its first ones and its length.
+_MOST_TENSORS = 8
+
+
+class Kind(NamedTuple):
+    """How the arguments of one of torch's functions are read."""
+
+    #: names of the parameters in order, as far as they are asked for
+    parameters: tuple[str, ...]
+    #: the one whose tensors must agree on all ranks; "" where none must
+    agreed: str = ""
+    #: the one that names the root, or the other side
+    peer: str = ""
+    #: a send or receive: not counted with the collectives
+    pair: bool = False
+
+
+#: torch 2.13, ``distributed_c10d.py``; a function that this torch lacks is left out. What may differ between ranks
+#: without harm (the parts of an uneven all_to_all, the list that only the root has) is not compared.
+KINDS: Mapping[str, Kind] = {
+    "all_reduce": Kind(("tensor", "op", "group"), "tensor"),
+    "all_reduce_coalesced": Kind(("tensors", "op", "group"), "tensors"),
+    "broadcast": Kind(("tensor", "src", "group"), "tensor", "src"),
+    "reduce": Kind(("tensor", "dst", "op", "group"), "tensor", "dst"),
+    "all_gather": Kind(("tensor_list", "tensor", "group"), "tensor_list"),
+    "all_gather_single": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
+    "all_gather_into_tensor": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
+    "gather": Kind(("tensor", "gather_list", "dst", "group"), "tensor", "dst"),
+    "scatter": Kind(("tensor", "scatter_list", "src", "group"), "tensor", "src"),
+    "reduce_scatter": Kind(("output", "input_list", "op", "group"), "input_list"),
+    "reduce_scatter_single": Kind(("output", "input", "op", "group"), "input"),
+    "reduce_scatter_tensor": Kind(("output", "input", "op", "group"), "input"),
+    "all_to_all": Kind(("output_tensor_list", "input_tensor_list", "group")),
+    "all_to_all_single": Kind(("output", "input", "output_split_sizes", "input_split_sizes", "group")),
+    "barrier": Kind(("group",)),
+    "monitored_barrier": Kind(("group",)),
+    "all_gather_object": Kind(("object_list", "obj", "group")),
+    "gather_object": Kind(("obj", "object_gather_list", "dst", "group"), "", "dst"),
+    "broadcast_object_list": Kind(("object_list", "src", "group"), "", "src"),
+    "scatter_object_list": Kind(("output", "input", "src", "group"), "", "src"),
+    "send": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
+    "recv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
+    "isend": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
+    "irecv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
+    "send_object_list": Kind(("object_list", "dst", "group"), "", "dst", pair=True),
+    "recv_object_list": Kind(("object_list", "src", "group"), "", "src", pair=True),
+    "batch_isend_irecv": Kind((), pair=True),
+    "init_process_group": Kind(()),
+    "new_group": Kind(()),
+}  # fmt: skip
+#: Each rank has a part of its own, which NCCL lets be of any size: the sizes are told, and not compared.
+_UNEVEN = frozenset({"gather", "scatter"})
+_SETUP = frozenset({"init_process_group", "new_group"})
+
+
+class Note(NamedTuple):
+    """A call as it was entered."""
+
+    call: Call
+    #: time.monotonic()
+    at: float
+    #: of all calls of its group up to here that ranks must agree on; 0 where this one is not compared
+    digest: int
+    #: how many of its group were compared, with this one
+    ordinal: int = 0
+
+
+class Posts:
+    """What this rank's calls were, and are."""
+
+    def __init__(self) -> None:
+        #: thread → the outermost call that it is in
+        self.inside: dict[int, Note] = {}
+        #: the last ones, in the order in which they were entered
+        self.ring: deque[Note] = deque(maxlen=_KEPT)
+        #: calls that have returned, or raised
+        self.done = 0
+        #: group → number of the last collective
+        self.entered: dict[str, int] = {}
+        #: group → its global ranks
+        self.groups: dict[str, tuple[int, ...]] = {}
+        #: place → calls and seconds in them
+        self.spent: dict[str, tuple[int, float]] = {}
+        #: why the last note was not taken; "" while all were
+        self.trouble = ""
+        #: the default group is there
+        self.joined = False
+        #: group → ``(index, digest)`` of every 64th call
+        self.milestones: dict[str, deque[tuple[int, int]]] = {}
+        #: group → index and digest of the last call
+        self._digests: dict[str, tuple[int, int]] = {}
+        self._signatures: dict[tuple[object, ...], int] = {}
+        self._module: Any = None
+
+    def attach(self, module: Any) -> tuple[str, ...]:
+        """Wrap the functions of ``torch.distributed.distributed_c10d``; the names of those that could not be."""
+        self._module = module
+        missed = []
+        for name, kind in KINDS.items():
+            function = getattr(module, name, None)
+            if isinstance(function, types.FunctionType) and not _put_around(function, self._around(name, kind)):
+                missed.append(name)
+        destroy = getattr(module, "destroy_process_group", None)
+        if isinstance(destroy, types.FunctionType):
+            _put_around(destroy, self._leaving)
+        return tuple(missed)
+
+    def _around(self, name: str, kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        inside, ring = self.inside, self.ring
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                thread = get_ident()
+                if thread in inside:  # one of torch's functions calls another
+                    return function(*args, **kwargs)
+                try:
+                    note = self._note(name, kind, args, kwargs)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
+                    self.trouble = f"{name}: {type(error).__name__}: {error}"
+                    return function(*args, **kwargs)
+                inside[thread] = note
+                ring.append(note)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    del inside[thread]
+                    self.done += 1
+                    count, seconds = self.spent.get(note.call.place, (0, 0.0))
+                    self.spent[note.call.place] = (count + 1, seconds + time.monotonic() - note.at)
+                    if name == "init_process_group":
+                        self.joined = bool(self._module.is_initialized())
+
+            return called
+
+        return wrap
+
+    def _leaving(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Names of groups begin anew once the default group is gone."""
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.joined = bool(self._module.is_initialized())
+                if not self.joined:
+                    for table in (self.entered, self.groups, self._digests, self.milestones):
+                        kept = {SETUP: table[SETUP]} if SETUP in table else {}
+                        table.clear()
+                        table.update(kept)  # type: ignore[arg-type]
+
+        return called
+
+    def _note(self, name: str, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Note:
+        place, function = innermost_own(sys._getframe(2))
+        if name in _SETUP:
+            if kwargs.get("use_local_synchronization"):
+                return Note(Call(0, name, SETUP, place=place, function=function), time.monotonic(), 0)
+            number = self.entered[SETUP] = self.entered.get(SETUP, 0) + 1
+            return Note(Call(number, name, SETUP, place=place, function=function), time.monotonic(), 0)
+        given = dict(zip(kind.parameters, args, strict=False))
+        given.update(kwargs)
+        module = self._module
+        group = given.get("group") or module._get_default_group()
+        if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
+            return Note(Call(0, name, "", place=place, function=function), time.monotonic(), 0)
+        title = group.group_name
+        if title not in self.groups:
+            self.groups[title] = tuple(module.get_process_group_ranks(group))
+        sizes, dtypes = _tensors(given.get(kind.agreed)) if kind.agreed else ((), ())
+        op = given.get("op", _SUM)
+        reduce = _REDUCE.get(op) or _reduce_name(op) if "op" in kind.parameters else ""
+        peer = self._peer(kind, given, title)
+        if kind.pair:
+            return Note(Call(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0)
+        number = self.entered[title] = self._count(group, title) + 1
+        call = Call(number, name, title, sizes, dtypes, reduce, peer, place, function)
+        digest, index = self._digest(call)
+        return Note(call, time.monotonic(), digest, index)
+
+    def _peer(self, kind: Kind, given: Mapping[str, Any], title: str) -> int | None:
+        if not kind.peer:
+            return None
+        inner = given.get(f"group_{kind.peer}")
+        if isinstance(inner, int):
+            return self.groups[title][inner]
+        peer = given.get(kind.peer)
+        # a root that is not named is the first rank of the group
+        return peer if isinstance(peer, int) else self.groups[title][0] if not kind.pair else None
+
+    def _count(self, group: Any, title: str) -> int:
+        try:
+            return int(group._get_sequence_number_for_group())
+        except (RuntimeError, AttributeError):  # this backend, or this torch, does not count
+            return self.entered.get(title, 0)
+
+    def _digest(self, call: Call) -> tuple[int, int]:
+        key = agreed(call)
+        crc = self._signatures.get(key)
+        if crc is None:
+            crc = self._signatures[key] = zlib.crc32(repr(key).encode())
+        index, chain = self._digests.get(call.group, (0, 1))
+        # the number is not part of it: what C++ did in between is not compared
+        chain = (chain * 1_000_003 ^ crc) & 0xFFFFFFFFFFFF
+        index += 1
+        self._digests[call.group] = (index, chain)
+        if index % MILESTONE == 0:
+            self.milestones.setdefault(call.group, deque(maxlen=_MILESTONES)).append((index, chain))
+        return chain, index
+
+
+def agreed(call: Call) -> tuple[object, ...]:
+    """What the ranks of a group must have in common in a call: elements count, shapes do not."""
+    sizes = () if call.operation in _UNEVEN else tuple(_elements(size) for size in call.sizes)
+    return (call.operation, sizes, call.dtypes, call.reduce, call.peer)
+
+
+def _elements(size: tuple[int, ...]) -> int:
+    count = 1
+    for length in size:
+        count *= length
+    return count
+
+
+def _tensors(value: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+    if value is None:
+        return (), ()
+    if not isinstance(value, (list, tuple)):
+        return (tuple(value.shape),), (_dtype(value.dtype),)
+    first = value[:_MOST_TENSORS]
+    sizes = tuple(tuple(tensor.shape) for tensor in first)
+    if len(value) > _MOST_TENSORS:
+        sizes += ((len(value),),)
+    return sizes, tuple(_dtype(tensor.dtype) for tensor in first)
+
+
+_DTYPES: dict[Any, str] = {}
+_REDUCE: dict[Any, str] = {}
+
+
+class _Sum:
+    """Stands for the default of ``op``."""
+
+
+_SUM = _Sum()
+_REDUCE[_SUM] = "sum"
+
+
+def _dtype(dtype: Any) -> str:
+    name = _DTYPES.get(dtype)
+    if name is None:
+        name = _DTYPES[dtype] = str(dtype).removeprefix("torch.")
+    return name
+
+
+def _reduce_name(op: Any) -> str:
+    # RedOpType.AVG, or ReduceOp with a factor (PREMUL_SUM): the last word
+    name = str(getattr(op, "op", op)).rpartition(".")[2].lower()
+    if not name.startswith("<"):
+        _REDUCE[op] = name
+    return name
+
+
+def _put_around(function: types.FunctionType, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
+    """Let a function go through ``wrap(function)`` while it stays the same object; False where that can't be."""
+    code = function.__code__
+    if code.co_freevars == ("func",) and function.__closure__ is not None:
+        # torch's decorator: what it calls stands in a cell
+        cell = function.__closure__[0]
+        inner = cell.cell_contents
+        cell.cell_contents = wrap(inner)
+        return True
+    if code.co_freevars:
+        return False
+    original = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+    original.__annotations__ = function.__annotations__
+    name = f"_distcheck_{function.__name__}"
+    function.__globals__[name] = wrap(original)
+    space: dict[str, Any] = {}
+    exec(f"def {function.__name__}(*args, **kwargs):\n    return {name}(*args, **kwargs)\n", space)  # noqa: S102 - our own two lines
+    template = space[function.__name__].__code__
+    # inspect.signature() and help() look at this one
+    function.__wrapped__ = original  # type: ignore[attr-defined]
+    function.__code__ = template.replace(co_filename=__file__, co_name=code.co_name)
+    function.__defaults__ = None
+    function.__kwdefaults__ = None
+    return True
+
+
+def rows(posts: Posts) -> Iterator[Note]:
+    """The ring, newest first; it may grow meanwhile."""
+    while True:
+        try:
+            copied = list(posts.ring)
+        except RuntimeError:  # it was changed while it was copied
+            continue
+        yield from reversed(copied)
+        return

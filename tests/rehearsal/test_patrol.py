@@ -1,0 +1,225 @@
+"""Real jobs of two gloo ranks under ``torchrun -m distcheck.watch``: what hangs is named, what is only slow is not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+HEAD = """
+import os, signal, sys, time
+import torch
+import torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+x = torch.ones(20)
+"""
+PATIENCE_S = 2.0
+
+
+class Ran(NamedTuple):
+    output: str
+    #: the report's JSON; None where none was written
+    report: dict[str, Any] | None
+    status: int | None
+    #: seconds from the line "here" of the script to the report
+    seconds: float | None
+
+    @property
+    def codes(self) -> list[str]:
+        return [finding["code"] for finding in self.report["findings"]] if self.report else []
+
+    @property
+    def message(self) -> str:
+        assert self.report is not None, self.output
+        return str(self.report["findings"][0]["message"])
+
+
+def run(folder: Path, body: str, *options: str, hangs: bool = True, limit_s: float = 90.0) -> Ran:
+    """Run it until it ends, or until its report is written: then the job is ended."""
+    (folder / "train.py").write_text(HEAD + body)
+    report = folder / "report.json"
+    output = folder / "output"
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "distcheck.watch",
+        "--patience", str(PATIENCE_S), "-o", str(report), *options, "train.py",
+    ]  # fmt: skip
+    with output.open("wb") as file:
+        job = subprocess.Popen(
+            command, cwd=folder, env=environ, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    here = seen = None
+    end = time.monotonic() + limit_s
+    try:
+        while job.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+            if here is None and (folder / "here").exists():
+                here = time.monotonic()
+            if hangs and report.exists():
+                seen = time.monotonic()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    job.wait(3 if "abort" not in options else 30)
+                break
+    finally:
+        status = job.poll()
+        if status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+            _end_children(folder)
+    text = output.read_text(errors="replace")
+    found = json.loads(report.read_text()) if report.exists() else None
+    return Ran(text, found, status, seen - here if here and seen else None)
+
+
+def _end_children(folder: Path) -> None:
+    """torchrun puts ranks in sessions of their own; those that this test started are known by their folder."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if os.readlink(entry / "cwd") == str(folder):
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
+def test_a_rank_that_leaves_the_loop_is_named_with_both_lines(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        """
+for step in range(50):
+    if rank == 1 and step == 30:
+        open("here", "w").close()
+        break
+    dist.all_reduce(x)
+""",
+    )
+    assert ran.codes == ["DC519"], ran.output
+    assert "rank 0 waited in all_reduce #31 (float32 [20]) at train.py:14" in ran.message
+    assert "rank 1 has ended with status 0, last in all_reduce #30 (float32 [20]) at train.py:14" in ran.message
+    # the job failed by itself, as it does without us
+    assert ran.status == 1
+
+
+def test_a_reducer_that_waits_for_a_rank_in_a_barrier(tmp_path: Path) -> None:
+    """No Python of torch is called for DDP's all_reduce: the group's counter and the flight recorder tell it."""
+    ran = run(
+        tmp_path,
+        """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+for step in range(9):
+    loss = model(torch.ones(2, 8)).sum()
+    if rank == 1 and step == 5:
+        open("here", "w").close()
+        dist.barrier()
+    loss.backward()
+""",
+    )
+    assert ran.codes == ["DC517"], ran.output
+    assert "rank 0 calls all_reduce #11 (float32 [72]) at train.py:16" in ran.message
+    assert "rank 1 calls barrier #11 at train.py:15" in ran.message
+    assert ran.seconds is not None
+    assert ran.seconds < PATIENCE_S + 5
+
+
+def test_a_rank_that_is_stopped(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        """
+for step in range(5):
+    if rank == 1 and step == 3:
+        open("here", "w").close()
+        time.sleep(1.5)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    dist.all_reduce(x)
+""",
+    )
+    assert ran.codes == ["DC511"], ran.output
+    assert "rank 1 is stopped (SIGSTOP, or a debugger)" in ran.message
+
+
+def test_another_reduction_is_named_though_nothing_hangs(tmp_path: Path) -> None:
+    """torch never compares it, and the result is silently wrong."""
+    ran = run(
+        tmp_path,
+        """
+for step in range(1200):
+    dist.all_reduce(x, op=dist.ReduceOp.MAX if rank == 1 and step == 700 else dist.ReduceOp.SUM)
+    time.sleep(0.004)
+dist.destroy_process_group()
+print("came to its end", flush=True)
+""",
+    )
+    assert ran.codes == ["DC517"], ran.output
+    assert "call #701 of the default group differs in reduction" in ran.message
+
+
+def test_two_groups_in_another_order(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        """
+other = dist.new_group([0, 1])
+open("here", "w").close()
+for group in (None, other) if rank == 0 else (other, None):
+    dist.all_reduce(x, group=group)
+""",
+    )
+    assert set(ran.codes) <= {"DC701", "DC519"}, ran.output
+    assert "rank 0 waits in all_reduce" in ran.message
+    assert ran.seconds is not None
+    assert ran.seconds < PATIENCE_S + 5
+
+
+def test_abort_ends_the_job(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        """
+other = dist.new_group([0, 1])
+for group in (None, other) if rank == 0 else (other, None):
+    dist.all_reduce(x, group=group)
+""",
+        "--on-hang",
+        "abort",
+    )
+    assert ran.codes, ran.output
+    assert ran.status == 1
+
+
+def test_a_healthy_job_that_is_slow_is_left_alone(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        """
+if rank == 0:
+    time.sleep(7)                       # prepares data, the others wait for it
+dist.barrier()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+for step in range(3):
+    model(torch.ones(2, 8)).sum().backward()
+if rank == 1:
+    end = time.monotonic() + 5
+    while time.monotonic() < end:       # saves a checkpoint
+        sum(range(1000))
+work = dist.all_reduce(x, async_op=True)
+work.wait()
+objects = [None, None]
+dist.all_gather_object(objects, "x" * (rank + 1))
+gathered = [torch.zeros(20) for _ in range(2)] if rank == 0 else None
+dist.gather(x, gathered, dst=0)
+dist.destroy_process_group()
+print("came to its end", flush=True)
+""",
+        hangs=False,
+    )
+    assert ran.status == 0, ran.output
+    assert ran.report is None
+    assert ran.output.count("came to its end") == 2
+    assert "distcheck" not in ran.output.replace("distcheck.watch", "")
