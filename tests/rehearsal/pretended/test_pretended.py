@@ -1,0 +1,504 @@
+"""GPUs that are not there: each test runs a program of its own, because pretending has no way back in a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from distcheck.rehearsal.pretended import Gpus, from_environment
+from distcheck.rehearsal.pretended.notes import NotPretended
+from distcheck.rehearsal.pretended.table import as_markdown
+
+ROOT = Path(__file__).parents[3]
+PRETEND = "from distcheck.rehearsal.pretended import Gpus, notes, pretend\npretend(Gpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
+
+
+def run(program: str, *, count: int = 2, name: str = "train.py", tmp_path: Path | None = None, **environ: str) -> str:
+    """What the program prints; it must end well."""
+    text = PRETEND.format(count=count) + textwrap.dedent(program)
+    words = ["-c", text]
+    if tmp_path is not None:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        words = [name]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path or ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **environ},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+#: Prints what an expression gives, or the error that it raises.
+TELL = """
+def tell(text):
+    try:
+        value = eval(text)
+    except Exception as error:
+        print(type(error).__name__, str(error).split(chr(10))[0], sep=": ")
+    else:
+        print(value)
+
+"""
+
+
+def told(*expressions: str, setting: str = "", count: int = 2, **environ: str) -> list[str]:
+    calls = "".join(f"tell({expression!r})\n" for expression in expressions)
+    return run(f"{TELL}{textwrap.dedent(setting)}\n{calls}", count=count, **environ).splitlines()
+
+
+def test_the_variable_says_all_and_comes_back() -> None:
+    gpus = Gpus(4, 40, "NVIDIA A100-SXM4-40GB: odd", (8, 0))
+    assert Gpus.parse(gpus.text) == gpus
+    assert from_environment({}) is False
+
+
+def test_a_note_reads_as_a_place_and_what_was_done() -> None:
+    assert (
+        NotPretended("torch.compile", "the function runs as it is", "train.py:8").text
+        == "train.py:8: torch.compile: the function runs as it is"
+    )
+    assert NotPretended("nvidia-smi", "it was run", "").text == "nvidia-smi: it was run"
+
+
+def test_the_page_in_the_docs_is_the_table() -> None:
+    assert as_markdown().rstrip() in (ROOT / "docs" / "rehearse-calls.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.torch
+def test_a_gradient_belongs_where_its_tensor_is() -> None:
+    setting = "def give(x, g):\n    x.grad = g\n    return x.grad.device"
+    tail = "Please ensure that the gradient and the tensor are on the same device"
+    assert told(
+        "give(torch.zeros(1).cuda(), torch.zeros(1).cuda())",
+        "give(torch.zeros(1).cuda(), torch.zeros(1))",
+        "give(torch.zeros(1).cuda(), torch.zeros(1).cuda(1))",
+        setting=setting,
+    ) == [
+        "cuda:0",
+        f"RuntimeError: attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. {tail}",
+        f"RuntimeError: attempting to assign a gradient located on device with index '1' to a tensor located on device with index '0'. {tail}",
+    ]
+
+
+@pytest.mark.torch
+def test_numbers_and_masks() -> None:
+    number = "torch.cuda.device_count()"
+    assert told(number, "torch.cuda.is_available()", count=4) == ["4", "True"]
+    assert told(number, "torch.cuda.get_device_properties(0).uuid[-4:]", count=4, CUDA_VISIBLE_DEVICES="2,3") == [
+        "2",
+        "0002",
+    ]
+    assert told(number, count=2, CUDA_VISIBLE_DEVICES="1,5,0") == ["1"]
+    assert told(number, "torch.cuda.is_available()", "torch.zeros(1).cuda()", CUDA_VISIBLE_DEVICES="") == [
+        "0",
+        "False",
+        "RuntimeError: No CUDA GPUs are available",
+    ]
+    # the mask counts when CUDA starts, and never again
+    assert told(
+        number,
+        setting="import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1'; torch.cuda.init(); os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'",
+    ) == ["1"]
+
+
+@pytest.mark.torch
+def test_a_number_that_is_not_there_raises_what_torch_raises() -> None:
+    there = "AcceleratorError: CUDA error: invalid device ordinal"
+    assert told(
+        "torch.cuda.set_device(2)",
+        "torch.empty(1, device='cuda:5')",
+        "torch.zeros(1).to('cuda:2')",
+        "torch.nn.Linear(1, 1).cuda(3)",
+        "torch.tensor([1], device=2)",
+        "torch.cuda.get_device_properties(2)",
+        "torch.cuda.current_device()",
+    ) == [there] * 5 + ["AssertionError: Invalid device id", "0"]
+    whole = run("try:\n    torch.cuda.set_device(2)\nexcept Exception as error:\n    print(error)\n").splitlines()
+    assert whole[1] == "GPU device may be out of range, do you have enough GPUs?"
+    assert whole[2].startswith("CUDA kernel errors might be asynchronously reported")
+    assert whole[4] == "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+
+
+@pytest.mark.torch
+def test_tensors_are_where_their_operands_are() -> None:
+    setting = (
+        "import copy, pickle; torch.cuda.set_device(1); x = torch.zeros(3, 2).cuda(); w = torch.nn.Linear(2, 2).cuda()"
+    )
+    expressions = (
+        "x", "x[1:]", "x.t().float().half()", "x.new_zeros(2)", "torch.ones_like(x)", "w(x)", "w.weight", "torch.stack([x, x]).mean(0)", "x.detach().clone()",
+        "copy.deepcopy(x)", "pickle.loads(pickle.dumps(x))", "torch.tensor([1.0], device='cuda')", "torch.arange(3, device='cuda')", "torch.rand(2, device=1)",
+        "torch.where(x > 0, 1.0, 0.0)", "x[torch.tensor([0])]", "x + torch.tensor(2.0)", "torch.nn.functional.one_hot(x[0].long())", "x.flatten().quantile(0.5)", "torch.nested.nested_tensor"
+    )  # fmt: skip
+    places = told(*(f"({expression}).device" for expression in expressions[:-1]), setting=setting)
+    assert places == ["cuda:1"] * (len(expressions) - 1)
+    assert told("x.to('cpu').device", "x.cpu().is_cuda", "torch.zeros(2).device", "x.get_device()", "x.to(1) is x", "x.type()", setting=setting) == [
+        "cpu", "False", "cpu", "1", "True", "torch.cuda.FloatTensor",
+    ]  # fmt: skip
+    assert told("torch.zeros(2)", setting="torch.set_default_device('cuda:1')") == ["tensor([0., 0.], device='cuda:1')"]
+
+
+@pytest.mark.torch
+def test_operands_in_different_places_raise_what_torch_raises() -> None:
+    same = "RuntimeError: Expected all tensors to be on the same device, but"
+    setting = "import torch.nn.functional as F; x = torch.zeros(2, 2).cuda(); y = torch.zeros(2, 2); w = torch.nn.Linear(2, 2).cuda()"
+    assert told(
+        "x + y",
+        "x * x.to(1)",
+        "w(y)",
+        "torch.mm(y, x)",
+        "F.embedding(torch.tensor([1]), x)",
+        "F.cross_entropy(x, torch.tensor([0, 1]))",
+        "F.conv2d(torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 2, 2).cuda())",
+        "y[torch.tensor([0]).cuda()]",
+        "x.numpy()",
+        "x.pin_memory()",
+        "torch.randperm(3, generator=torch.Generator('cuda'))",
+        setting=setting,
+    ) == [
+        f"{same} found at least two devices, cuda:0 and cpu!",
+        f"{same} found at least two devices, cuda:0 and cuda:1!",
+        f"{same} got mat1 is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_CUDA_addmm)",
+        f"{same} got mat2 is on cuda:0, different from other tensors on cpu (when checking argument in method wrapper_CUDA_mm)",
+        f"{same} got index is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_CUDA__index_select)",
+        f"{same} got target is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_CUDA_nll_loss_forward)",
+        "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same",
+        "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",
+        "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+        "RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
+        "RuntimeError: Expected a 'cpu' device type for generator but found 'cuda'",
+    ]
+
+
+@pytest.mark.torch
+def test_what_torch_computes_is_what_the_cpu_computes() -> None:
+    """Layers, their gradients, optimizers: the same bits, and each result on its GPU."""
+    program = """
+    import io, threading
+    import torch.nn as nn, torch.nn.functional as F
+    from torch.utils.checkpoint import checkpoint
+    X = torch.randn(4, 6, 16, generator=torch.Generator().manual_seed(5))
+
+    def net(make, d):
+        torch.manual_seed(0)
+        m, x = make().to(d), X.clone().to(d).requires_grad_()
+        y = m(x)
+        y = y[0] if isinstance(y, tuple) else y
+        y.pow(2).sum().backward()
+        return [y.detach(), x.grad, *(p.grad for p in m.parameters() if p.grad is not None)]
+
+    class Squared(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x * x * w, x + 1
+        @staticmethod
+        def backward(ctx, g, h):
+            x, w = ctx.saved_tensors
+            assert x.device == w.device == X.to(ctx.d if hasattr(ctx, "d") else x.device).device
+            return 2 * x * w * g + h, (g * x * x).sum((0, 1))
+
+    def custom(d):
+        x, w = X.clone().to(d).requires_grad_(), torch.ones(16, device=d, requires_grad=True)
+        Squared.apply(x, w)[0].sum().backward()
+        return [x.grad, w.grad]
+
+    def checkpointed(d):
+        torch.manual_seed(0)
+        m, x = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2)).to(d), X.clone().to(d).requires_grad_()
+        y = checkpoint(m, x, use_reentrant=False) + checkpoint(m, x, use_reentrant=True)
+        y.sum().backward()
+        return [y.detach(), x.grad]
+
+    def there_and_back(d):
+        x, w = X.clone().requires_grad_(), torch.ones(16, device=d, requires_grad=True)
+        (x.to(d) * w).cpu().double().sum().backward()
+        assert x.grad.device.type == "cpu"
+        return [w.grad]
+
+    def stepped(d):
+        results = []
+        for kind, options in ((torch.optim.AdamW, {"foreach": True}), (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "foreach": True}), (torch.optim.Adam, {"fused": True})):
+            torch.manual_seed(0)
+            m = nn.Linear(16, 4).to(d)
+            o = kind(m.parameters(), **options)
+            for _ in range(3):
+                o.zero_grad()
+                m(X.to(d)).pow(2).mean().backward()
+                nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+                o.step()
+                kept = io.BytesIO()
+                torch.save(o.state_dict(), kept)
+                kept.seek(0)
+                o.load_state_dict(torch.load(kept))
+            results += [p.detach() for p in m.parameters()]
+        return results
+
+    def halves(d):
+        torch.manual_seed(0)
+        m, kind = nn.Sequential(nn.Linear(16, 8), nn.LayerNorm(8), nn.Linear(8, 4)).to(d), d.split(":")[0]
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            y = m(X.to(d))
+            assert y.dtype == torch.bfloat16 and torch.is_autocast_enabled(kind)
+            with torch.autocast(kind, enabled=False):
+                assert m(X.to(d)).dtype == torch.float32
+        assert m(X.to(d)).dtype == torch.float32
+        y.float().sum().backward()
+        return [y.detach(), m[0].weight.grad]
+
+    def in_a_thread(d):
+        results = []
+        thread = threading.Thread(target=lambda: results.append((X.to(d) * torch.ones(16, device=d)).sum()))
+        thread.start()
+        thread.join()
+        return results
+
+    cases = {
+        "transformer": lambda d: net(lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), d),
+        "lstm": lambda d: net(lambda: nn.LSTM(16, 8, batch_first=True), d),
+        "conv": lambda d: net(lambda: nn.Sequential(nn.Conv1d(6, 4, 3), nn.BatchNorm1d(4), nn.MaxPool1d(2), nn.GroupNorm(2, 4)), d),
+        "packed": lambda d: [nn.utils.rnn.pack_padded_sequence(X.to(d), torch.tensor([6, 5, 4, 2]), batch_first=True).data],
+        "ctc": lambda d: [F.ctc_loss(X[:, :, :5].transpose(0, 1).log_softmax(2).to(d), torch.ones(4, 2, dtype=torch.long, device=d), torch.full((4,), 6), torch.full((4,), 2))],
+        "functions": lambda d: [x for x in (X.to(d),) for x in (x.quantile(0.3), x.topk(2).values, torch.cdist(x, x), F.pad(x, (1, 1)), torch.einsum("bij,bkj->bik", x, x), x.std(), x.unique())],
+        "custom": custom, "checkpointed": checkpointed, "there and back": there_and_back, "stepped": stepped, "halves": halves, "in a thread": in_a_thread,
+    }
+    for name, case in cases.items():
+        for one, other in zip(case("cpu"), case("cuda:1"), strict=True):
+            assert one.device.type == "cpu" and other.device == torch.device("cuda:1"), (name, one.device, other.device)
+            assert torch.equal(one, other.cpu()), name
+        print(name)
+    """
+    assert len(run(program).splitlines()) == 12
+
+
+@pytest.mark.torch
+def test_checkpoints_name_the_gpu() -> None:
+    setting = """
+    import io
+    kept = io.BytesIO()
+    torch.save({"gpu": torch.arange(3.0).cuda(1), "cpu": torch.arange(2)}, kept)
+    def load(*places, **more):
+        kept.seek(0)
+        loaded = torch.load(kept, *places, **more)
+        return [str(loaded[key].device) for key in ("gpu", "cpu")], loaded["gpu"].tolist()
+    """
+    values = "[0.0, 1.0, 2.0])"
+    assert told(
+        "load()",
+        "load('cpu')",
+        "load(torch.device('cuda:0'))",
+        "load({'cuda:1': 'cuda:0'})",
+        "load(lambda storage, place: storage.cuda(0) if place != 'cpu' else storage)",
+        "load('cuda:7')",
+        setting=setting,
+    ) == [
+        f"(['cuda:1', 'cpu'], {values}",
+        f"(['cpu', 'cpu'], {values}",
+        f"(['cuda:0', 'cuda:0'], {values}",
+        f"(['cuda:0', 'cpu'], {values}",
+        f"(['cuda:0', 'cpu'], {values}",
+        "RuntimeError: Attempting to deserialize object on CUDA device 7 but torch.cuda.device_count() is 2. Please use torch.load with map_location to map your storages to an existing device.",
+    ]
+
+
+@pytest.mark.torch
+def test_random_numbers_of_a_gpu_leave_those_of_the_cpu_alone() -> None:
+    program = """
+    torch.manual_seed(1); expected = torch.rand(2)
+    torch.manual_seed(1); torch.rand(3, device="cuda"); torch.nn.functional.dropout(torch.ones(8, device="cuda"))
+    assert torch.equal(expected, torch.rand(2))
+    torch.cuda.manual_seed_all(7); one = torch.randn(3, device="cuda:1")
+    torch.cuda.manual_seed_all(7); kept = torch.cuda.get_rng_state(1); assert torch.equal(one, torch.randn(3, device="cuda:1"))
+    torch.cuda.set_rng_state(kept, 1); assert torch.equal(one, torch.randn(3, device="cuda:1"))
+    assert not torch.equal(one, torch.randn(3, device="cuda:1"))
+    print("fine")
+    """
+    assert run(program) == "fine\n"
+
+
+@pytest.mark.torch
+def test_memory_is_counted_and_given_back() -> None:
+    program = """
+    x = torch.zeros(1024, device="cuda:1")
+    print(torch.cuda.memory_allocated(1), torch.cuda.memory_allocated(0), torch.cuda.mem_get_info(1)[1] == 80 * 2**30)
+    y = x * 2
+    view = x[5:]
+    del x, y
+    print(torch.cuda.memory_allocated(1), torch.cuda.max_memory_allocated(1))
+    del view
+    torch.cuda.reset_peak_memory_stats(1)
+    print(torch.cuda.memory_allocated(1), torch.cuda.max_memory_allocated(1), "CUDA" in torch.cuda.memory_summary())
+    """
+    assert run(program).splitlines() == ["4096 0 True", "4096 8192", "0 0 True"]
+
+
+@pytest.mark.torch
+def test_streams_and_events() -> None:
+    program = """
+    stream, start, end = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    with torch.cuda.stream(stream):
+        assert torch.cuda.current_stream() == stream
+        x = torch.ones(3).pin_memory().to("cuda", non_blocking=True)
+    torch.cuda.current_stream().wait_stream(stream)
+    x.record_stream(stream)
+    end.record()
+    torch.cuda.synchronize()
+    assert torch.cuda.current_stream() == torch.cuda.default_stream() != stream and stream.query() and start.elapsed_time(end) > 0
+    print(x.sum().item())
+    """
+    assert run(program) == "3.0\n"
+
+
+@pytest.mark.torch
+def test_a_forked_process_can_not_start_cuda_again() -> None:
+    program = """
+    import os
+    torch.zeros(1).cuda()
+    if not (child := os.fork()):
+        try:
+            torch.zeros(1).cuda()
+        except RuntimeError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    """
+    assert (
+        run(program)
+        == "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method\n"
+    )
+
+
+@pytest.mark.torch
+def test_what_is_not_pretended_is_listed_with_the_line(tmp_path: Path) -> None:
+    program = """
+    f = torch.compile(abs)
+    assert f(-2) == 2
+    torch.cuda.utilization()
+    try:
+        torch.cuda.CUDAGraph()
+    except RuntimeError as error:
+        print(error)
+    for note in notes():
+        print(note.text)
+    """
+    assert run(program, tmp_path=tmp_path).splitlines() == [
+        "torch.cuda.CUDAGraph can't be rehearsed without a GPU: a graph records what the GPU does, and nothing here would be recorded",
+        "train.py:6: torch.compile: the function runs as it is",
+        "train.py:8: torch.cuda.utilization: 0 was returned",
+        "train.py:10: torch.cuda.CUDAGraph: the script stopped here",
+    ]
+
+
+@pytest.mark.torch
+def test_every_call_of_the_table_exists() -> None:
+    program = """
+    import operator
+    import torch.distributed.fsdp, torch.distributed.device_mesh, torch.multiprocessing, torch.utils.cpp_extension
+    from distcheck.rehearsal.pretended.table import COVERED
+    for row in COVERED:
+        for name in row.names:
+            operator.attrgetter(name.removeprefix("torch."))(torch)
+            print(row.how)
+    """
+    assert set(run(program).split("\n")) == {"pretended", "passed over", "stops", ""}
+
+
+#: One training script, for plain CPUs and for GPUs: what it ends with must be equal.
+TRAINING = """
+import io, os, sys
+{pretending}
+import torch, torch.distributed as dist, torch.multiprocessing as mp, torch.nn as nn, torch.nn.functional as F
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+CUDA = torch.cuda.is_available()
+
+def train(rank, folder, way):
+    torch.set_num_threads(1)
+    device = torch.device("cuda", rank) if CUDA else torch.device("cpu")
+    if CUDA:
+        torch.cuda.set_device(rank)
+    dist.init_process_group("nccl" if CUDA else "gloo", init_method=f"file://{{folder}}/meet{{CUDA}}{{way}}", rank=rank, world_size=2, device_id=device if CUDA else None)
+    assert dist.get_backend() == ("nccl" if CUDA else "gloo")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 4)).to(device)
+    if way == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+        mesh = dist.device_mesh.init_device_mesh(device.type, (2,))
+        fully_shard(model[0], mesh=mesh), fully_shard(model, mesh=mesh)
+    else:
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[rank] if CUDA else None, gradient_as_bucket_view=way == "views")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, foreach=True)
+    scaler = torch.amp.GradScaler(device.type, enabled=way == "amp")
+    random = torch.Generator().manual_seed(1)
+    data = TensorDataset(torch.randn(16, 16, generator=random), torch.randint(0, 4, (16,), generator=random))
+    for x, y in DataLoader(data, batch_size=4, sampler=DistributedSampler(data), pin_memory=CUDA):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        with torch.autocast(device.type, dtype=torch.float16, enabled=way == "amp"):
+            loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer) if way == "amp" else None
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        assert all(p.grad.device == p.device == device for p in model.parameters())
+        scaler.step(optimizer), scaler.update()
+    mean = loss.detach().clone()
+    if CUDA:
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+        try:
+            dist.all_reduce(torch.zeros(1))
+        except RuntimeError as error:
+            assert str(error) == "No backend type associated with device type cpu"
+        else:
+            raise AssertionError("NCCL took a tensor of the CPU")
+    else:
+        dist.all_reduce(mean)
+        mean /= 2
+    state = {{name: value.full_tensor() if hasattr(value, "full_tensor") else value for name, value in model.state_dict().items()}}
+    kept = io.BytesIO()
+    torch.save(state, kept)
+    kept.seek(0)
+    back = torch.load(kept, map_location=f"cuda:{{1 - rank}}" if CUDA else None)
+    assert all(value.get_device() == (1 - rank if CUDA else -1) for value in back.values())
+    dist.barrier()
+    if rank == 0:
+        print(way, mean.item().hex(), sum(value.double().sum().item() for value in state.values()).hex(), flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    for way in sys.argv[2:]:
+        mp.spawn(train, (sys.argv[1], way), nprocs=2)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["plain", "views", "amp", "fsdp"])
+def test_training_on_two_ranks_ends_as_on_the_cpu(way: str, tmp_path: Path) -> None:
+    ends = []
+    for name, pretending in (
+        ("cpu.py", ""),
+        ("gpu.py", "from distcheck.rehearsal.pretended import Gpus, pretend; pretend(Gpus(2))"),
+    ):
+        (tmp_path / name).write_text(TRAINING.format(pretending=pretending), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", name, str(tmp_path), way],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"},
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        ends.append(done.stdout)
+    assert ends[0] == ends[1] != ""
