@@ -18,6 +18,7 @@ from . import (  # noqa: F401 - imported for what they register
     ports,
     processes,
     reach,
+    recorder,
     rendezvous,
     scheduling,
     software,
