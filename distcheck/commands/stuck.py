@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ from . import output
 
 if TYPE_CHECKING:
     from ..cluster.merge import HostReport, Missing
-    from ..rehearsal.outside.found import Job, Processes
+    from ..rehearsal.outside.found import Job
     from ..rehearsal.outside.gpu_use import GpuUse
+    from ..rehearsal.outside.processes import Processes
     from ..rehearsal.outside.snapshot import Snapshot
 
 WHICH, HOSTS = "Which job", "Many hosts, one report"
@@ -32,9 +33,9 @@ _TITLES = {
     **dict.fromkeys(("pid", "job", "patience"), WHICH),
     **dict.fromkeys(("merge", "merge_dir", "wait", "expect"), HOSTS),
 }
-ROOM = "distcheck.rehearsal.outside.stillness"
+ROOMS = ("distcheck.rehearsal.outside.stillness", "distcheck.rehearsal.outside.numbered")
 #: Rules that are only checked where every rank of the job was seen.
-_OF_ALL_RANKS = frozenset({"DC511", "DC517", "DC701", "DC702", "DC726"})
+_OF_ALL_RANKS = frozenset({"DC511", "DC517", "DC519", "DC701", "DC702", "DC704", "DC726"})
 
 EPILOG = """\b
 Examples:
@@ -122,7 +123,7 @@ def look(
 
     :raises click.UsageError: there is no such process or job, or no /proc
     """
-    from ..rehearsal.outside.found import read_processes
+    from ..rehearsal.outside.processes import read_processes
     from ..rehearsal.outside.snapshot import look_twice
     from ..reporters.progress import Progress
 
@@ -148,15 +149,9 @@ def choose(
     """The jobs that the options mean; a usage error where there is none that they name."""
     from ..rehearsal.outside import found
 
-    jobs = found.find_jobs(processes)
-    missed = []
-    if processes.unreadable and not jobs:
-        count = len(processes.unreadable)
-        missed.append(
-            NotChecked(
-                f"{count} process{'es' * (count > 1)} of Python", "this user may not read the environment of these"
-            )
-        )
+    missed: list[NotChecked] = []
+    jobs = tuple(_with_spawned(world, processes, job) for job in found.find_jobs(processes))
+    missed += _may_be_ranks(processes, jobs)
     if pid is not None:
         if pid not in processes.parents:
             raise click.UsageError(f"--pid {pid}: there is no such process on {world.host_name()}")
@@ -175,6 +170,33 @@ def choose(
             raise click.UsageError(f"--job {name}: no rank of it is on {world.host_name()}; jobs here: {there}")
         return chosen, missed
     return jobs or _spawned(world, processes, None, missed), missed
+
+
+def _may_be_ranks(processes: Processes, jobs: Iterable[Job]) -> Iterator[NotChecked]:
+    """Processes that nothing is known of: a rank may be among them, unless one is above them, or they are above one."""
+    from ..rehearsal.outside.found import ancestors
+
+    ranks = {item.pid for job in jobs for item in (*job.ranks, *job.surplus)}
+    launchers = {pid for job in jobs for pid in job.above}
+    for pid in processes.unreadable:
+        if pid not in launchers and ranks.isdisjoint(ancestors(pid, processes.parents)):
+            yield NotChecked(f"process {pid}", "whether it is a rank: its environment can't be read")
+
+
+def _with_spawned(world: World, processes: Processes, job: Job) -> Job:
+    """A job whose ranks are those that do the work: a rank that an operator has given to a pod may only start them."""
+    from ..rehearsal.outside import found
+    from ..rehearsal.outside.snapshot import parent_waits
+
+    spawned = {}
+    for item in job.ranks:
+        if not found.children_with_torch(item.pid, processes.processes):
+            continue
+        waits = parent_waits(world, item.pid, item.process.folder, of_spawn=True)
+        made = found.spawned_job(item.process, processes.processes)
+        if waits is True and made is not None:
+            spawned[item.pid] = made
+    return found.with_spawned(job, spawned) if spawned else job
 
 
 def _spawned(world: World, processes: Processes, pid: int | None, missed: list[NotChecked]) -> tuple[Job, ...]:
@@ -220,7 +242,7 @@ def judged(
     from ..rehearsal.outside import stillness
     from ..rehearsal.outside.snapshot import Snapshot
 
-    plan = Checker(selection, rooms=(ROOM,)).plan(Snapshot, command="stuck", closed=True)
+    plan = Checker(selection, rooms=ROOMS).plan(Snapshot, command="stuck", closed=True)
     reports = [plan.run(snapshot) for snapshot in snapshots]
     report = reports[0].merge(*reports[1:]) if reports else Report("stuck")
     unseen = [item for snapshot in snapshots for item in stillness.not_checked(snapshot)]
@@ -239,47 +261,23 @@ def judged(
 
 def _plain_job(snapshot: Snapshot, use: GpuUse | Unavailable) -> dict[str, Any]:
     """A job as plain JSON values: its ranks, and their stacks by equality."""
-    from ..model import rank_ranges
     from ..rehearsal.outside.gpu_use import told
-    from ..rehearsal.outside.stacks import group_stacks, worth_showing
+    from ..rehearsal.side_by_side import plain_job
 
-    groups = group_stacks(snapshot.positions.ranks)
-    return {
-        "job": snapshot.job,
-        "world_size": snapshot.positions.world_size,
-        "hosts": ", ".join(snapshot.hosts),
-        "interval_s": snapshot.interval_s,
-        "guessed": snapshot.guessed,
-        "still": rank_ranges(snapshot.still),
-        "ranks": [
-            {
-                "rank": item.rank,
-                "host": item.host,
-                "pid": item.pid,
-                "state": item.state,
-                "call": None if item.call is None else item.call.text,
-                "place": None if item.call is None else item.call.place,
-                "detail": item.detail,
-                "gpu": ""
-                if isinstance(use, Unavailable) or item.host not in snapshot.hosts[:1]
-                else told(use, item.pid),
-                "recorded": item.rank in snapshot.recorded,
-            }
-            for item in snapshot.positions.ranks
-        ],
-        "stacks": [
-            {
-                "ranks": rank_ranges(group.ranks),
-                "members": list(group.ranks),
-                "doing": group.doing,
-                "frames": [
-                    {**frame._asdict(), "shown": shown}
-                    for frame, shown in zip(group.frames, worth_showing(group.frames), strict=True)
-                ],
-            }
-            for group in groups
-        ],
-    }
+    here = [] if isinstance(use, Unavailable) else [
+        item for item in snapshot.positions.ranks if item.host in snapshot.hosts[:1]
+    ]  # fmt: skip
+    return plain_job(
+        snapshot.job,
+        snapshot.positions,
+        seen=f"two looks, {snapshot.interval_s:.1f} s apart",
+        interval_s=snapshot.interval_s,
+        hosts=snapshot.hosts,
+        gpus={item.rank: told(use, item.pid) for item in here if not isinstance(use, Unavailable)},
+        recorded=snapshot.recorded,
+        guessed=snapshot.guessed,
+        still=snapshot.still,
+    )
 
 
 def finish(

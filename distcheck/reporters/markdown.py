@@ -62,6 +62,11 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
 
         text = "\n".join(measurements.lines(report, Style(width=_WIDTH))).strip("\n")
         yield from _folded("What was measured", _block(text, "text"))
+    if report.subject.get("jobs") and not style.quiet:
+        from . import ranks
+
+        text = "\n".join(ranks.lines(report, Style(width=_WIDTH))).strip("\n")
+        yield from _folded("Where the ranks stand", _block(text, "text"))
     if report.not_checked and not style.quiet:
         yield from _folded(f"Not checked: {unseen(report)}", _not_checked(report))
     if closing := "\n".join(map(str, report.subject.get("closing", ()))).strip("\n"):

@@ -36,21 +36,41 @@ def head(job: Mapping[str, Any]) -> str:
     size = job["world_size"]
     ranks = f"{here} rank{'s' * (here != 1)}" if here == size else f"{here} of {size} ranks"
     numbered = ", numbered by their start" if job["guessed"] else ""
-    return f"{job['job']}: {ranks}{numbered}, on {job['hosts']}; two looks, {job['interval_s']:.1f} s apart"
+    hosts = f", on {job['hosts']}" if job["hosts"] else ""
+    return f"{job['job']}: {ranks}{numbered}{hosts}; {job['seen']}"
+
+
+def who(group: Mapping[str, Any]) -> str:
+    """``rank 3``, ``ranks 0-2,5``."""
+    return f"{'rank' if len(group['members']) == 1 else 'ranks'} {group['ranks']}"
+
+
+def processes(group: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
+    """``process 7590, gpu01, GPU 0 (100 % busy)``, one for each rank of a group that has any of it."""
+    told = []
+    for item in job["ranks"]:
+        if item["rank"] in group["members"]:
+            parts = [f"process {item['pid']}" if item["pid"] else "no process", item["host"], item["gpu"]]
+            told.append(escape(", ".join(part for part in parts if part)))
+    return told
+
+
+def frames(group: Mapping[str, Any], *, everything: bool = False) -> list[tuple[str, bool]]:
+    """The lines of a stack, innermost first, each with whether it is the user's own."""
+    shown = [frame for frame in group["frames"] if everything or frame["shown"]]
+    width = max((len(frame["function"][:_FUNCTION]) for frame in shown), default=0)
+    return [
+        (escape(f"{frame['function'][:_FUNCTION]:{width}}  {frame['path']}:{frame['line']}"), frame["own"])
+        for frame in shown
+    ]
 
 
 def _group(group: Mapping[str, Any], job: Mapping[str, Any], style: Style) -> Iterator[str]:
     color = "33;1" if group is job["stacks"][0] and len(job["stacks"]) > 1 else "1"
-    who = f"{'ranks' if ',' in group['ranks'] or '-' in group['ranks'] else 'rank'} {group['ranks']}"
-    yield f"  {paint(who, color, style)} {escape(group['doing'])}"
-    members = [item for item in job["ranks"] if item["rank"] in group["members"]]
-    for item in members[: None if style.verbose else _NAMED]:
-        parts = [f"process {item['pid']}" if item["pid"] else "no process", item["host"], item["gpu"]]
-        yield "    " + escape(", ".join(part for part in parts if part))
-    if not style.verbose and len(members) > _NAMED:
-        yield f"    and {len(members) - _NAMED} more"
-    frames = [frame for frame in group["frames"] if style.verbose or frame["shown"]]
-    width = max((len(frame["function"][:_FUNCTION]) for frame in frames), default=0)
-    for frame in frames:
-        text = f"      {frame['function'][:_FUNCTION]:{width}}  {frame['path']}:{frame['line']}"
-        yield escape(text) if frame["own"] else paint(escape(text), "2", style)
+    yield f"  {paint(who(group), color, style)} {escape(group['doing'])}"
+    told = processes(group, job)
+    yield from (f"    {line}" for line in told[: None if style.verbose else _NAMED])
+    if not style.verbose and len(told) > _NAMED:
+        yield f"    and {len(told) - _NAMED} more"
+    for line, own in frames(group, everything=style.verbose):
+        yield f"      {line}" if own else paint(f"      {line}", "2", style)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -123,7 +125,9 @@ def test_ranks_that_wait_are_told_apart_from_the_one_that_does_not_come(start: S
     assert [(item["rank"], item["pid"], item["state"]) for item in found["ranks"]] == [
         (0, pids[0], "waiting"), (1, pids[1], "computing"),
     ]  # fmt: skip
-    text = stuck("--pid", str(pids[0])).stdout
+    done = stuck("--pid", str(pids[0]))
+    text = done.stdout
+    assert "rank 1 in other code" in text, (text, done.stderr)
     assert text.index("rank 1 in other code (asleep)") < text.index("rank 0 waiting in all_reduce")
     assert "validate  train.py:7" in text
 
@@ -258,6 +262,48 @@ def test_hosts_are_merged_into_one_report(start: Start, tmp_path: Path) -> None:
     assert list(shared.iterdir()) == []
 
 
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
+
+
+@needs_py_spy
+def test_as_a_user_without_rights_its_own_ranks_are_read_and_the_hidden_one_is_named(script: Path) -> None:
+    """A process that has forbidden it (PR_SET_DUMPABLE) can't be read by its owner; it may be a rank."""
+    with contextlib.suppress(OSError):
+        able = subprocess.run([*AS_NOBODY, sys.executable, "-c", "import distcheck"], cwd=ROOT, capture_output=True)
+        if os.geteuid() != 0 or able.returncode != 0:
+            pytest.skip("this user can't become another one that can run this Python")
+    hidden = "import ctypes, os\nif os.environ['RANK'] == '1':\n    ctypes.CDLL(None).prctl(4, 0)\n"
+    script.write_text(hidden + SCRIPT)
+    # pytest's own folders are closed to others
+    folder = tempfile.mkdtemp()
+    shutil.copytree(script.parent, folder, dirs_exist_ok=True)
+    os.chmod(folder, 0o755)
+    started = []
+    try:
+        for rank in ("0", "1"):
+            environ = {**os.environ, "RANK": rank, "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": job()}
+            started.append(
+                subprocess.Popen(
+                    [*AS_NOBODY, sys.executable, script.name], cwd=folder, env=environ, stdout=subprocess.PIPE
+                )
+            )
+            assert started[-1].stdout.readline() == b"ready\n"
+        done = subprocess.run(
+            [*AS_NOBODY, sys.executable, "-m", "distcheck", "stuck", "--job", job(), "--patience", "0.6", "--isolated", "--output-format", "json"],
+            cwd=ROOT, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+        shutil.rmtree(folder)
+    plain = json.loads(done.stdout)
+    (seen,) = plain["subject"]["jobs"]
+    assert [(item["rank"], item["pid"]) for item in seen["ranks"]] == [(0, started[0].pid)]
+    assert {f"process {started[1].pid}", "rank 1"} <= {item["what"] for item in plain["not_checked"]}
+    assert done.returncode == 3
+
+
 def test_a_rule_about_all_ranks_is_not_checked_where_one_was_not_seen() -> None:
     def checked(size: int, **more: object) -> frozenset[str]:
         ranks = (Position(0, "n1", 20, detail="moves on"), Position(1, "n1", 21, detail="moves on"))
@@ -265,7 +311,8 @@ def test_a_rule_about_all_ranks_is_not_checked_where_one_was_not_seen() -> None:
         seen = Snapshot("job", Positions(ranks, size), ("n1",), 2.0, (), (), away)._replace(**more)  # type: ignore[arg-type]
         return judged([seen], make_selection((), (), ()), [], Unavailable("no NVIDIA driver"), "n1").checked
 
-    assert checked(2) == {"DC502", "DC511", "DC517", "DC701", "DC702", "DC726"}
+    of_all = {"DC511", "DC517", "DC519", "DC701", "DC702", "DC704", "DC726"}
+    assert checked(2) == {"DC502", *of_all}
     assert checked(2, unseen={1: "no py-spy"}) == checked(4) == {"DC502"}
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ...logs.flight_recorder import read_dump
-from ...logs.model import Collective, Dump
+from ...logs.model import Dump
 from ..model import Call
 from .found import RankProcess
 
@@ -107,19 +107,20 @@ def _read(path: str, fresh: float) -> Dump | None:
 
 
 def open_call(dump: Dump) -> Call | None:
-    """The first collective of the default group, or else of any, that this rank has entered and that has not ended."""
+    """The first collective that this rank has entered and that has not ended: one that has started before one that only
+    stands in the queue, and one of the default group before those of others."""
     pending = [entry for entry in dump.entries if entry.state != "completed" and entry.sequence is not None]
     if not pending:
         return None
     # of one group they end in order: what stands first is what all others wait behind
-    entry = min(pending, key=lambda item: (not _is_default(item), item.sequence or 0))
+    entry = min(pending, key=lambda item: (item.state != "started", group_name(item.group) != "0", item.sequence or 0))
     sizes = _sizes(entry.sizes)
     dtypes = tuple(entry.dtypes.split(", ")) if entry.dtypes else ()
     place, _, function = entry.place.partition(" in ")
     return Call(
         entry.sequence or 0,
         entry.operation,
-        "0" if _is_default(entry) else entry.group,
+        group_name(entry.group),
         sizes,
         dtypes * len(sizes) if len(dtypes) == 1 else dtypes[: len(sizes)],
         place=place,
@@ -127,8 +128,19 @@ def open_call(dump: Dump) -> Call | None:
     )
 
 
-def _is_default(entry: Collective) -> bool:
-    return "default_pg" in entry.group or entry.group == "0"
+def entered(dump: Dump) -> dict[str, int]:
+    """Group → number of the last collective that this rank has entered there."""
+    found: dict[str, int] = {}
+    for entry in dump.entries:
+        if entry.sequence is not None:
+            name = group_name(entry.group)
+            found[name] = max(found.get(name, 0), entry.sequence)
+    return found
+
+
+def group_name(name: str) -> str:
+    """The default group is called 0."""
+    return "0" if "default_pg" in name or name == "0" else name
 
 
 def _sizes(text: str) -> tuple[tuple[int, ...], ...]:

@@ -18,12 +18,15 @@ from ...model import Unavailable
 from ...world import World
 from ..model import Call, Frame, Position, Positions
 from . import recorder, stacks
-from .found import Job, Look, RankProcess, look_at
+from .found import Job, RankProcess
+from .processes import Look, look_at
 
 #: Wake-ups a second that a waiting thread may have: a store or a queue that is asked now and then.
 _WAKES_PER_S = 2.0
 #: Part of the time between two looks from which on a thread counts as busy: others may want the processor, too.
 _BUSY = 0.05
+#: Looks between the two: who stands at one line in all of them, and does nothing, asks for something now and then.
+_BETWEEN = 2
 #: Processes whose stacks are read side by side.
 _AT_ONCE = 8
 #: Methods of a tensor in which a thread waits for the GPU, and so for a collective that was only queued.
@@ -43,7 +46,7 @@ class Snapshot(NamedTuple):
     interval_s: float = 0.0
     #: ranks that stood at the same line at both looks, and whose thread did not wake up in between
     still: tuple[int, ...] = ()
-    #: ranks that used the processor in between
+    #: ranks whose main thread used the processor in between
     busy: tuple[int, ...] = ()
     #: ranks that nothing here tells of: on other hosts, or not visible
     elsewhere: tuple[int, ...] = ()
@@ -56,6 +59,8 @@ class Snapshot(NamedTuple):
     unrecorded: Mapping[int, str] = {}
     #: ranks are numbered by the order of their start
     guessed: bool = False
+    #: ranks whose other threads or children used the processor, and the main thread did not
+    helped: tuple[int, ...] = ()
 
 
 class _Seen(NamedTuple):
@@ -83,23 +88,31 @@ def look_twice(
     first = _look(world, job.ranks, program)
     start = time.monotonic()
     told(f"{len(job.ranks)} ranks, again in {interval_s:g} s")
-    time.sleep(interval_s)
+    between = []
+    for number in range(1, _BETWEEN + 1):
+        _sleep_until(start + interval_s * number / (_BETWEEN + 1))
+        between.append(_look(world, job.ranks, program))
+    _sleep_until(start + interval_s)
     second = _look(world, job.ranks, program)
     between_s = time.monotonic() - start
     found = recorder.dumps(job.ranks, asked, began)
     return compose(
-        job, first, second, found, host=host, interval_s=between_s,
+        job, first, second, found, between=between, host=host, interval_s=between_s,
         asked=asked, line_of=lambda item, frame: _source(world, item, frame),
     )  # fmt: skip
 
 
-def parent_waits(world: World, pid: int, folder: str = "") -> bool | Unavailable:
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def parent_waits(world: World, pid: int, folder: str = "", *, of_spawn: bool = False) -> bool | Unavailable:
     """Whether a process stands where it waits for children that it has started; why not, where that can't be seen."""
     try:
         threads = stacks.read_stack(world, stacks.find_py_spy(world), pid, folder)
     except Unavailable as unavailable:
         return unavailable
-    return any(stacks.waits_for_children(thread.frames) for thread in threads if thread.main)
+    return any(stacks.waits_for_children(thread.frames, of_spawn=of_spawn) for thread in threads if thread.main)
 
 
 def _look(world: World, ranks: Sequence[RankProcess], program: str | Unavailable) -> dict[int, _Seen]:
@@ -136,34 +149,38 @@ def compose(
     second: Mapping[int, _Seen],
     found: Mapping[int, Dump] = {},
     *,
+    between: Sequence[Mapping[int, _Seen]] = (),
     host: str = "",
     interval_s: float = 0.0,
     asked: Mapping[int, str] = {},
     line_of: Callable[[RankProcess, Frame], str] = lambda item, frame: "",
 ) -> Snapshot:
     """Two looks at each rank as one snapshot."""
-    positions, still, busy, unseen = [], [], [], {}
+    positions, still, busy, helped, unseen = [], [], [], [], {}
     for item in job.ranks:
         one, other = first[item.rank], second[item.rank]
         stands = _is_still(one, other, interval_s)
         works = other.look.state == "R" or other.look.cpu_s - one.look.cpu_s >= _BUSY * interval_s > 0
+        around = other.look.around_s - one.look.around_s >= _BUSY * interval_s > 0
+        polls = not stands and not works and _stands_in_all(one, other, [look[item.rank] for look in between])
         position = _position(item, one, other, stands, works, line_of)._replace(host=host)
+        if polls and position.state == "computing" and position.call is None:
+            position = position._replace(detail="polls")
         dump = found.get(item.rank)
+        if dump is not None:
+            position = position._replace(entered=recorder.entered(dump))
         call = None if dump is None else recorder.open_call(dump)
         if call is not None and position.state in ("computing", "waiting", "silent"):
             position = position._replace(state="waiting", call=_joined(call, position.call), detail="")
         positions.append(position._replace(since_s=interval_s if stands else 0.0))
         still.extend([item.rank] * stands)
         busy.extend([item.rank] * works)
+        helped.extend([item.rank] * (around and not works))
         if isinstance(other.threads, Unavailable) and position.state not in ("left", "stopped"):
             unseen[item.rank] = other.threads.why
     positions += [Position(rank, host, state="left", detail="it has no process any more") for rank in job.ended]
     known = {position.rank for position in positions}
-    groups = {
-        "0" if "default_pg" in name or name == "0" else name: ranks
-        for dump in found.values()
-        for name, ranks in dump.groups.items()
-    }
+    groups = {recorder.group_name(name): ranks for dump in found.values() for name, ranks in dump.groups.items()}
     return Snapshot(
         job.name,
         Positions(tuple(sorted(positions, key=lambda item: item.rank)), job.world_size, 0.0, groups),
@@ -180,6 +197,7 @@ def compose(
         tuple(sorted(found)),
         {rank: why for rank, why in asked.items() if rank not in found and why},
         job.numbered_by != "environment",
+        tuple(helped),
     )
 
 
@@ -188,6 +206,12 @@ def _is_still(one: _Seen, other: _Seen, interval_s: float) -> bool:
         return False
     wakes = other.look.sleeps - one.look.sleeps
     return one.frames == other.frames and wakes <= _WAKES_PER_S * interval_s
+
+
+def _stands_in_all(one: _Seen, other: _Seen, between: Sequence[_Seen]) -> bool:
+    """It was at the same lines whenever it was looked at, however often it woke up: it polls a lock or a file."""
+    seen = (one, *between, other)
+    return len(seen) > _BETWEEN and all(item.frames and item.frames == one.frames for item in seen)
 
 
 def _position(
@@ -264,4 +288,5 @@ def _merged(group: Sequence[Snapshot]) -> Snapshot:
         tuple(sorted({rank for item in group for rank in item.recorded})),
         {rank: why for item in group for rank, why in item.unrecorded.items()},
         any(item.guessed for item in group),
+        tuple(sorted({rank for item in group for rank in item.helped})),
     )

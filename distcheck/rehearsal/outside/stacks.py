@@ -6,18 +6,23 @@ read another process's memory, stacks are *not checked*, and the reason says wha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...logs.model import is_of_a_library
-from ...model import Unavailable, rank_ranges
+from ...model import Unavailable
 from ...world import World
-from ..model import Call, Frame, Position
+from ..model import Call, Frame
+from ..side_by_side import WRAPPER
 
 #: Seconds for one process: reading symbols of a big interpreter from a network file system takes a few.
 LIMIT_S = 20.0
+#: Seconds for a killed one to go.
+_KILLED_S = 1.0
 #: A look at a process that goes on may be torn: it is repeated.
 _TRIES = 3
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
@@ -54,32 +59,47 @@ def read_stack(world: World, program: str, pid: int, folder: str = "") -> tuple[
     :param folder: its working directory, against which paths are shown
     :raises Unavailable: why it can't be read
     """
-    import subprocess
-
     why = ""
+    # the program of the user's own choice of PATH, with a number as its argument
+    command = [program, "dump", "--nonblocking", "--json", "--full-filenames", "--pid"]
     for _ in range(_TRIES):
-        try:
-            done = subprocess.run(  # the program of the user's own choice of PATH, with a number as its argument
-                [program, "dump", "--nonblocking", "--json", "--full-filenames", "--pid", str(pid)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"py-spy did not answer within {LIMIT_S:g} s") from None
-        except OSError as error:
-            raise Unavailable(f"{program} can't be started: {error.strerror}") from error
-        if done.returncode == 0:
+        status, said, complaint = _run([*command, str(pid)], LIMIT_S)
+        if status == 0:
             try:
-                return parse(done.stdout, pid, folder)
+                return parse(said, pid, folder)
             except ValueError as error:
                 why = f"what py-spy wrote can't be read: {error}"
                 continue
-        why = why_not(done.stderr.decode("utf-8", "replace"), _yama(world), world.user_id)
+        why = why_not(complaint.decode("utf-8", "replace"), _yama(world), world.user_id)
         if _is_final(why):
             break
     raise Unavailable(why)
+
+
+def _run(command: Sequence[str], limit_s: float) -> tuple[int, bytes, bytes]:
+    """Status, output and errors; raises Unavailable where it does not start or does not end.
+
+    Whoever reads the memory of a process that is blocked in the kernel may be blocked there as well, and then does not
+    even end when it is killed: it is left behind.
+    """
+    import subprocess
+
+    try:
+        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise Unavailable(f"{command[0]} can't be started: {error.strerror}") from error
+    try:
+        said, complaint = running.communicate(timeout=limit_s)
+        return running.returncode, said, complaint
+    except subprocess.TimeoutExpired:
+        running.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(timeout=_KILLED_S)
+        raise Unavailable(f"py-spy did not answer within {limit_s:g} s") from None
+    finally:
+        for pipe in (running.stdout, running.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def parse(text: str | bytes, pid: int, folder: str = "") -> tuple[ThreadStack, ...]:
@@ -112,24 +132,25 @@ def _frame(plain: Mapping[str, object], folder: str) -> Frame:
     return Frame(shown_path(path, folder), line, str(plain["name"]), is_own(path))
 
 
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_STANDARD_LIBRARY = re.compile(r"/lib(?:64)?/python3\.\d+/")
+#: Where this package lies.
+_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 
 
 def is_own(path: str) -> bool:
     """Whether a file is the user's: neither Python's nor installed, nor ours."""
-    return not is_of_a_library(path) and not path.startswith(
-        os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-    )
+    return not is_of_a_library(path) and not path.startswith(_OURS)
 
 
 def shown_path(path: str, folder: str) -> str:
-    """Below the working directory, or from the package on, or whole."""
+    """Below the working directory, or from the package or module on, or whole."""
     if folder and path.startswith(folder.rstrip("/") + "/"):
         return path[len(folder.rstrip("/")) + 1 :]
     for part in ("/site-packages/", "/dist-packages/"):
         if part in path:
             return path.rpartition(part)[2]
-    return path
+    found = _STANDARD_LIBRARY.search(path)
+    return path[found.end() :] if found is not None else path
 
 
 def why_not(error: str, yama: int | None, user_id: int) -> str:
@@ -169,9 +190,8 @@ def _yama(world: World) -> int | None:
 
 # what a stack says
 
-#: Files whose functions are collectives by name, and those that only wrap them.
+#: A file whose functions are collectives by name.
 _COLLECTIVES = "torch/distributed/distributed_c10d.py"
-_WRAPPER = "torch/distributed/c10d_logger.py"
 #: Functions in which a thread waits for what others or a GPU do, by the end of their file.
 _WAITS = (
     ("torch/distributed/", "", "{}"),
@@ -180,8 +200,9 @@ _WAITS = (
     ("torch/cuda/__init__.py", "synchronize", "cuda.synchronize"),
     ("torch/cuda/streams.py", "synchronize", "cuda.synchronize"),
 )
-#: In which a process waits for children that it has started.
-_JOINS = (("torch/multiprocessing/spawn.py", "join"), ("multiprocessing/process.py", "join"))
+#: In which a process waits for children that it has started: for ranks, and for ranks or others.
+_SPAWNS = (("torch/multiprocessing/spawn.py", "join"),)
+_JOINS = (*_SPAWNS, ("multiprocessing/process.py", "join"))
 
 
 def call_of(frames: Sequence[Frame]) -> Call | None:
@@ -204,13 +225,13 @@ def _collective(inner: Sequence[Frame]) -> str:
     for frame in inner:
         if frame.path.endswith(_COLLECTIVES):
             name = _last(frame)
-        elif not frame.path.endswith(_WRAPPER) and name:
+        elif not frame.path.endswith(WRAPPER) and name:
             break
     return name
 
 
 def _wait(inner: Sequence[Frame]) -> str:
-    frame = next((frame for frame in inner if not frame.path.endswith(_WRAPPER)), None)
+    frame = next((frame for frame in inner if not frame.path.endswith(WRAPPER)), None)
     if frame is None:
         return ""
     for path, function, told in _WAITS:
@@ -219,60 +240,15 @@ def _wait(inner: Sequence[Frame]) -> str:
     return ""
 
 
-def waits_for_children(frames: Sequence[Frame]) -> bool:
-    """The process has started others and waits for their end."""
-    return any(frame.path.endswith(path) and _last(frame) == function for frame in frames for path, function in _JOINS)
+def waits_for_children(frames: Sequence[Frame], *, of_spawn: bool = False) -> bool:
+    """The process has started others and waits for their end.
+
+    :param of_spawn: with ``mp.spawn``, so that they are its ranks; a loader's workers are waited for in another way
+    """
+    joins = _SPAWNS if of_spawn else _JOINS
+    return any(frame.path.endswith(path) and _last(frame) == function for frame in frames for path, function in joins)
 
 
 def _last(frame: Frame) -> str:
     """The function without its class: newer Pythons tell both."""
     return frame.function.rpartition(".")[2]
-
-
-# side by side
-
-
-class StackGroup(NamedTuple):
-    """Ranks whose main threads stand at the same lines."""
-
-    ranks: tuple[int, ...]
-    frames: tuple[Frame, ...]
-    #: what they do, in few words: ``waiting in all_reduce``
-    doing: str = ""
-
-    @property
-    def who(self) -> str:
-        """``rank 3``, ``ranks 0-2,5``."""
-        return f"rank{'s' * (len(self.ranks) > 1)} {rank_ranges(self.ranks)}"
-
-
-def group_stacks(positions: Iterable[Position]) -> tuple[StackGroup, ...]:
-    """Equal stacks once; the smallest group first, and who waits last: those that differ are what one looks for."""
-    groups: dict[tuple[str, tuple[Frame, ...]], list[int]] = {}
-    for position in positions:
-        groups.setdefault((doing(position), position.stack), []).append(position.rank)
-    made = (StackGroup(tuple(ranks), frames, said) for (said, frames), ranks in groups.items())
-    return tuple(sorted(made, key=lambda group: (len(group.ranks), group.doing.startswith("waiting"), group.ranks)))
-
-
-def worth_showing(frames: Sequence[Frame]) -> tuple[bool, ...]:
-    """Which frames a person wants to see: the user's own, and where the thread is in the libraries that they call."""
-    own = next((number for number, frame in enumerate(frames) if frame.own), len(frames))
-    called = next((number for number in range(own) if not frames[number].path.endswith(_WRAPPER)), 0)
-    return tuple(frame.own or number == called for number, frame in enumerate(frames))
-
-
-#: In words that fit one rank and many.
-_DOING = {
-    "computing": "in other code", "waiting": "waiting", "left": "ended", "raised": "ended by an exception",
-    "stopped": "stopped", "silent": "not known",
-}  # fmt: skip
-
-
-def doing(position: Position) -> str:
-    """What a rank does, in few words."""
-    if position.state == "waiting" and position.call is not None:
-        said = f"waiting in {position.call.text}"
-    else:
-        said = _DOING.get(position.state, position.state)
-    return f"{said} ({position.detail})" if position.detail else said

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from ... import rules
 from ...cluster.hostlist import place_hosts
-from ...model import Finding, Fix, NotChecked, Severity, Where, rank_ranges
+from ...model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_ranges
 from ...registry import probe
 from ..model import Call, Frame, Position
+from .numbered import PATIENCE_S, is_decided, is_numbered
 from .snapshot import Snapshot
 
-#: Seconds without any movement from which on it counts as a hang: what *watch* waits by default.
-PATIENCE_S = 20.0
 #: Ranges of ranks that a sentence takes.
 _RANGES = 4
 _LONGER = "distcheck stuck --patience 30"
@@ -38,7 +37,7 @@ class _Case(NamedTuple):
 
     @property
     def long(self) -> bool:
-        """It has been looked at for long enough to call it a hang."""
+        """It has been looked at for long enough to call it a hang: for as long as *watch* waits by default."""
         return self.snapshot.interval_s >= PATIENCE_S
 
     @property
@@ -129,14 +128,15 @@ def nobody_is_held(snapshot: Snapshot) -> Iterator[Finding]:
             ),
             severity=None if case.long else Severity.INFO,
         )
-    if case.waiting and not case.others and not case.left and not case.stopped and not snapshot.unseen:
+    others = case.others or case.left or case.stopped or snapshot.unseen
+    if case.waiting and not others and not is_decided(snapshot):
         yield from _all_wait(case)
 
 
 def _all_wait(case: _Case) -> Iterator[Finding]:
     """Nobody is missing here: the others are on other hosts, or the way between them does not carry."""
     snapshot = case.snapshot
-    if len({_operation(item) for item in case.waiting}) > 1:
+    if len({_operation(item) for item in case.waiting}) > 1 and not is_numbered(snapshot):
         return  # that is a mismatch
     if snapshot.elsewhere:
         yield rules.DC511.found(
@@ -171,8 +171,8 @@ def all_wait_in_the_same(snapshot: Snapshot) -> Iterator[Finding]:
     """Ranks that all wait, wait in the same collective."""
     case = _case(snapshot)
     kinds = _kinds(case.waiting)
-    if len(kinds) < 2 or case.others or case.left or case.stopped or snapshot.unseen:
-        return
+    if len(kinds) < 2 or case.others or case.left or case.stopped or snapshot.unseen or is_numbered(snapshot):
+        return  # with numbers it is known whether these are one call
     several = snapshot.positions.groups and len(snapshot.positions.groups) > 1
     vague = any(_is_vague(item) for item in case.waiting)
     certain = not snapshot.elsewhere and not several and not vague
@@ -196,48 +196,77 @@ def nobody_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
     """While ranks wait in a collective, the others are on their way to it."""
     case = _case(snapshot)
     away = [item for item in case.others if item.detail not in ("moves on", "blocked in the kernel")]
-    if not case.waiting or not away or case.stopped or case.left:
+    if not case.waiting or case.stopped or case.left or is_decided(snapshot):
+        return
+    if not away:
+        yield from _on_its_way(case)
         return
     alone = [item.rank for item in away] == [0] and not snapshot.elsewhere
     barrier = {_operation(item) for item in case.waiting} <= {"barrier", "monitored_barrier"}
     rule = rules.DC726 if alone and barrier else rules.DC701
-    idle = [item for item in away if item.rank not in snapshot.busy]
-    does = _does(away, idle)
-    # one long call into a library stands at one line for minutes, and comes back
-    hangs = case.long and len(idle) == len(away)
+    # one long call into a library stands at one line for minutes, and comes back; so does what a child works on
+    hangs = case.long and len(_idle(away, snapshot)) == len(away)
     yield rule.found(
-        f"{_who(away)} {_is(away)}{_at(away[0])} and {does}; {_waits(case.waiting)}; {case.since}",
+        f"{_who(away)} {_is(away)}{_at(away[0])} and {_does(away, snapshot)}; {_waits(case.waiting)}; {case.since}",
         where=_where(snapshot, away, case.waiting[0].call, away[0].own_frame),
         evidence=_evidence(case),
-        fix=Fix(
-            "do it on all ranks, before the collective, or give the group a longer timeout"
-            if rule is rules.DC726
-            else "see why it does not come to the collective: a branch that only some ranks take, a loop that ends "
-            "elsewhere, an exception that was swallowed; 'distcheck lint' reads the script for it",
-            where="code",
-        )
-        if case.long
-        else _again(),
+        fix=_come(rule) if case.long else _again(),
         severity=Severity.ERROR if hangs else Severity.WARNING,
     )
 
 
-def _does(away: Sequence[Position], idle: Sequence[Position]) -> str:
-    if not idle:
-        return f"use{'s' * (len(away) == 1)} the processor"
-    if len(idle) < len(away):
+def _on_its_way(case: _Case) -> Iterator[Finding]:
+    """Others do something: who waits is told where that takes long, and nothing more, since they may come."""
+    movers = [item for item in case.others if item.detail == "moves on"]
+    if not case.long or not movers or len(movers) != len(case.others):
+        return
+    yield rules.DC701.found(
+        f"{_waits(case.waiting)}, for {case.snapshot.interval_s:.0f} s by now; {_who(movers)} "
+        f"{_is(movers)}{_at(movers[0])} and go{'es' * (len(movers) == 1)} on there",
+        where=_where(case.snapshot, movers, case.waiting[0].call, movers[0].own_frame),
+        evidence=_evidence(case),
+        fix=_come(rules.DC701),
+        severity=Severity.INFO,
+    )
+
+
+def _come(rule: Rule) -> Fix:
+    if rule is rules.DC726:
+        return Fix("do it on all ranks, before the collective, or give the group a longer timeout", where="code")
+    return Fix(
+        "see why it does not come to the collective: a branch that only some ranks take, a loop that ends elsewhere, "
+        "an exception that was swallowed; 'distcheck lint' reads the script for it",
+        where="code",
+    )
+
+
+def _idle(away: Sequence[Position], snapshot: Snapshot) -> list[Position]:
+    """Those of whom nothing works: neither the main thread nor another, nor a child."""
+    working = {*snapshot.busy, *snapshot.helped}
+    return [item for item in away if item.rank not in working and item.detail != "polls"]
+
+
+def _does(away: Sequence[Position], snapshot: Snapshot) -> str:
+    one = len(away) == 1
+    idle = _idle(away, snapshot)
+    if len(idle) == len(away):
+        return f"sleep{'s' * one}"
+    if idle:
         return f"{_who(idle)} of them sleep{'s' * (len(idle) == 1)}"
-    return f"sleep{'s' * (len(away) == 1)}"
+    if {item.rank for item in away} <= set(snapshot.helped):
+        return f"{'waits' if one else 'wait'} for {'its' if one else 'their'} own threads or children, which work"
+    if all(item.detail == "polls" for item in away):
+        return f"ask{'s' * one} for something again and again, at one line"
+    return f"use{'s' * one} the processor"
 
 
 def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
     """What of a job was not looked at, and why."""
     if snapshot.elsewhere:
+        several = len(snapshot.elsewhere) > 1
         yield NotChecked(
-            f"ranks {rank_ranges(snapshot.elsewhere)}"
-            if len(snapshot.elsewhere) > 1
-            else f"rank {snapshot.elsewhere[0]}",
-            "they are on other hosts, or in containers that can't be seen from here; "
+            f"rank{'s' * several} {rank_ranges(snapshot.elsewhere)}",
+            f"{'they are' if several else 'it is'} on other hosts, or in containers that can't be seen from here; "
             "srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge looks on all",
         )
     reasons: dict[str, list[int]] = {}

@@ -30,6 +30,10 @@ __all__ = [
 VARIABLE = "DISTCHECK_PRETENDED_GPUS"
 
 
+#: stands on PYTHONPATH of the processes that a rehearsed script starts
+_STARTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "started")
+
+
 class Gpus(NamedTuple):
     """The GPUs of one node."""
 
@@ -63,11 +67,7 @@ def pretend(gpus: Gpus) -> None:
         if _pretending != gpus:
             raise RuntimeError(f"this process pretends {_pretending.number} GPUs already")
         return
-    if hasattr(torch._C, "_cuda_getDeviceCount"):
-        raise CannotPretendError(
-            f"torch {torch.__version__} was built for CUDA; GPUs can be pretended with a build for the CPU only: "
-            "pip install torch --index-url https://download.pytorch.org/whl/cpu, in an environment of its own"
-        )
+    check(torch)
     # with the defaults of a build for CUDA, before anything looks at them
     import torch.distributed
 
@@ -75,13 +75,44 @@ def pretend(gpus: Gpus) -> None:
     from distcheck.rehearsal.pretended import driver as drivers
 
     _pretending = gpus
-    os.environ[VARIABLE] = gpus.text
+    _tell_children(gpus)
     driver = drivers.Driver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
     drivers.install(driver)
     devices = tensors.Devices(driver)
     tensors.install(devices)
     groups.install(devices)
     calls.install(devices)
+
+
+#: The oldest torch whose functions the patches fit, and those that they need.
+OLDEST = (2, 4)
+_NEEDED = (
+    "cuda._lazy_init", "cuda.Stream", "cuda.Event", "cuda.streams", "cuda.graphs", "amp.autocast_mode",
+    "UntypedStorage", "utils._python_dispatch.TorchDispatchMode", "_C._current_graph_task_id", "get_autocast_dtype",
+)  # fmt: skip
+
+
+def check(torch: Any) -> None:
+    """Raise CannotPretendError, with what to type, where this torch can't be made to believe in GPUs any more."""
+    if torch.cuda.is_initialized():
+        raise CannotPretendError("CUDA has been started in this process already: its GPUs are real")
+    numbers = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2] if part.isdecimal())
+    missing = [name for name in _NEEDED if not _has(torch, name)]
+    if numbers < OLDEST or missing:
+        lacks = f" (it has no torch.{missing[0]})" if missing and numbers >= OLDEST else ""
+        raise CannotPretendError(
+            f"GPUs can't be pretended with torch {torch.__version__}{lacks}; it works from torch "
+            f"{'.'.join(map(str, OLDEST))} on, and was tried with 2.13: rehearse with --gpus-per-node 0, or with a "
+            "newer torch in an environment of its own"
+        )
+
+
+def _has(thing: Any, path: str) -> bool:
+    for part in path.split("."):
+        if not hasattr(thing, part):
+            return False
+        thing = getattr(thing, part)
+    return True
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
@@ -92,8 +123,17 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
     return False
 
 
+def _tell_children(gpus: Gpus) -> None:
+    """What a Python that this process starts needs to know, whoever starts it."""
+    os.environ[VARIABLE] = gpus.text
+    folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if _STARTED not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([_STARTED, *folders])
+
+
 def on_import(gpus: Gpus) -> None:
     """Pretend as soon as torch has been imported, and not before: a script that never does pays nothing."""
+    _tell_children(gpus)
     if "torch" in sys.modules:
         pretend(gpus)
     else:

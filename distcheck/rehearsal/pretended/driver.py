@@ -8,6 +8,7 @@ its errors and their texts.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import types
@@ -498,9 +499,49 @@ def _make_streams(driver: Driver) -> None:
         def ipc_handle(self) -> bytes:
             raise refuse("torch.cuda.Event.ipc_handle", "there is no event that another process could open")
 
-    # the classes stay themselves, because scripts have imported them by name; only what stands below them changes
-    torch.cuda.Stream.__bases__ = (StreamBase,)
-    torch.cuda.Event.__bases__ = (EventBase,)
+    put_below(torch.cuda.Stream, StreamBase)
+    put_below(torch.cuda.Event, EventBase)
+
+
+def put_below(kind: type, base: type) -> type:
+    """Give a class of torch's another base, so that its own Python code runs above ours.
+
+    In a build for the CPU it stays itself, and every name for it stays valid. In a build for CUDA its base is compiled,
+    and Python refuses another one: then a class like it takes its place, under all names that are known by now.
+    """
+    try:
+        kind.__bases__ = (base,)
+        return kind
+    except TypeError:
+        pass
+    members = {
+        name: value for name, value in vars(kind).items() if name not in ("__dict__", "__weakref__", "__slots__")
+    }
+    like = type(kind.__name__, (base,), members)
+    for value in members.values():
+        _belongs_to(value, like)
+    for module in list(sys.modules.values()):
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if value is kind:
+                setattr(module, name, like)
+    belows: list[type] = kind.__subclasses__()
+    for below in belows:
+        put_below(below, like)
+    return like
+
+
+def _belongs_to(member: Any, kind: type) -> None:
+    """``super()`` without arguments asks a cell of the function for its class."""
+    if isinstance(member, property):
+        for part in (member.fget, member.fset, member.fdel):
+            _belongs_to(part, kind)
+    function = getattr(member, "__func__", member)
+    for name, cell in zip(
+        getattr(getattr(function, "__code__", None), "co_freevars", ()), getattr(function, "__closure__", None) or (),
+        strict=False,
+    ):  # fmt: skip
+        if name == "__class__":
+            cell.cell_contents = kind
 
 
 def _unpretended() -> None:

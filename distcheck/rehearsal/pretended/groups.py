@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from distcheck.rehearsal.posts import as_reduction
 from distcheck.rehearsal.pretended.tensors import Devices, storage_of
 
 #: functions whose tensors must be where the group's backend works
@@ -47,6 +48,13 @@ _REDUCING = {
     "reduce_scatter_tensor": "output",
     "reduce_scatter_single": "output",
     "_reduce_scatter_base": "output",
+}
+#: functions of one big tensor and one part of it: NCCL compares how many elements they have, gloo their shapes
+_FLAT = {
+    **dict.fromkeys(
+        ("all_gather_into_tensor", "all_gather_single", "_all_gather_base"), ("output_tensor", "input_tensor")
+    ),
+    **dict.fromkeys(("reduce_scatter_tensor", "reduce_scatter_single", "_reduce_scatter_base"), ("output", "input")),
 }
 
 
@@ -153,6 +161,7 @@ def device_types(group: Any) -> list[str]:
 
 def _checked(function: Any, devices: Devices) -> Any:
     result_name = _REDUCING.get(function.__name__)
+    flat = _FLAT.get(function.__name__, ())
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -161,6 +170,9 @@ def _checked(function: Any, devices: Devices) -> Any:
             group = next((arg for arg in args if isinstance(arg, dist.ProcessGroup)), None) or c10d.GroupMember.WORLD
         if group is not None and group is not c10d.GroupMember.NON_GROUP_MEMBER:
             _check_places(group, (*args, *kwargs.values()), devices)
+            if flat and device_types(group) == ["cuda"]:
+                args = (*map(_flattened, args[:2]), *args[2:])
+                kwargs = {name: _flattened(value) if name in flat else value for name, value in kwargs.items()}
         operation = kwargs.get(
             "op", next((arg for arg in args if isinstance(arg, (dist.ReduceOp, dist.ReduceOp.RedOpType))), None)
         )
@@ -169,6 +181,11 @@ def _checked(function: Any, devices: Devices) -> Any:
         return function(*args, **kwargs)
 
     return call
+
+
+def _flattened(value: Any) -> Any:
+    """The same elements in one row; what does not lie in a row is left as it is."""
+    return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
 
 
 def _check_places(group: Any, values: Any, devices: Devices) -> None:
@@ -195,7 +212,8 @@ def _averaged(function: Any, result_name: str, group: Any, args: Any, kwargs: An
     if "op" in kwargs:
         kwargs = {**kwargs, "op": dist.ReduceOp.SUM}
     result = args[0] if args else kwargs[result_name]
-    work = function(*args, **kwargs)
+    with as_reduction("avg"):
+        work = function(*args, **kwargs)
     if work is not None:
         work.wait()
     with torch.no_grad():

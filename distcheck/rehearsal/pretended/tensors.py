@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -76,7 +76,6 @@ _EXACT = {
     "native_layer_norm": "_native_layer_norm",
     "native_batch_norm": "_native_batch_norm",
     "native_group_norm": "_native_group_norm",
-    "masked_fill": "_masked_fill_",
     "take": "_take",
     "index_add": "index_add",
 }
@@ -235,6 +234,11 @@ def _tensors(values: Iterable[Any]) -> Iterator[Any]:
             yield from _tensors(value)
 
 
+#: Called with each collective that torch's dispatcher is about to run, whoever makes it: ``(operation, args)``.
+collectives: list[Callable[[Any, Sequence[Any]], object]] = []
+_OF_COLLECTIVES = ("c10d", "_c10d_functional")
+
+
 class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
     """Carries the marks from operands to results, in the thread that entered it."""
 
@@ -257,6 +261,9 @@ class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
             if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
                 # a wrapper takes itself apart, and its parts come here
                 return NotImplemented
+        if collectives and operation.namespace in _OF_COLLECTIVES:
+            for see in collectives:
+                see(operation, args)
         kind = _kind(operation)
         given = kwargs.get("device")
         index: int | None
@@ -342,6 +349,11 @@ class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
             return places[0][1] if kind.mixing == "across" else first
         if _in_backward() or getattr(_asked, "moves", False):
             return first
+        if operation.overloadpacket.__name__ in _MASKED and places[0][1] != places[1][1]:
+            raise RuntimeError(
+                f"expected self and mask to be on the same device, but got mask on {_named(places[1][1])} and self on "
+                f"{_named(places[0][1])}"
+            )
         if kind.mixing == "index":
             home = places[0][1]
             if any(mark is not None and mark != home for _, mark in places[1:]):
@@ -407,6 +419,8 @@ class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
             default.set_state(kept)
 
 
+#: check their two tensors themselves (ATen, cuda/Indexing.cu)
+_MASKED = ("masked_fill", "masked_fill_")
 _TWO = "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
 
 

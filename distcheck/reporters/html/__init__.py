@@ -5,7 +5,7 @@ head holds browsers to that. It follows the reader's colour scheme and can be pr
 nothing: what is marked as standing out stands out among its peers, verdicts are the findings.
 
 Each topic has a module of its own: the parts that pages are made of, the looks, the head of the page, findings, the
-story of a log, verdicts about files, measurements, and what stands at the end.
+story of a log, verdicts about files, measurements, stacks of ranks, and what stands at the end.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ def _body(report: Report, style: Style) -> Iterator[str]:
 
         yield from verdicts.verdicts(report)
     yield from findings.findings(report)
+    if "jobs" in report.subject:
+        from . import jobs
+
+        yield from jobs.jobs(report)
     if report.measurements:
         from . import measurements
 

@@ -12,17 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.rehearsal.outside.found import (
-    Job,
-    Process,
-    Processes,
-    find_jobs,
-    jobs_called,
-    jobs_of_process,
-    look_at,
-    read_processes,
-    spawned_job,
-)
+from distcheck.rehearsal.outside.found import Job, find_jobs, jobs_called, jobs_of_process, spawned_job, with_spawned
+from distcheck.rehearsal.outside.processes import Process, Processes, look_at, read_processes
 from distcheck.world import World
 
 TORCHRUN = {
@@ -155,6 +146,20 @@ def test_a_process_of_its_own_that_starts_ranks_numbers_them_by_their_start() ->
     assert spawned_job(tracker, children) is None
 
 
+def test_a_pod_whose_process_starts_the_ranks_counts_nodes() -> None:
+    """An operator gives RANK and WORLD_SIZE to the pod; its process calls mp.spawn, and the children inherit them."""
+    pod = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "master-0", "MASTER_PORT": "23456"}
+    parent = Process(20, 1, age_s=20.0, python=True, torch=True, variables=pod)
+    children = [Process(30 + n, 20, age_s=9.5 - n, python=True, torch=True, variables=pod) for n in range(4)]
+    job = only(seen(parent, *children))
+    assert [(item.rank, item.pid) for item in job.ranks] == [(1, 20)]
+    made = spawned_job(parent, children)
+    assert made is not None
+    whole = with_spawned(job, {20: made})
+    assert [(item.rank, item.pid) for item in whole.ranks] == [(4, 30), (5, 31), (6, 32), (7, 33)]
+    assert (whole.world_size, whole.numbered_by, 20 in whole.above) == (8, "start", True)
+
+
 # reading
 
 
@@ -209,6 +214,22 @@ def test_of_an_environment_only_what_names_rank_and_job_is_kept(tree: Path) -> N
     assert {item.pid for item in read_processes(World({}, root=str(tree)), everyone=True).processes} == {300, 301}
 
 
+def test_under_sudo_the_ranks_of_who_called_it_are_looked_at(tree: Path) -> None:
+    write_process(tree, 300, 12, {**TORCHRUN, "RANK": "1"}, user=os.geteuid() + 7, program="/usr/bin/python3.11")
+    world = World({"SUDO_UID": str(os.geteuid() + 7)}, root=str(tree))
+    assert [item.pid for item in read_processes(world).processes] == ([300] if os.geteuid() == 0 else [])
+    assert read_processes(World({}, root=str(tree))).processes == ()
+
+
+def test_time_of_children_counts_as_around(tree: Path) -> None:
+    for pid, parent in ((300, 12), (301, 300), (302, 301)):
+        write_process(tree, pid, parent, {}, user=0, program="/usr/bin/python3")
+    for parent, child in ((300, 301), (301, 302)):
+        (tree / "proc" / str(parent) / "task" / str(parent) / "children").write_text(f"{child} \n")
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert look_at(World({}, root=str(tree)), 300).around_s == pytest.approx(900 / ticks)
+
+
 def test_a_look_is_of_the_main_thread_and_those_for_gradients(tree: Path) -> None:
     write_process(tree, 300, 12, {}, user=0, program="/usr/bin/python3")
     for thread, name in ((301, "pt_autograd_0"), (302, "pt_nccl_watchdg")):
@@ -254,7 +275,7 @@ def test_a_process_that_can_not_be_read_does_not_hold_the_others(tree: Path, mon
     (tree / "proc" / "300" / "status").write_text(f"Name:\tpython3\nUid:\t{user}\t{user}\t0\t0\n")
     (tree / "proc" / "300" / "environ").unlink()
     os.mkfifo(tree / "proc" / "300" / "environ")  # whoever opens it waits, as for a lock
-    monkeypatch.setattr("distcheck.rehearsal.outside.found._LIMIT_S", 0.2)
+    monkeypatch.setattr("distcheck.rehearsal.outside.processes._LIMIT_S", 0.2)
     found = read_processes(World({}, root=str(tree)))
     assert [item.pid for item in found.processes] == [301]
     assert found.unreadable == (300,)

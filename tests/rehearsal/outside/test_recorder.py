@@ -16,7 +16,8 @@ import pytest
 from distcheck.logs.flight_recorder import read_dump
 from distcheck.rehearsal.model import Call
 from distcheck.rehearsal.outside import recorder
-from distcheck.rehearsal.outside.found import Process, RankProcess
+from distcheck.rehearsal.outside.found import RankProcess
+from distcheck.rehearsal.outside.processes import Process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no named pipes to open in that way")
 
@@ -166,4 +167,15 @@ def test_which_call_is_open() -> None:
     assert (sub.number, sub.group) == (7, "1 tp")
     both = call(entry(7, state="started", group=("1", "tp")), entry(9, "barrier", "scheduled"))
     assert both is not None
-    assert (both.number, both.operation, both.group) == (9, "barrier", "0")
+    # what has started keeps what only stands in the queue
+    assert (both.number, both.operation, both.group) == (7, "all_reduce", "1 tp")
+    queued = call(entry(7, state="scheduled", group=("1", "tp")), entry(9, "barrier", "scheduled"))
+    assert queued is not None
+    assert (queued.number, queued.group) == (9, "0")
+
+
+def test_how_far_a_rank_has_come_in_each_group() -> None:
+    dump = read_dump(
+        json.dumps(dump_of(entry(411), entry(7, group=("1", "tp")), entry(412, state="scheduled"))).encode()
+    )
+    assert recorder.entered(dump) == {"0": 412, "1 tp": 7}

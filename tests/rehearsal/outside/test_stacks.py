@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from distcheck.model import Unavailable
-from distcheck.rehearsal.model import Call, Frame, Position
+from distcheck.rehearsal.model import Call, Frame
 from distcheck.rehearsal.outside.stacks import (
     call_of,
     find_py_spy,
-    group_stacks,
     is_own,
     parse,
     read_stack,
     waits_for_children,
     why_not,
-    worth_showing,
 )
 from distcheck.world import World
 
@@ -115,23 +114,6 @@ def test_a_parent_that_waits_for_its_children() -> None:
     assert not waits_for_children([library("torch/utils/data/dataloader.py", "_try_get_data"), OWN])
 
 
-def test_equal_stacks_are_one_group_and_those_that_differ_come_first() -> None:
-    call = Call(0, "all_reduce")
-    waiting = [Position(rank, state="waiting", call=call, stack=(OWN,)) for rank in (0, 2, 3)]
-    groups = group_stacks([*waiting, Position(1, stack=(Frame("eval.py", 7, "validate", True),), detail="asleep")])
-    assert [(group.who, group.doing) for group in groups] == [
-        ("rank 1", "in other code (asleep)"),
-        ("ranks 0,2-3", "waiting in all_reduce"),
-    ]
-
-
-def test_what_is_worth_showing_is_the_users_and_the_call_that_it_is_in() -> None:
-    frames = [WRAPPER, library(C10D, "all_reduce"), WRAPPER, OWN, library("click/core.py", "main"), OWN]
-    assert worth_showing(frames) == (False, True, False, True, False, True)
-    assert worth_showing([OWN]) == (True,)
-    assert worth_showing([]) == ()
-
-
 @pytest.mark.parametrize(
     "error, yama, user, told",
     [
@@ -179,3 +161,30 @@ def test_a_refusal_is_not(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="memory"):
         read_stack(World({}), program(tmp_path / "py-spy", text), 7)
     assert (tmp_path / "tries").read_text() == "x\n"
+
+
+def test_one_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distcheck.rehearsal.outside.stacks.LIMIT_S", 0.3)
+    with pytest.raises(Unavailable, match="did not answer within"):
+        read_stack(World({}), program(tmp_path / "py-spy", "exec sleep 60"), 7)
+
+
+@pytest.mark.parametrize("scope", ["1", "2", "3"])
+def test_what_a_host_forbids_is_said(tmp_path: Path, scope: str) -> None:
+    yama = tmp_path / "root" / "proc" / "sys" / "kernel" / "yama"
+    yama.mkdir(parents=True)
+    (yama / "ptrace_scope").write_text(f"{scope}\n")
+    made = program(tmp_path / "py-spy", 'echo "Error: Operation not permitted (os error 1)" >&2; exit 1')
+    with pytest.raises(Unavailable) as failed:
+        read_stack(World({}, root=str(tmp_path / "root")), made, 7)
+    # root may where scope is 1 or 2, so that it is something else that forbids it
+    if scope == "3" or os.geteuid():
+        assert f"ptrace_scope is {scope}" in failed.value.why
+    else:
+        assert "SYS_PTRACE" in failed.value.why
+
+
+def test_a_loaders_worker_that_is_waited_for_is_no_rank() -> None:
+    joins = [library("multiprocessing/process.py", "BaseProcess.join"), OWN]
+    assert waits_for_children(joins)
+    assert not waits_for_children(joins, of_spawn=True)

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from distcheck.checker import Checker
+from distcheck.commands.stuck import ROOMS
 from distcheck.model import Finding, Severity, Unavailable
 from distcheck.rehearsal.model import Call, Frame, Position, Positions
-from distcheck.rehearsal.outside.found import Job, Look, Process, RankProcess
+from distcheck.rehearsal.outside.found import Job, RankProcess
+from distcheck.rehearsal.outside.processes import Look, Process
 from distcheck.rehearsal.outside.snapshot import Snapshot, _Seen, compose, merge
 from distcheck.rehearsal.outside.stacks import ThreadStack
 from distcheck.rehearsal.outside.stillness import not_checked, stands_still
@@ -42,9 +44,7 @@ def snapshot(
     )._replace(**more)  # type: ignore[arg-type]  # fmt: skip
 
 
-PLAN = Checker(rooms=("distcheck.rehearsal.outside.stillness",), plug_ins=False).plan(
-    Snapshot, command="stuck", closed=True
-)
+PLAN = Checker(rooms=ROOMS, plug_ins=False).plan(Snapshot, command="stuck", closed=True)
 
 
 def found(seen: Snapshot) -> tuple[Finding, ...]:
@@ -63,7 +63,6 @@ def only(seen: Snapshot) -> Finding:
         snapshot(away(0, "moves on"), away(1, "uses the processor")),
         # a slow step: one still works, and gets on
         snapshot(waits(0), away(1, "moves on"), busy=(1,)),
-        snapshot(waits(0), away(1, "moves on"), interval_s=60.0),
         snapshot(),
     ],
 )
@@ -99,6 +98,31 @@ def test_bad_a_rank_that_sleeps_elsewhere_for_long_hangs() -> None:
 def test_good_a_long_call_into_a_library_is_no_hang() -> None:
     finding = only(snapshot(waits(0), away(1, "uses the processor"), interval_s=30.0, busy=(1,)))
     assert (finding.code, finding.severity) == ("DC701", Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("rank", "helped", "told"),
+    [
+        # it unpacks an archive in a child, or downloads: the others wait, and it comes
+        (away(1), (1,), "waits for its own threads or children, which work"),
+        (away(1, "polls"), (), "asks for something again and again, at one line"),
+    ],
+)
+def test_good_a_rank_whose_children_work_or_that_polls_is_no_hang(
+    rank: Position, helped: tuple[int, ...], told: str
+) -> None:
+    finding = only(snapshot(waits(0), rank, interval_s=30.0, helped=helped))
+    assert (finding.code, finding.severity) == ("DC701", Severity.WARNING)
+    assert told in finding.message
+
+
+def test_good_who_gets_on_elsewhere_for_long_is_only_named() -> None:
+    finding = only(snapshot(waits(0), away(1, "moves on"), waits(2), interval_s=60.0))
+    assert (finding.code, finding.severity) == ("DC701", Severity.INFO)
+    assert finding.message == (
+        "ranks 0,2 wait in all_reduce at train.py:88, for 60 s by now; rank 1 is in validate() at eval.py:41 and goes "
+        "on there"
+    )
 
 
 def test_bad_rank_zero_works_while_the_others_stand_at_a_barrier() -> None:
@@ -279,6 +303,27 @@ def test_a_result_of_the_gpu_that_does_not_come() -> None:
 
     assert operation(True) == "waiting cuda.synchronize"
     assert operation(False) is None
+
+
+def test_who_stands_at_one_line_in_all_looks_and_does_nothing_polls() -> None:
+    one, woken = seen_as((EVAL,)), seen_as((EVAL,), sleeps=500)
+    other_line = seen_as((TRAIN,))
+
+    def detail(*between: _Seen, last: _Seen = woken) -> str:
+        return composed(one, last, between=[{0: look} for look in between]).positions.ranks[0].detail
+
+    assert detail(one, one) == "polls"
+    assert detail(one, other_line) == detail() == "moves on"
+    assert detail(one, one, last=seen_as((EVAL,), "R", 2.9, sleeps=500)) == "moves on"
+    # a step of a sound loop looks so too
+    waiting = composed(seen_as(IN_REDUCE), seen_as(IN_REDUCE, sleeps=500), between=[{0: seen_as(IN_REDUCE)}] * 2)
+    assert (waiting.positions.ranks[0].state, waiting.positions.ranks[0].detail) == ("computing", "moves on")
+
+
+def test_children_that_work_are_seen() -> None:
+    first, last = (_Seen(Look("S", 1.0, 5, 0, around), seen_as((EVAL,)).threads) for around in (3.0, 4.9))
+    assert composed(first, last).helped == (0,)
+    assert composed(first, first).helped == ()
 
 
 def test_hosts_of_one_job_become_one() -> None:

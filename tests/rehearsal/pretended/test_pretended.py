@@ -1,11 +1,16 @@
-"""GPUs that are not there: each test runs a program of its own, because pretending has no way back in a process."""
+"""GPUs that are not there: each test runs its programs in forks of one Python, because pretending has no way back."""
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import select
 import subprocess
 import sys
+import tempfile
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,24 +23,73 @@ ROOT = Path(__file__).parents[3]
 PRETEND = "from distcheck.rehearsal.pretended import Gpus, notes, pretend\npretend(Gpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
 
 
+#: Imports torch once; each program is run in a fork of it, which has its own copy of all that is patched.
+SERVER = """
+import json, os, sys, traceback
+import torch
+torch.set_num_threads(1)
+print("ready", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for number, name in enumerate(("out", "error"), 1):
+                os.dup2(os.open(os.path.join(asked["kept"], name), os.O_WRONLY | os.O_CREAT), number)
+            os.environ.update(asked["environ"])
+            os.chdir(asked["folder"])
+            exec(compile(asked["text"], asked["name"], "exec"), globals())
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+LIMIT_S = 120
+
+
+class Server:
+    """A Python that has imported torch, and runs programs in forks of itself."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", SERVER], cwd=ROOT, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert self._answer() == "ready"
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT_S)
+        assert ready, "it did not come to its end"
+        return self.process.stdout.readline().strip()
+
+    def run(self, text: str, name: str, folder: Path, environ: Mapping[str, str]) -> str:
+        assert self.process.stdin is not None
+        with tempfile.TemporaryDirectory() as kept:
+            asked = {"text": text, "name": name, "folder": str(folder), "environ": dict(environ), "kept": kept}
+            self.process.stdin.write(json.dumps(asked) + "\n")
+            self.process.stdin.flush()
+            status = self._answer()
+            said, errors = ((Path(kept) / name).read_text(encoding="utf-8") for name in ("out", "error"))
+        assert status == "0", errors[-3000:]
+        return said
+
+
+@functools.cache
+def server() -> Server:
+    """One for all tests of this process; it ends with it, because its standard input does."""
+    return Server()
+
+
 def run(program: str, *, count: int = 2, name: str = "train.py", tmp_path: Path | None = None, **environ: str) -> str:
     """What the program prints; it must end well."""
     text = PRETEND.format(count=count) + textwrap.dedent(program)
-    words = ["-c", text]
-    if tmp_path is not None:
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        words = [name]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path or ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **environ},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    folder = tmp_path or ROOT
+    return server().run(text, str(folder / name), folder, environ)
 
 
 #: Prints what an expression gives, or the error that it raises.
@@ -160,6 +214,9 @@ def test_operands_in_different_places_raise_what_torch_raises() -> None:
         "F.cross_entropy(x, torch.tensor([0, 1]))",
         "F.conv2d(torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 2, 2).cuda())",
         "y[torch.tensor([0]).cuda()]",
+        "x.masked_fill(torch.ones(2, 2).bool(), 0)",
+        "y.masked_fill_(torch.ones(2, 2).bool().cuda(), 0)",
+        "x.masked_fill(torch.ones(2, 2).bool().cuda(), 0).device",
         "x.numpy()",
         "x.pin_memory()",
         "torch.randperm(3, generator=torch.Generator('cuda'))",
@@ -173,6 +230,9 @@ def test_operands_in_different_places_raise_what_torch_raises() -> None:
         f"{same} got target is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_CUDA_nll_loss_forward)",
         "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same",
         "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",
+        "RuntimeError: expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
+        "RuntimeError: expected self and mask to be on the same device, but got mask on cuda:0 and self on cpu",
+        "cuda:0",
         "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
         "RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
         "RuntimeError: Expected a 'cpu' device type for generator but found 'cuda'",
@@ -359,6 +419,63 @@ def test_streams_and_events() -> None:
     assert run(program) == "3.0\n"
 
 
+#: As a build for CUDA looks on a machine without GPUs: compiled classes below streams and events, functions that fail.
+#: There is none here to try it with; what differs below Python is not seen by this.
+LIKE_A_BUILD_FOR_CUDA = """
+import importlib, torch
+torch._C._CudaStreamBase = type("_CudaStreamBase", (torch.Stream,), {})
+torch._C._CudaEventBase = type("_CudaEventBase", (torch.Event,), {})
+importlib.reload(torch.cuda.streams)
+for name in ("Stream", "Event", "ExternalStream"):
+    setattr(torch.cuda, name, getattr(torch.cuda.streams, name))
+def fails(*_, **__):
+    raise RuntimeError("Found no NVIDIA driver on your system.")
+for name in ("init", "setDevice", "getDevice", "exchangeDevice", "getCurrentStream", "memoryStats", "synchronize", "emptyCache"):
+    setattr(torch._C, f"_cuda_{name}", fails)
+torch._C._cuda_getDeviceCount = lambda: 0
+torch._C._has_cuda, torch.version.cuda = True, "13.0"
+from torch.cuda import Stream
+"""
+
+
+@pytest.mark.torch
+def test_a_build_for_cuda_is_taken_as_well() -> None:
+    program = """
+    assert Stream is torch.cuda.Stream is torch.cuda.streams.Stream and issubclass(torch.cuda.ExternalStream, Stream)
+    stream, start, end = Stream(), torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    with torch.cuda.stream(stream):
+        x = torch.ones(3).cuda(1)
+    stream.wait_event(end), stream.wait_stream(torch.cuda.current_stream()), stream.record_event()
+    end.record(stream)
+    print(torch.cuda.device_count(), x.device, stream.device, start.elapsed_time(end) > 0, "cuda_stream" in repr(stream))
+    """
+    text = LIKE_A_BUILD_FOR_CUDA + PRETEND.format(count=2) + textwrap.dedent(program)
+    assert server().run(text, "train.py", ROOT, {}) == "2 cuda:1 cuda:0 True True\n"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("torch.__version__ = '2.3.1+cpu'", "torch 2.3.1+cpu; it works from torch 2.4 on"),
+        ("del torch.get_autocast_dtype", "(it has no torch.get_autocast_dtype)"),
+        ("torch.cuda.is_initialized = lambda: True", "CUDA has been started in this process already"),
+    ],
+)
+def test_where_it_can_not_be_done_the_reason_is_said(change: str, told: str) -> None:
+    program = f"""
+import torch
+from distcheck.rehearsal.pretended import CannotPretendError, Gpus, pretend
+{change}
+try:
+    pretend(Gpus(2))
+except CannotPretendError as error:
+    print(error)
+"""
+    assert told in server().run(program, "train.py", ROOT, {})
+
+
 @pytest.mark.torch
 def test_a_forked_process_can_not_start_cuda_again() -> None:
     program = """
@@ -376,6 +493,28 @@ def test_a_forked_process_can_not_start_cuda_again() -> None:
         run(program)
         == "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method\n"
     )
+
+
+@pytest.mark.torch
+def test_a_python_that_the_script_starts_believes_in_the_same(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('the other one', end=' ')\n")
+    program = """
+    import os, subprocess, sys
+    os.environ["PYTHONPATH"] += os.pathsep + os.getcwd()
+    text = "import torch; print(torch.zeros(1).cuda(1).device, torch.cuda.device_count())"
+    print(subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True).stdout, end="")
+    """
+    assert run(program, tmp_path=tmp_path) == "the other one cuda:1 2\n"
+
+
+def test_a_python_in_which_it_can_not_be_done_says_so_and_goes_on() -> None:
+    started = str(ROOT / "distcheck" / "rehearsal" / "pretended" / "started")
+    done = subprocess.run(
+        [sys.executable, "-c", "print('went on')"], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": started, "DISTCHECK_PRETENDED_GPUS": "of another version"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "went on\n")
+    assert done.stderr.startswith("distcheck: this process does not see the rehearsal's GPUs: ")
 
 
 @pytest.mark.torch
@@ -469,21 +608,30 @@ def train(rank, folder, way):
     kept.seek(0)
     back = torch.load(kept, map_location=f"cuda:{{1 - rank}}" if CUDA else None)
     assert all(value.get_device() == (1 - rank if CUDA else -1) for value in back.values())
+    part, whole = torch.full((3, 4), rank + 1.0, device=device), torch.zeros(24 if CUDA else (6, 4), device=device)
+    # NCCL only compares how many elements there are
+    dist.all_gather_into_tensor(whole, part)
+    assert whole.flatten().tolist() == [1.0] * 12 + [2.0] * 12
+    dist.reduce_scatter_tensor(part, whole.view(6, 4) if not CUDA else whole)
+    assert part.flatten().tolist() == [2.0 * (rank + 1)] * 12
     dist.barrier()
     if rank == 0:
         print(way, mean.item().hex(), sum(value.double().sum().item() for value in state.values()).hex(), flush=True)
     dist.destroy_process_group()
 
+def work(rank, folder, ways):
+    for way in ways:
+        train(rank, folder, way)
+
 if __name__ == "__main__":
-    for way in sys.argv[2:]:
-        mp.spawn(train, (sys.argv[1], way), nprocs=2)
+    mp.spawn(work, (sys.argv[1], sys.argv[2:]), nprocs=2)
 """
+WAYS = ("plain", "views", "amp", "fsdp")
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["plain", "views", "amp", "fsdp"])
-def test_training_on_two_ranks_ends_as_on_the_cpu(way: str, tmp_path: Path) -> None:
+def test_training_on_two_ranks_ends_as_on_the_cpu(tmp_path: Path) -> None:
     ends = []
     for name, pretending in (
         ("cpu.py", ""),
@@ -491,14 +639,15 @@ def test_training_on_two_ranks_ends_as_on_the_cpu(way: str, tmp_path: Path) -> N
     ):
         (tmp_path / name).write_text(TRAINING.format(pretending=pretending), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", name, str(tmp_path), way],
+            [sys.executable, "-W", "ignore", name, str(tmp_path), *WAYS],
             check=False,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=400,
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"},
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        ends.append(done.stdout)
-    assert ends[0] == ends[1] != ""
+        ends.append(done.stdout.splitlines())
+    assert [line.split()[0] for line in ends[0]] == list(WAYS)
+    assert ends[0] == ends[1]

@@ -1,0 +1,1 @@
+"""The folder that stands on PYTHONPATH of Pythons that a rehearsed script starts."""

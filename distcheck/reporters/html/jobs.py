@@ -1,0 +1,35 @@
+"""Where the ranks of jobs stand: equal stacks once, those that differ from the others first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...model import Report
+from .. import ranks
+from .parts import folded, lines, text
+
+#: Groups that are shown at once; the others open when they are asked for.
+_OPEN = 4
+
+
+def jobs(report: Report) -> Iterator[str]:
+    """Each job with the stacks of its ranks."""
+    if not report.subject["jobs"]:
+        return
+    yield '<section aria-labelledby="ranks"><h2 id="ranks">Where the ranks stand</h2>'
+    for job in report.subject["jobs"]:
+        yield f"<p>{text(ranks.head(job))}</p>"
+        for number, group in enumerate(job["stacks"]):
+            yield folded(_summary(group), _body(group, job), opened=number < _OPEN)
+    yield "</section>"
+
+
+def _summary(group: Mapping[str, Any]) -> str:
+    return f"<strong>{text(ranks.who(group))}</strong> {text(group['doing'])}"
+
+
+def _body(group: Mapping[str, Any], job: Mapping[str, Any]) -> str:
+    told = "<br>".join(map(text, ranks.processes(group, job)))
+    stack = "\n".join(line for line, _ in ranks.frames(group))
+    return f'<p class="soft">{told}</p>' + (f'<pre class="source">{lines(stack)}</pre>' if stack else "")
