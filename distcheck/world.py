@@ -56,6 +56,9 @@ class World:
         self.home: str | None = raw.get("HOME") or raw.get("USERPROFILE") or None
         #: the folders in which a shell here looks for programs
         self.program_path: tuple[str, ...] = tuple(entry for entry in raw.get("PATH", "").split(os.pathsep) if entry)
+        behind = raw.get("SUDO_UID", "")
+        #: under sudo, the number of the user who called it
+        self.user_behind: int | None = int(behind) if behind.isdecimal() else None
         self.platform = sys.platform
         self.pid = os.getpid()
 

@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "pickles": {"model", "registry", "rules"},
     "logs": {"model", "pickles", "registry", "rules", "secrets"},
     "rehearsal": {
-        "cluster", "collectives", "environment", "facts_file", "launch", "logs", "model", "registry", "rules", "world",
+        "cluster", "collectives", "environment", "facts_file", "launch", "logs", "model", "pickling_api", "registry", "rules", "world",
     },
     "diagnosis": {"checker", "logs", "model", "registry", "rules"},
     "pickling_api": {"checker", "model", "pickles", "reporters", "rules"},

@@ -1,4 +1,4 @@
-"""Every rule that env, the comparison of ranks, a live group or pickle can report has a probe, a bad and a good case."""
+"""Every rule that env, ranks side by side, a live group, pickle or watch can report has a probe, a bad and a good case."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from distcheck import registry, rules
 from distcheck.checker import Checker
 from distcheck.cluster import judges
 from distcheck.collectives import smoke
+from distcheck.commands import rehearse_report
 from distcheck.model import Rule
 
 TESTS = Path(__file__).parent
@@ -20,7 +21,7 @@ TESTS = Path(__file__).parent
 BY_PROBES = [
     rule
     for rule in rules.ALL
-    if {"env", "ranks", "live", "pickle"} & set(rule.ways) and not rule.code.startswith("DC9")
+    if {"env", "ranks", "live", "pickle", "watch"} & set(rule.ways) and not rule.code.startswith("DC9")
 ]
 #: Which rooms see a rule in a way.
 ROOMS = {
@@ -34,7 +35,9 @@ ROOMS = {
     "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
     # as of these: tests/logs/test_cases.py
     "log": ("distcheck.logs",),
-    "stuck": ("distcheck.rehearsal.outside.stillness",),
+    "watch": ("distcheck.rehearsal.standing", "distcheck.rehearsal.summary"),
+    "rehearse": rehearse_report.ROOMS,
+    "stuck": ("distcheck.rehearsal.outside.stillness", "distcheck.rehearsal.outside.numbered"),
 }
 
 
@@ -52,7 +55,7 @@ def functions(prefix: str) -> list[tuple[str, str]]:
     return found
 
 
-def probes_of(rule: Rule, ways: tuple[str, ...] = ("env", "ranks", "live", "pickle")) -> list[str]:
+def probes_of(rule: Rule, ways: tuple[str, ...] = ("env", "ranks", "live", "pickle", "watch")) -> list[str]:
     rooms = tuple(room for way in ways for room in ROOMS[way])
     Checker(rooms=rooms, plug_ins=False)
     return [

@@ -15,12 +15,18 @@ _DEEPEST = 200
 _known: dict[CodeType, str] = {}
 _shown: dict[str, str] = {}
 _scripts: set[str] = set()
+_left_out: set[str] = set()
 
 
 def this_is_own(path: str) -> None:
     """A file counts as the user's own wherever it lies: the script that is run."""
     _scripts.add(path)
     _known.clear()
+
+
+def leave_out_inside(path: str) -> None:
+    """What a file of ours calls stands in no stack: its own waits are nothing that the script does."""
+    _left_out.add(path)
 
 
 def _libraries() -> tuple[str, ...]:
@@ -74,6 +80,8 @@ def stack_of(frame: FrameType | None) -> tuple[Frame, ...]:
     found: list[Frame] = []
     while frame is not None and len(found) < _DEEPEST:
         path = frame.f_code.co_filename
+        if path in _left_out:
+            found.clear()
         if not path.startswith(_OURS) and not path.startswith("<frozen runpy"):
             found.append(Frame(shown_path(path), frame.f_lineno or 0, frame.f_code.co_name, is_own(path)))
         frame = frame.f_back

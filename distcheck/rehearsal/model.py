@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 #: Stands for the group of those calls that make groups: all ranks of the job make them in one order.
 SETUP = "setup"
+#: The operation of a call that Python did not make, until the flight recorder has been asked.
+UNSEEN = "a collective"
 #: States of a rank. ``computing``: in code of its own, or nowhere in particular; ``waiting``: inside of a collective or
 #: of a wait for one; ``left``: its script has ended, or its process has; ``raised``: an exception ended its script;
 #: ``stopped``: by a signal or a debugger; ``silent``: no word from it, whatever the reason.
@@ -70,8 +72,9 @@ class Call(NamedTuple):
             parts.append(self.reduce)
         if self.peer is not None:
             parts.append(f"rank {self.peer}")
-        number = f" #{self.number}" if self.number and self.group != SETUP else ""
-        group = f" of group {self.group}" if self.group not in ("0", "", SETUP) else ""
+        setup = self.group.startswith(SETUP)
+        number = f" #{self.number}" if self.number and not setup else ""
+        group = f" of group {self.group}" if self.group not in ("0", "") and not setup else ""
         return f"{self.operation}{number}{group}" + (f" ({', '.join(parts)})" if parts else "")
 
 
@@ -99,13 +102,27 @@ class Position(NamedTuple):
     entered: Mapping[str, int] = {}
     #: its last calls, newest first; () where they are not known
     recent: tuple[Call, ...] = ()
-    #: place → how often it has made a call there
+    #: place → how often it has made a call there; UNSEEN → how often C++ has made one by itself
     places: Mapping[str, int] = {}
 
     @property
     def own_frame(self) -> Frame | None:
         """The innermost frame of the user's code."""
         return next((frame for frame in self.stack if frame.own), None)
+
+
+class Block(NamedTuple):
+    """Lines of a script that are run together, or not."""
+
+    #: ``loop``; ``branch``: an arm of an ``if``, a ``match``, an ``except``
+    kind: str
+    first: int
+    last: int
+    #: a branch whose test names a rank
+    by_rank: bool = False
+
+    def holds(self, line: int) -> bool:
+        return self.first <= line <= self.last
 
 
 class Mismatch(NamedTuple):
@@ -130,6 +147,10 @@ class Positions(NamedTuple):
     mismatches: tuple[Mismatch, ...] = ()
     #: the wait of those in ``waiting`` has ended with an error: whoever has not come by now does not come
     over: bool = False
+    #: name of a group → seconds after which its own timeout ends a wait; a group need not be here
+    timeouts: Mapping[str, float] = {}
+    #: place → the loops and branches of its function around it, outermost first; () where nobody has looked
+    around: Mapping[str, tuple[Block, ...]] = {}
 
     def ranks_of(self, group: str) -> tuple[int, ...]:
         """The global ranks of a group; all where it is not known."""

@@ -9,7 +9,9 @@ What C++ does by itself (DDP's reducer) does not pass here; the group's own coun
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
 import types
 import zlib
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from .board import Board, Other
 from .frames import innermost_own
 from .model import SETUP, Call
 
@@ -74,7 +77,7 @@ KINDS: Mapping[str, Kind] = {
     "recv_object_list": Kind(("object_list", "src", "group"), "", "src", pair=True),
     "batch_isend_irecv": Kind((), pair=True),
     "init_process_group": Kind(()),
-    "new_group": Kind(()),
+    "new_group": Kind(("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")),
 }  # fmt: skip
 #: Each rank has a part of its own, which NCCL lets be of any size: the sizes are told, and not compared.
 _UNEVEN = frozenset({"gather", "scatter"})
@@ -93,6 +96,19 @@ class Note(NamedTuple):
     ordinal: int = 0
 
 
+class Spent(NamedTuple):
+    """What the calls of one place have cost."""
+
+    calls: int = 0
+    #: seconds in them, from the call to its return
+    total_s: float = 0.0
+    #: of the longest
+    longest_s: float = 0.0
+
+
+_NONE_YET = Spent()
+
+
 class Posts:
     """What this rank's calls were, and are."""
 
@@ -107,18 +123,30 @@ class Posts:
         self.entered: dict[str, int] = {}
         #: group → its global ranks
         self.groups: dict[str, tuple[int, ...]] = {}
-        #: place → calls and seconds in them
-        self.spent: dict[str, tuple[int, float]] = {}
+        #: where, which operation, which group, whether it waits for its end → what became of its calls
+        self.spent: dict[tuple[str, str, str, bool], Spent] = {}
+        #: group → seconds of its timeout; its backend
+        self.timeouts: dict[str, float] = {}
+        self.backends: dict[str, str] = {}
         #: why the last note was not taken; "" while all were
         self.trouble = ""
         #: the default group is there
         self.joined = False
+        #: how often it was destroyed
+        self.left = 0
         #: group → ``(index, digest)`` of every 64th call
         self.milestones: dict[str, deque[tuple[int, int]]] = {}
         #: group → index and digest of the last call
         self._digests: dict[str, tuple[int, int]] = {}
         self._signatures: dict[tuple[object, ...], int] = {}
         self._module: Any = None
+        #: called before torch is, with each call and whether it waits; must not raise, and may end this process
+        self.before: Callable[[Note, bool], None] | None = None
+        #: where ranks of this host lay their calls side by side, and what is told of one that differs
+        self.board: Board | None = None
+        self.differs: Callable[[Note, Other], None] | None = None
+        #: called with the arguments of init_process_group before it begins, and with None when it has ended
+        self.joining: Callable[[tuple[tuple[Any, ...], dict[str, Any]] | None], None] | None = None
 
     def attach(self, module: Any) -> tuple[str, ...]:
         """Wrap the functions of ``torch.distributed.distributed_c10d``; the names of those that could not be."""
@@ -133,6 +161,17 @@ class Posts:
             _put_around(destroy, self._leaving)
         return tuple(missed)
 
+    def forget(self) -> None:
+        """In a fork: what its parent has called is not its own."""
+        self.ring.clear()
+        tables: tuple[dict[Any, Any], ...] = (
+            self.inside, self.entered, self.groups, self.spent, self.timeouts, self.backends, self.milestones,
+            self._digests,
+        )  # fmt: skip
+        for table in tables:
+            table.clear()
+        self.done, self.joined = 0, False
+
     def _around(self, name: str, kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         inside, ring = self.inside, self.ring
 
@@ -141,6 +180,9 @@ class Posts:
                 thread = get_ident()
                 if thread in inside:  # one of torch's functions calls another
                     return function(*args, **kwargs)
+                joining = self.joining if name == "init_process_group" else None
+                if joining is not None:
+                    joining((args, kwargs))
                 try:
                     note = self._note(name, kind, args, kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
@@ -148,15 +190,24 @@ class Posts:
                     return function(*args, **kwargs)
                 inside[thread] = note
                 ring.append(note)
+                call = note.call
+                # async_op stands behind all that is read of the arguments
+                waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
+                if self.before is not None:
+                    self.before(note, waits)
                 try:
                     return function(*args, **kwargs)
                 finally:
                     del inside[thread]
                     self.done += 1
-                    count, seconds = self.spent.get(note.call.place, (0, 0.0))
-                    self.spent[note.call.place] = (count + 1, seconds + time.monotonic() - note.at)
+                    key = (call.place, name, call.group, waits)
+                    calls, total_s, longest_s = self.spent.get(key, _NONE_YET)
+                    took_s = time.monotonic() - note.at
+                    self.spent[key] = Spent(calls + 1, total_s + took_s, max(longest_s, took_s))
                     if name == "init_process_group":
                         self.joined = bool(self._module.is_initialized())
+                    if joining is not None:
+                        joining(None)
 
             return called
 
@@ -171,7 +222,8 @@ class Posts:
             finally:
                 self.joined = bool(self._module.is_initialized())
                 if not self.joined:
-                    for table in (self.entered, self.groups, self._digests, self.milestones):
+                    self.left += 1
+                    for table in (self.entered, self.groups, self._digests, self.milestones, self.timeouts):
                         kept = {SETUP: table[SETUP]} if SETUP in table else {}
                         table.clear()
                         table.update(kept)  # type: ignore[arg-type]
@@ -180,13 +232,10 @@ class Posts:
 
     def _note(self, name: str, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Note:
         place, function = innermost_own(sys._getframe(2))
-        if name in _SETUP:
-            if kwargs.get("use_local_synchronization"):
-                return Note(Call(0, name, SETUP, place=place, function=function), time.monotonic(), 0)
-            number = self.entered[SETUP] = self.entered.get(SETUP, 0) + 1
-            return Note(Call(number, name, SETUP, place=place, function=function), time.monotonic(), 0)
         given = dict(zip(kind.parameters, args, strict=False))
         given.update(kwargs)
+        if name in _SETUP:
+            return Note(self._making(name, given)._replace(place=place, function=function), time.monotonic(), 0)
         module = self._module
         group = given.get("group") or module._get_default_group()
         if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
@@ -194,16 +243,64 @@ class Posts:
         title = group.group_name
         if title not in self.groups:
             self.groups[title] = tuple(module.get_process_group_ranks(group))
+            self.timeouts[title], self.backends[title] = _timeout_s(group), str(module.get_backend(group))
         sizes, dtypes = _tensors(given.get(kind.agreed)) if kind.agreed else ((), ())
         op = given.get("op", _SUM)
         reduce = _REDUCE.get(op) or _reduce_name(op) if "op" in kind.parameters else ""
+        reduce = getattr(_said, "reduction", "") or reduce
         peer = self._peer(kind, given, title)
         if kind.pair:
             return Note(Call(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0)
         number = self.entered[title] = self._count(group, title) + 1
         call = Call(number, name, title, sizes, dtypes, reduce, peer, place, function)
         digest, index = self._digest(call)
-        return Note(call, time.monotonic(), digest, index)
+        note = Note(call, time.monotonic(), digest, index)
+        if self.board is not None:
+            other = self.board.compare(call, index, digest, self.groups[title], self.left)
+            if other is not None:
+                # one difference is enough: what follows from it is no news
+                self.board = None
+                if self.differs is not None:
+                    self.differs(note, other)
+        return note
+
+    def made_by_torch(self, name: str, group: Any, tensors: Any, reduce: str = "", root: int | None = None) -> None:
+        """Note a collective that torch's compiled code is about to begin, where somebody sees that (in a rehearsal).
+
+        :param tensors: those that ranks must agree on; None where there are none
+        :param root: rank in the group
+        """
+        if get_ident() in self.inside:
+            return  # for a function that has been noted
+        place, function = innermost_own(sys._getframe(1))
+        title = group.group_name
+        if title not in self.groups:
+            self.groups[title] = tuple(self._module.get_process_group_ranks(group))
+        number = self.entered[title] = self._count(group, title) + 1
+        peer = None if root is None else self.groups[title][root]
+        call = Call(number, name, title, *_tensors(tensors), reduce, peer, place, function)
+        digest, index = self._digest(call)
+        note = Note(call, time.monotonic(), digest, index)
+        self.ring.append(note)
+        self.done += 1
+        key = (place, name, title, False)
+        self.spent[key] = self.spent.get(key, _NONE_YET)._replace(calls=self.spent.get(key, _NONE_YET).calls + 1)
+        if self.before is not None:
+            self.before(note, False)
+
+    def _making(self, name: str, given: Mapping[str, Any]) -> Call:
+        """A call that makes groups: with the ranks of the new one, which must be the same on all."""
+        title = SETUP
+        sizes: tuple[tuple[int, ...], ...] = ()
+        if name == "new_group" and self.joined:
+            everybody = range(self._module.get_world_size())
+            ranks = tuple(sorted(everybody if given.get("ranks") is None else given["ranks"]))
+            sizes = (ranks,)
+            if given.get("use_local_synchronization"):  # only these have to call it
+                title = f"{SETUP} {','.join(map(str, ranks))}"
+                self.groups[title] = ranks
+        number = self.entered[title] = self.entered.get(title, 0) + 1
+        return Call(number, name, title, sizes)
 
     def _peer(self, kind: Kind, given: Mapping[str, Any], title: str) -> int | None:
         if not kind.peer:
@@ -221,6 +318,10 @@ class Posts:
         except (RuntimeError, AttributeError):  # this backend, or this torch, does not count
             return self.entered.get(title, 0)
 
+    def compared(self, group: str) -> int:
+        """Collectives of a group that Python has called."""
+        return self._digests.get(group, (0, 0))[0]
+
     def _digest(self, call: Call) -> tuple[int, int]:
         key = agreed(call)
         crc = self._signatures.get(key)
@@ -236,9 +337,25 @@ class Posts:
         return chain, index
 
 
+def _timeout_s(group: Any) -> float:
+    """Seconds after which a wait in this group ends by itself; 0 where nobody says."""
+    try:
+        for device in group._device_types:
+            timeout = getattr(getattr(group._get_backend(device), "options", None), "_timeout", None)
+            if timeout is not None:
+                return float(timeout.total_seconds())
+    except (AttributeError, RuntimeError):  # an older torch, or a backend that was never made
+        pass
+    return 0.0
+
+
 def agreed(call: Call) -> tuple[object, ...]:
     """What the ranks of a group must have in common in a call: elements count, shapes do not."""
-    sizes = () if call.operation in _UNEVEN else tuple(_elements(size) for size in call.sizes)
+    sizes: tuple[object, ...] = tuple(_elements(size) for size in call.sizes)
+    if call.operation in _UNEVEN:
+        sizes = ()
+    elif call.group.startswith(SETUP):
+        sizes = call.sizes  # the ranks of a new group
     return (call.operation, sizes, call.dtypes, call.reduce, call.peer)
 
 
@@ -259,6 +376,19 @@ def _tensors(value: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
     if len(value) > _MOST_TENSORS:
         sizes += ((len(value),),)
     return sizes, tuple(_dtype(tensor.dtype) for tensor in first)
+
+
+_said = threading.local()
+
+
+@contextlib.contextmanager
+def as_reduction(name: str) -> Iterator[None]:
+    """Calls of this thread are noted with another reduction than torch is given: what the script has asked for."""
+    _said.reduction = name
+    try:
+        yield
+    finally:
+        _said.reduction = ""
 
 
 _DTYPES: dict[Any, str] = {}

@@ -46,22 +46,31 @@ def run(
     """
     failed = _outcome(target, arguments, module)
     # outside of any handler, as Python itself shows what nobody caught
+    ended(how_it_ended(failed))
     if failed is None:
-        ended(Ended("left", 0))
         raise SystemExit(0)
     if isinstance(failed, SystemExit):
-        ended(Ended("left", _status(failed.code), _told(failed.code)))
         # what the first one holds would keep the script's frames alive
         raise SystemExit(failed.code)
-    interrupted = isinstance(failed, KeyboardInterrupt)
-    stack = stack_of_trace(failed.__traceback__)
-    ended(Ended("raised", -2 if interrupted else 1, _last_line(failed), stack))
     _show(failed)
-    if interrupted:
+    if isinstance(failed, KeyboardInterrupt):
         # Python itself then ends this process by SIGINT, as a shell expects; it has been shown already
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt
     raise SystemExit(1)
+
+
+def how_it_ended(failed: BaseException | None) -> Ended:
+    """What ended a script, or the work of a process.
+
+    :param failed: what it raised; None: it came to its end
+    """
+    if failed is None:
+        return Ended("left", 0)
+    if isinstance(failed, SystemExit):
+        return Ended("left", _status(failed.code), _told(failed.code))
+    status = -2 if isinstance(failed, KeyboardInterrupt) else 1
+    return Ended("raised", status, _last_line(failed), stack_of_trace(failed.__traceback__))
 
 
 def _outcome(target: str, arguments: Sequence[str], module: bool) -> BaseException | None:
@@ -179,7 +188,8 @@ def _last_line(error: BaseException) -> str:
         lines = traceback.format_exception_only(type(error), error)
     except Exception:  # noqa: BLE001 - an exception whose own text raises
         return type(error).__name__
-    return lines[-1].strip()[:400] if lines else type(error).__name__
+    # a message may be a page: its first line says what it is
+    return lines[-1].strip().splitlines()[0][:400] if lines and lines[-1].strip() else type(error).__name__
 
 
 def _show(error: BaseException) -> None:

@@ -13,12 +13,14 @@ from typing import NamedTuple
 from .. import rules
 from ..model import Finding, Fix, Rule, Where, rank_ranges
 from ..registry import probe
-from .model import Call, Frame, Mismatch, Position, Positions
+from .aside import BRANCH, FORWARD, LOOP, Aside, aside, in_ddp_forward, stands_in_a_branch_on_the_rank
+from .model import SETUP, UNSEEN, Call, Mismatch, Position, Positions
 
 #: States of a rank that comes to no call any more, as far as can be told.
 GONE = ("left", "raised", "stopped", "silent")
-#: Times the patience that a collective may take in which all ranks are.
-_LONG = 6.0
+#: Times the patience that a collective may take in which all ranks are; and seconds, at least: on a busy machine, and
+#: with thousands of ranks, making the groups takes long.
+_LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
 #: Missing ranks that a message tells one by one.
 _TOLD = 3
 
@@ -59,8 +61,8 @@ def _missing(
         if call.peer is None:
             return ()
         other = by_rank.get(call.peer)
-        # two that wait for each other have met
-        met = other is not None and other.state == "waiting" and other.call is not None and not other.call.number
+        # a send and a receive that wait for each other have met; two receives never do
+        met = other is not None and other.state == "waiting" and other.call is not None and _meet(call, other.call)
         return () if met else (call.peer,)
     present = {position.rank for position in there}
     return tuple(
@@ -68,6 +70,10 @@ def _missing(
         for rank in positions.ranks_of(call.group)
         if rank not in present and not (rank in by_rank and _arrived(by_rank[rank], call))
     )
+
+
+def _meet(call: Call, other: Call) -> bool:
+    return not other.number and not ("recv" in call.operation and "recv" in other.operation)
 
 
 def _arrived(position: Position, call: Call) -> bool:
@@ -122,16 +128,20 @@ _FAMILY = {
 
 
 def suspicious(positions: Positions) -> bool:
-    """Whether it is time to ask all ranks for more: it stands, or all wait, for as long as the patience."""
+    """Whether it is time to ask all ranks for more: it stands, or all wait, for as long as the patience; or one waits
+    that long in a call of which nobody knows the number yet."""
     if stands(positions):
         return True
     waiting = [position for position in positions.ranks if position.state == "waiting"]
-    return len(waiting) == positions.world_size and all(item.since_s >= positions.patience_s for item in waiting)
+    long = [position for position in waiting if position.since_s >= positions.patience_s]
+    unseen = any(item.call is not None and item.call.operation == UNSEEN and not item.call.number for item in long)
+    return unseen or len(long) == positions.world_size
 
 
 def _too_long(wait: Wait, positions: Positions) -> bool:
     """All have come, and it still does not end."""
-    return not wait.missing and bool(wait.call.number) and wait.since_s >= _LONG * max(positions.patience_s, 1.0)
+    least_s = _LONG_SETUP_S if wait.call.group.startswith(SETUP) else _LONG_S
+    return not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.patience_s, least_s)
 
 
 def stands(positions: Positions) -> bool:
@@ -139,16 +149,7 @@ def stands(positions: Positions) -> bool:
     return bool(positions.mismatches) or any(wait.since_s >= positions.patience_s for wait in standstill(positions))
 
 
-def grouped_stacks(positions: Positions) -> list[tuple[tuple[int, ...], tuple[Frame, ...]]]:
-    """Stacks that are equal, with their ranks; the rarest first: who differs is who is looked for."""
-    groups: dict[tuple[Frame, ...], list[int]] = {}
-    for position in positions.ranks:
-        if position.stack:
-            groups.setdefault(position.stack, []).append(position.rank)
-    return sorted(((tuple(ranks), stack) for stack, ranks in groups.items()), key=lambda item: (len(item[0]), item[0]))
-
-
-@probe(rules.DC517)
+@probe(rules.DC517, rules.DC701, rules.DC519, rules.DC704)
 def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
     """Calls of one group with one number are alike on all of its ranks."""
     for mismatch in positions.mismatches:
@@ -163,6 +164,10 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
                     where="launch-line",
                 ),
             )
+            continue
+        gone_aside = aside(mismatch, positions)
+        if gone_aside is not None:
+            yield _gone_aside(gone_aside, mismatch)
             continue
         told = "; ".join(
             f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in mismatch.calls
@@ -180,12 +185,49 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
         )
 
 
+def _gone_aside(side: Aside, mismatch: Mismatch) -> Finding:
+    who, one = _ranks(side.ranks), len(side.ranks) == 1
+    others = "; ".join(
+        f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in side.others
+    )
+    rule, why = _ASIDE[side.why]
+    did = {
+        LOOP: f"{'has' if one else 'have'} left the loop, and {'calls' if one else 'call'}",
+        BRANCH: f"{'stands' if one else 'stand'} in a branch that the others have not taken, and "
+        f"{'calls' if one else 'call'}",
+        FORWARD: f"{'is' if one else 'are'} in the forward of a DDP model, which calls",
+    }[side.why]
+    return rule.found(
+        f"{who} {did} {_at(side.call)}; {others}",
+        where=_where(side.others[0][1].place if side.why == LOOP else side.call.place, side.ranks),
+        evidence={
+            "group": mismatch.group,
+            "number": mismatch.number,
+            "calls": [f"{_ranks(ranks)}: {_at(call)}" for ranks, call in mismatch.calls],
+        },
+        fix=Fix(why, where="code"),
+        # it stands: nothing worse can come of it
+        severity=max(rule.severities),
+    )
+
+
+_EVEN = (
+    "let all ranks take the same number of steps: DistributedSampler, drop_last, all_reduce of the length with "
+    "ReduceOp.MIN, or 'with Join([ddp]):'; where one rank ends the loop, broadcast its decision"
+)
+_ON_ALL = "call the collective on all ranks, and put into the branch only what one rank does with its result"
+_BARE = "call the wrapped model on all ranks, or give the one rank the bare model (model.module)"
+
+_ASIDE = {LOOP: (rules.DC519, _EVEN), BRANCH: (rules.DC701, _ON_ALL), FORWARD: (rules.DC704, _BARE)}
+
 _SAME = {
     "operation": "make every rank call the same collectives in the same order: look for a branch on the rank, or on "
     "data that differs, above the lines named",
     "sizes": "give all ranks tensors of one size: pad them, or gather the sizes first",
     "dtypes": "convert the tensors to one dtype on all ranks before the call",
     "reduction": "pass the same op= on all ranks; torch never compares it, and the result is silently wrong",
+    "ranks": "make the same groups with the same ranks in the same order on all ranks, also those that a rank is not "
+    "in",
     "root": "pass the same src= or dst= on all ranks",
 }
 
@@ -200,7 +242,7 @@ def _difference(mismatch: Mismatch) -> str:
         return "reduction"
     if len({call.peer for call in calls}) > 1:
         return "root"
-    return "sizes"
+    return "ranks" if calls[0].group.startswith(SETUP) else "sizes"
 
 
 @probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511)
@@ -235,7 +277,7 @@ def _finding(wait: Wait, by_rank: dict[int, Position], positions: Positions) -> 
                 where="host",
             ),
         )
-    rule, why = _rule(wait, waiting, missing)
+    rule, why = _rule(wait, waiting, missing, positions)
     told = [_told(ranks, position) for ranks, position in _alike(missing)]
     more = len(told) - _TOLD
     told = told[:_TOLD] + ([f"and {more} more"] if more > 0 else [])
@@ -257,7 +299,7 @@ def _finding(wait: Wait, by_rank: dict[int, Position], positions: Positions) -> 
     )
 
 
-def _rule(wait: Wait, waiting: Position, missing: Sequence[Position]) -> tuple[Rule, str]:
+def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions: Positions) -> tuple[Rule, str]:
     first = missing[0]
     if any(position.state == "stopped" for position in missing):
         return rules.DC511, (
@@ -270,18 +312,35 @@ def _rule(wait: Wait, waiting: Position, missing: Sequence[Position]) -> tuple[R
         return rules.DC511, (
             "see what became of the process: its log, 'dmesg -T' for the out-of-memory killer, os._exit() in the script"
         )
-    if any("parallel/distributed.py" in frame.path and "forward" in frame.function for frame in waiting.stack):
-        return rules.DC704, "call the wrapped model on all ranks, or give the one rank the bare model (model.module)"
-    if first.places.get(wait.call.place):
-        return rules.DC519, (
-            "let all ranks take the same number of steps: DistributedSampler, drop_last, all_reduce of the length with "
-            "ReduceOp.MIN, or 'with Join([ddp]):'; where one rank ends the loop, broadcast its decision"
-        )
+    if in_ddp_forward(waiting.stack):
+        return rules.DC704, _BARE
+    if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
+        return rules.DC519, _EVEN
+    if first.state == "left" and stands_in_a_branch_on_the_rank(waiting, positions):
+        return rules.DC701, _ON_ALL
     if first.state == "left":
         return rules.DC702, "move the collective above the exit, or let all ranks leave together"
-    return rules.DC701, (
-        "call the collective on all ranks, and put into the branch only what one rank does with its result"
-    )
+    if first.state == "waiting" and first.call is not None:
+        sides = ((wait.waiting, wait.call), (wait.missing, first.call))
+        apart = aside(Mismatch(wait.call.group, wait.call.number, sides), positions)
+        if apart is not None:
+            return _ASIDE[apart.why]
+        if all(_in_other_order(position.call, wait.call) for position in missing):
+            return rules.DC517, (
+                "use the groups, and sends and receives, in one order on all ranks, or let each call end before the "
+                "next one begins"
+            )
+    return rules.DC701, _ON_ALL
+
+
+def _in_backward(position: Position) -> bool:
+    """It waits for gradients, which C++ reduces."""
+    return any(frame.function.endswith("_engine_run_backward") for frame in position.stack)
+
+
+def _in_other_order(call: Call | None, other: Call) -> bool:
+    """Calls that could both end if each rank made them in the same order."""
+    return call is not None and (call.group != other.group or not call.number or not other.number)
 
 
 def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]]:
@@ -324,6 +383,8 @@ def _ranks(ranks: Iterable[int]) -> str:
 
 
 def _group(name: str) -> str:
+    if name.startswith(SETUP):
+        return "the job"
     return "the default group" if name == "0" else f"group {name}"
 
 

@@ -11,7 +11,7 @@ from distcheck.cli import COMMANDS, group
 from distcheck.reporters import FORMATS
 
 #: Commands that end in a report.
-REPORTING = ("env", "collective", "lint", "pickle", "log", "run", "ci")
+REPORTING = ("env", "collective", "lint", "pickle", "log", "rehearse", "run", "ci")
 #: What every one of them takes.
 COMMON = (
     "--select", "--extend-select", "--ignore", "--config", "--isolated", "--fail-on",
@@ -24,7 +24,8 @@ DIFFER = {
     "--backend": "env: any name that init_process_group takes; collective: those that it can start",
     "--baseline": "init asks whether there is to be one; the others name its file",
     "--merge": "env: merge what srun started here; collective: judge a folder of records",
-    "--nnodes": "env: as torchrun takes it, MIN:MAX too; collective starts that many",
+    "--nnodes": "env: as torchrun takes it, MIN:MAX too; collective and rehearse start that many",
+    "--nproc-per-node": "env: as torchrun takes it, gpu too; rehearse starts that many",
     "--master-port": "collective opens it, and refuses what is no port; env says what is wrong with it",
     "--profile": "env: the prologue of a scheduler; ci: the kind of place",
     "--output-format": "explain, rules and diff print no report: full or json",

@@ -23,7 +23,8 @@ LANGUAGES = {
 CAPTIONS = ("Start", "Capabilities", "Recipes", "Stories", "Reference", "How it is made")
 #: One page for each capability.
 CAPABILITIES = (
-    "env", "collective", "lint", "pickle", "pickling", "log", "stuck", "ci", "scheduler", "one-file", "pytest", "formats",
+    "env", "collective", "lint", "pickle", "pickling", "log", "watch", "stuck", "rehearse", "rehearse-calls", "ci",
+    "scheduler", "one-file", "pytest", "formats",
 )  # fmt: skip
 
 

@@ -1,0 +1,338 @@
+"""What *watch* costs a job: ratios of one run, and what the chair does with thousands of ranks.
+
+    python benchmarks/watch.py [--rounds 40] [--steps 60] [--parts step,chair] [--device cpu|cuda] [--json]
+
+``step`` trains a small DDP model on two gloo ranks (one NCCL rank with ``--device cuda``) and reduces the loss with a
+call of its own in each step. Blocks with and without *watch* alternate inside one process group, each first in turn,
+so that a machine whose speed drifts slows both alike; the ratios are those of neighbours. Each rank may use one core;
+run it where as many cores as ranks do nothing else. That no collective is added is counted, not measured. ``chair``
+reads synthetic posts from a dictionary: seconds of the processor, without the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+#: Ranks of a small model whose step costs what a small model's step costs: everything of ours shows.
+WIDTH, BATCH = 512, 64
+TARGET = 1.01
+
+
+# a step
+
+
+def make_step(dist: Any, torch: Any, device: str) -> Any:
+    """One step of training: forward, backward with DDP's own collectives, and one call of Python's."""
+    model = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH))
+    ddp = torch.nn.parallel.DistributedDataParallel(model.to(device))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
+    batch = torch.randn(BATCH, WIDTH, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss = ddp(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        # a line as scripts have them
+        dist.all_reduce(loss.detach())
+
+    return step
+
+
+class Switch:
+    """Puts *watch* on and takes it off in one process: its functions by exchanging cells, its thread anew."""
+
+    def __init__(self, module: Any) -> None:
+        from distcheck.rehearsal.posts import KINDS, Posts
+
+        self.posts = Posts()
+        cells = [getattr(getattr(module, name, None), "__closure__", None) for name in KINDS]
+        self._cells = [cell[0] for cell in cells if cell]
+        self._plain = [cell.cell_contents for cell in self._cells]
+        self.posts.attach(module)
+        self._ours = [cell.cell_contents for cell in self._cells]
+        self._module = module
+        self._patrol: Any = None
+        self.off()
+
+    def off(self) -> None:
+        if self._patrol is not None:
+            self._patrol.leave()
+        for cell, plain in zip(self._cells, self._plain, strict=True):
+            cell.cell_contents = plain
+
+    def on(self) -> None:
+        from distcheck.rehearsal.patrol import Patrol
+        from distcheck.rehearsal.stores import Connection, Seat
+
+        for cell, ours in zip(self._cells, self._ours, strict=True):
+            cell.cell_contents = ours
+        self.posts.joined = True
+        module = self._module
+        self._patrol = Patrol(
+            self.posts, Seat(module.get_rank(), module.get_world_size(), "here"),
+            connect=Connection(lambda: True, {}), report=lambda _: None, say=print,
+        )  # fmt: skip
+        self._patrol.start()
+
+    def thread_s(self) -> float:
+        """Processor seconds of the side thread."""
+        return time.clock_gettime(time.pthread_getcpuclockid(self._patrol._thread.ident))
+
+    def note_s(self, tensor: Any) -> float:
+        """Processor seconds that a call is longer by: a function that does nothing, with and without."""
+        from distcheck.rehearsal.board import Board
+        from distcheck.rehearsal.posts import KINDS, Posts
+
+        posts = Posts()
+        posts._module = self._module
+        posts.board = Board(mmap.mmap(-1, 1 << 20), 0, begun=0.0)
+
+        def nothing(*args: Any, **kwargs: Any) -> None:
+            return None
+
+        ours = posts._around("all_reduce", KINDS["all_reduce"])(nothing)
+
+        def cost(function: Any) -> float:
+            begun = time.thread_time()
+            for _ in range(2000):
+                function(tensor)
+            return (time.thread_time() - begun) / 2000
+
+        return min(cost(ours) - cost(nothing) for _ in range(15))
+
+
+def step_rank(rank: int, folder: str, ranks: int, rounds: int, steps: int, device: str) -> None:
+    """One rank: blocks with and without, each first in turn."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    backend = "nccl" if device == "cuda" else "gloo"
+    address = ("127.0.0.1", int(Path(folder, "port").read_text()))
+    store = dist.TCPStore(*address, world_size=ranks, is_master=rank == 0)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
+    step = make_step(dist, torch, device)
+    switch = Switch(dist.distributed_c10d)
+    group = dist.group.WORLD
+
+    def block(watched: bool) -> dict[str, float]:
+        if watched:
+            switch.on()
+        for _ in range(3):
+            step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        dist.barrier()
+        counted = group._get_sequence_number_for_group()
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(steps):
+            step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        found = {
+            "wall_s": (time.perf_counter() - wall) / steps,
+            "cpu_s": (time.process_time() - cpu) / steps,
+            "collectives": group._get_sequence_number_for_group() - counted,
+        }
+        if watched:
+            found["thread_s_per_s"] = switch.thread_s() / (time.perf_counter() - wall)
+            switch.off()
+        return found
+
+    rows = []
+    for number in range(rounds):
+        first = bool(number % 2)
+        pair = {first: block(first), not first: block(not first)}
+        rows.append({"watched": pair[True], "alone": pair[False]})
+    rows[0]["note_s"] = switch.note_s(torch.ones(1))
+    Path(folder, f"rows.{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
+    """Wall and processor time of a step with *watch*, to that of the same step without."""
+    import socket
+
+    import torch.multiprocessing
+
+    ranks = 1 if device == "cuda" else 2
+    with tempfile.TemporaryDirectory() as folder:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            Path(folder, "port").write_text(str(probe.getsockname()[1]))
+        torch.multiprocessing.start_processes(
+            step_rank, (folder, ranks, rounds, steps, device), nprocs=ranks, start_method="spawn"
+        )
+        tables = [json.loads(Path(folder, f"rows.{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
+    rows = [row for table in tables for row in table]
+    added = {row["watched"]["collectives"] - row["alone"]["collectives"] for row in rows}
+
+    def ratios(key: str) -> list[float]:
+        return [row["watched"][key] / row["alone"][key] for row in rows]
+
+    note_s = max(table[0]["note_s"] for table in tables)
+    thread = statistics.median(row["watched"]["thread_s_per_s"] for row in rows)
+    step_s = statistics.median(row["alone"]["cpu_s"] for row in rows)
+    return {
+        "step": f"{ranks} {'NCCL' if device == 'cuda' else 'gloo'} rank{'s' * (ranks > 1)}, DDP, 2 layers of {WIDTH}, "
+        f"batch {BATCH}; {rounds} pairs of {steps} steps",
+        "median_ms": {
+            side: {
+                key: round(1e3 * statistics.median(row[side][key] for row in rows), 3) for key in ("wall_s", "cpu_s")
+            }
+            for side in ("alone", "watched")
+        },
+        "ratios": {
+            f"wall time of a step, watched / alone (target: at most {TARGET})": statistics.median(ratios("wall_s")),
+            "processor time of a step with all threads, watched / alone": statistics.median(ratios("cpu_s")),
+        },
+        "by itself": f"a call is longer by {1e6 * note_s:.1f} us; the thread takes {1e3 * thread:.2f} ms of a second: "
+        f"{note_s / step_s + thread:.2%} of such a step",
+        "quartiles of wall": [round(value, 3) for value in statistics.quantiles(ratios("wall_s"), n=4)],
+        "quartiles of cpu": [round(value, 3) for value in statistics.quantiles(ratios("cpu_s"), n=4)],
+        "collectives added (target: none)": sorted(added),
+    }
+
+
+# the chair
+
+
+class Memory:
+    """A store in this process."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: str) -> None:
+        self.values[key] = value.encode()
+
+    def get(self, key: str) -> bytes:
+        return self.values[key]
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return [self.values[key] for key in keys]
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self.values for key in keys)
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        if self.values.get(key, b"") == expected.encode():
+            self.values[key] = desired.encode()
+        return self.values.get(key, b"")
+
+
+def chair_of(ranks: int) -> dict[str, float]:
+    """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
+    from distcheck.rehearsal.chair import Chair
+    from distcheck.rehearsal.model import Call, Frame, Position
+    from distcheck.rehearsal.wire import Post, packed, packed_post, rank_key, stack_key
+
+    store = Memory()
+    found: list[Any] = []
+    clock = [0.0]
+    chair = Chair(
+        store, ranks, patience_s=20.0, tick_s=ranks / 2000, report=found.append, say=lambda _: None,
+        clock=lambda: clock[0],
+    )  # fmt: skip
+    call = Call(412, "all_reduce", "0", ((1024, 1024),), ("bfloat16",), "sum", None, "package/train.py:88", "main")
+    frames = tuple(Frame(f"package/module{depth}.py", depth, "function", depth == 3) for depth in range(30))
+    store.set(stack_key("same"), packed(frames))
+    digests = {"0": [(number, number * 7919) for number in range(396, 412)]}
+
+    def tell(beat: int, state: str, since_s: float, last: str, asked: int) -> None:
+        for rank in range(ranks):
+            mine = last if rank == ranks - 1 else state
+            entered = 411 if rank == ranks - 1 else 412
+            position = Position(rank, f"gpu{rank // 8}", rank, mine, call, 411, since_s, (), None, "", {"0": entered})
+            post = Post(beat, position, digests, "space", {"0": 600.0}, asked, {}, {}, "same" if asked else "")
+            store.set(rank_key(rank), packed_post(post))
+
+    def look(beat: int) -> float:
+        clock[0] += 0.01
+        begun = time.process_time()
+        chair.look(beat)
+        return time.process_time() - begun
+
+    tell(1, "computing", 0.0, "computing", 0)
+    look(1)
+    tell(2, "computing", 0.0, "computing", 0)
+    figures = {"all compute_s": look(2)}
+    chair._compares_at = 0.0
+    figures["digests_s"] = look(2)
+    tell(3, "waiting", 300.0, "computing", 0)
+    figures["all but one wait_s"] = look(3)
+    clock[0] += 1000
+    tell(4, "waiting", 30.0, "left", 0)
+    figures["suspicion_s"] = look(4)
+    tell(5, "waiting", 31.0, "left", chair.question)
+    figures["verdict_s"] = look(5)
+    assert len(found) == 1, "the rank that has left must be found"
+    figures["post_bytes"] = len(store.values[rank_key(0)])
+    figures["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return figures
+
+
+def measure_chair(sizes: tuple[int, ...] = (1024, 16384)) -> dict[str, Any]:
+    """Each size in a process of its own, so that its peak memory is its own."""
+    found = {}
+    for ranks in sizes:
+        here = str(ROOT / "benchmarks")
+        code = f"import json, sys; sys.path.insert(0, {here!r}); import watch; "
+        code += f"print(json.dumps(watch.chair_of({ranks})))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
+        figures = json.loads(done.stdout)
+        found[f"{ranks} ranks, one look every {max(1.0, ranks / 2000):.0f} s"] = {
+            key: round(value, 3) for key, value in figures.items()
+        }
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=40, help="pairs of blocks")
+    parser.add_argument(
+        "--steps", type=int, default=400, help="steps in a block: a second and more, for the thread's ticks"
+    )
+    parser.add_argument("--parts", default="step,chair")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    parts = {
+        "step": lambda: measure_step(arguments.rounds, arguments.steps, arguments.device),
+        "chair": measure_chair,
+    }
+    found = {name: parts[name]() for name in arguments.parts.split(",")}
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
+    for name, figures in found.items():
+        print(name)
+        for key, value in figures.items():
+            if key == "ratios":
+                for text, ratio in value.items():
+                    print(f"  {ratio:8.3f}  {text}")
+            else:
+                print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Why calls differ: one side of a mismatch has left a loop in which the other still is, or stands in a branch that the
+other has not taken. Where the lines do not tell it stays a mismatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .model import Block, Call, Frame, Mismatch, Position, Positions
+
+#: Why one side stands elsewhere.
+LOOP, BRANCH, FORWARD = "loop", "branch", "forward"
+
+
+class Aside(NamedTuple):
+    """The side that has gone its own way."""
+
+    why: str
+    ranks: tuple[int, ...]
+    call: Call
+    #: what the others call
+    others: tuple[tuple[tuple[int, ...], Call], ...]
+
+
+def aside(mismatch: Mismatch, positions: Positions) -> Aside | None:
+    """The one side that explains a mismatch; None where none does, or several might."""
+    by_rank = {position.rank: position for position in positions.ranks}
+    sides = mismatch.calls
+    if len({call.place for _, call in sides}) < len(sides) or not all(call.place for _, call in sides):
+        return None
+    # who has left a loop may then come to a branch that all would take; one on the rank explains itself
+    for why, test in (
+        (BRANCH, _stands_in_a_branch_on_the_rank),
+        (LOOP, _has_left_the_loop),
+        (FORWARD, _in_ddp),
+        (BRANCH, _stands_in_a_branch),
+    ):
+        found = [
+            side for side in sides if all(test(side, other, by_rank, positions) for other in sides if other is not side)
+        ]
+        if len(found) == 1:
+            (side,) = found
+            if why == BRANCH and _in_forward(side, by_rank):
+                why = FORWARD
+            return Aside(why, *side, tuple(other for other in sides if other is not side))
+    return None
+
+
+_Side = tuple[tuple[int, ...], Call]
+
+
+def _in_ddp(side: _Side, other: _Side, by_rank: dict[int, Position], _: Positions) -> bool:
+    """In a forward in which the other is not."""
+    return _in_forward(side, by_rank) and not _in_forward(other, by_rank)
+
+
+def _in_forward(side: _Side, by_rank: dict[int, Position]) -> bool:
+    """DDP synchronises buffers when its forward begins."""
+    return any(in_ddp_forward(by_rank[rank].stack) for rank in side[0] if rank in by_rank)
+
+
+def in_ddp_forward(stack: Iterable[Frame]) -> bool:
+    """Whether a rank is in the forward of DistributedDataParallel."""
+    return any("parallel/distributed.py" in frame.path and "forward" in frame.function for frame in stack)
+
+
+def stands_in_a_branch_on_the_rank(position: Position, positions: Positions) -> bool:
+    """Whether any of its own frames does: a rank that never was there has taken another."""
+    own = [frame for frame in position.stack if frame.own]
+    return any(block.kind == "branch" and block.by_rank for frame in own for block in _around(frame, positions))
+
+
+def _has_left_the_loop(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
+    """It was in the loop that the other still is in, and stands behind it now."""
+    if not all(by_rank[rank].places.get(other[1].place) for rank in side[0] if rank in by_rank):
+        return False
+    parted = _parted(side, other, by_rank)
+    if parted is None:
+        return False
+    mine, theirs, _, deeper = parted
+    if any(block.kind == "loop" and mine.line > block.last for block in _around(theirs, positions)):
+        return True
+    return mine.line > theirs.line and any(
+        block.kind == "loop" for frame in deeper for block in _around(frame, positions)
+    )
+
+
+def _stands_in_a_branch_on_the_rank(
+    side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions
+) -> bool:
+    return _stands_in_a_branch(side, other, by_rank, positions, on_the_rank=True)
+
+
+def _stands_in_a_branch(
+    side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions, *, on_the_rank: bool = False
+) -> bool:
+    """In one that the other is not in, at a line where the other never was."""
+    if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
+        return False
+    parted = _parted(side, other, by_rank)
+    if parted is None:
+        return False
+    mine, theirs, deeper, _ = parted
+    if any(block.kind == "branch" and not block.holds(mine.line) for block in _around(theirs, positions)):
+        return False  # two arms, or each in its own
+    here = [block for block in _around(mine, positions) if not block.holds(theirs.line)]
+    below = [block for frame in deeper for block in _around(frame, positions)]
+    return any(block.kind == "branch" and (block.by_rank or not on_the_rank) for block in (*here, *below))
+
+
+def _parted(
+    side: _Side, other: _Side, by_rank: dict[int, Position]
+) -> tuple[Frame, Frame, Sequence[Frame], Sequence[Frame]] | None:
+    """The two frames of one function in which they stand at different lines, and what each has called from there."""
+    mine, theirs = _way(side, by_rank), _way(other, by_rank)
+    for index, (first, second) in enumerate(zip(mine, theirs, strict=False)):
+        if first == second:
+            continue
+        if (first.path, first.function) != (second.path, second.function):
+            return None
+        return first, second, mine[index + 1 :], theirs[index + 1 :]
+    return None
+
+
+def _way(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:
+    """The user's own frames to the call, outermost first; the call's line alone where the stack has moved on."""
+    call = side[1]
+    for rank in side[0]:
+        own = [frame for frame in by_rank[rank].stack if frame.own] if rank in by_rank else []
+        if own and own[0].place == call.place:
+            return own[::-1]
+    path, _, line = call.place.rpartition(":")
+    return [Frame(path, int(line) if line.isdigit() else 0, call.function, True)]
+
+
+def _around(frame: Frame, positions: Positions) -> tuple[Block, ...]:
+    return positions.around.get(frame.place, ())

@@ -1,0 +1,168 @@
+"""What ranks of one host are about to call, side by side in shared memory: seen before the call begins.
+
+gloo ends a process where sizes differ, and its launcher ends the others: nobody is left to tell. So the first rank that
+comes to a call leaves its fingerprint here, and any other that comes with another one knows before it calls torch.
+Nothing waits, nothing is locked: where two write at the same instant a difference is missed, and found by the chair.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import struct
+import time
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .model import Call
+
+#: One slot: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text; then the call as JSON.
+_HEAD = struct.Struct("=IIQdII")
+_SLOT = 512
+_SLOTS = 512
+#: At the beginning of the board: how many ranks have opened it.
+_COUNT = struct.Struct("=I")
+_OFFSET = _SLOT
+#: Seconds that opening it may take: without a board, watch goes on.
+_LOCK_WITHIN_S = 0.5
+_FOLDERS = ("/dev/shm", "/tmp")
+
+
+class Other(NamedTuple):
+    """What another rank has called in the place of this call."""
+
+    rank: int
+    call: Call
+
+
+class Board:
+    """The board of a host, as one rank has it open."""
+
+    def __init__(self, memory: mmap.mmap, rank: int, *, begun: float) -> None:
+        self._memory = memory
+        self._rank = rank
+        #: what is older was written by processes of an earlier round
+        self._begun = begun
+        self._groups: dict[tuple[str, int], int] = {}
+        self._texts: dict[tuple[object, ...], bytes] = {}
+
+    def compare(self, call: Call, ordinal: int, digest: int, members: tuple[int, ...], generation: int) -> Other | None:
+        """Leave a call here, or find that another rank of this host has made a different one in its place."""
+        title = (call.group, generation)
+        group = self._groups.get(title)
+        if group is None:
+            group = self._groups[title] = zlib.crc32(repr((title, members)).encode()) or 1
+        at = _OFFSET + (group + ordinal) % _SLOTS * _SLOT
+        memory = self._memory
+        there, number, other, when, rank, length = _HEAD.unpack_from(memory, at)
+        if there == group and number == ordinal and when >= self._begun and rank != self._rank:
+            if other == digest:
+                return None
+            found = _read(memory[at + _HEAD.size : at + _HEAD.size + min(length, _SLOT - _HEAD.size)])
+            return None if found is None else Other(rank, found._replace(number=call.number))
+        text = self._text(call)
+        # the head last: whoever finds it finds the text as well
+        memory[at + _HEAD.size : at + _HEAD.size + len(text)] = text
+        _HEAD.pack_into(memory, at, group, ordinal, digest, time.monotonic(), self._rank, len(text))
+        return None
+
+    def _text(self, call: Call) -> bytes:
+        key = call[1:]
+        text = self._texts.get(key)
+        if text is None:
+            if len(self._texts) > 4 * _SLOTS:  # sizes that differ with every call
+                self._texts.clear()
+            text = json.dumps(call._replace(number=0), separators=(",", ":")).encode()
+            if len(text) > _SLOT - _HEAD.size:
+                text = json.dumps(call._replace(number=0, sizes=(), dtypes=()), separators=(",", ":")).encode()
+            text = self._texts[key] = text[: _SLOT - _HEAD.size]
+        return text
+
+
+def _read(text: bytes) -> Call | None:
+    from .wire import read_call
+
+    try:
+        return read_call(json.loads(text))
+    except (ValueError, TypeError):  # written over meanwhile, or cut
+        return None
+
+
+def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> Board | None:
+    """The board of this host, made by the first rank that comes; None where a launcher has not said how many come.
+
+    :param begun: time.monotonic() when this process began
+    """
+    try:
+        ranks = int(environ["LOCAL_WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return None
+    if ranks < 2:
+        return None
+    path = _path(environ)
+    for folder in _FOLDERS:
+        if path is None or not os.path.isdir(folder):
+            continue
+        full = os.path.join(folder, path)
+        try:
+            return Board(_opened(full, ranks), rank, begun=begun)
+        except OSError:  # no room, or no right
+            continue
+    return None
+
+
+def _opened(path: str, ranks: int) -> mmap.mmap:
+    size = _OFFSET + _SLOTS * _SLOT
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(file).st_uid != os.getuid():
+            raise PermissionError(path)
+        _locked(file)
+        if os.fstat(file).st_size < size:
+            os.posix_fallocate(file, 0, size)
+        memory = mmap.mmap(file, size)
+        (count,) = _COUNT.unpack_from(memory, 0)
+        _COUNT.pack_into(memory, 0, count + 1)
+        if count + 1 >= ranks:
+            # all have it: nothing is left behind, however they end
+            os.unlink(path)
+        # the memory keeps the file open, and with it the lock
+        fcntl.flock(file, fcntl.LOCK_UN)
+        return memory
+    finally:
+        os.close(file)
+
+
+def _locked(file: int) -> None:
+    """The count is the one thing that two must not change at once. Raises OSError where it can't be had soon."""
+    end = time.monotonic() + _LOCK_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+#: What one round of a job has in common.
+_OF_ROUND = (
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "GROUP_RANK",
+)  # fmt: skip
+
+
+def _path(environ: Mapping[str, str]) -> str | None:
+    """A name that all ranks of one job, host and round make alike, and no others: they have one parent."""
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/stat", "rb") as file:
+            started = file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return None
+    made = json.dumps([parent, started, os.getuid(), [environ.get(name, "") for name in _OF_ROUND]])
+    return f"distcheck-{parent}-{zlib.crc32(made.encode()):08x}"

@@ -1,0 +1,97 @@
+"""What torch's flight recorder in this process says of collectives that are under way, whoever made them.
+
+NCCL and gloo fill it by default (``TORCH_FR_BUFFER_SIZE``, before torch 2.10 ``TORCH_NCCL_TRACE_BUFFER_SIZE``). Its
+counters cost 4 µs; with its entries it holds the interpreter's lock for 80 ms (2,000 of them, torch 2.13), so they are
+asked for only where something stands.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .model import UNSEEN, Call
+
+#: ScalarType's names, where they are not the dtype's in lower case (c10, torch 2.13).
+_DTYPES = {
+    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8",
+    "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64",
+}  # fmt: skip
+
+
+#: NCCL's recorder, which a build without CUDA lacks, and that of all other backends (torch 2.5 and 2.8).
+_RECORDERS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
+
+
+def _dumps(joined: bool, entries: bool) -> Iterator[Mapping[str, Any]]:
+    """What the recorders hold; one that is switched off holds nothing."""
+    library = sys.modules.get("torch._C._distributed_c10d")
+    for name in _RECORDERS:
+        dump = getattr(library, name, None) if joined else None
+        if dump is not None:
+            yield json.loads(dump(entries, False))
+
+
+def records(joined: bool) -> bool:
+    """Whether there is a recorder that takes notes."""
+    return any(dump.get("pg_status") for dump in _dumps(joined, False))
+
+
+def pending(joined: bool) -> Call | None:
+    """A collective that has begun and has not ended: its group, and its number where that is known."""
+    for dump in _dumps(joined, False):
+        for group, counts in dump.get("pg_status", {}).items():
+            call = open_call(str(group), counts)
+            if call is not None:
+                return call
+    return None
+
+
+def open_call(group: str, counts: Mapping[str, Any]) -> Call | None:
+    """The oldest collective of a group that has not ended, by the group's counters."""
+    done = max(0, int(counts["last_completed_collective"]))
+    if int(counts["last_enqueued_collective"]) <= done:
+        return None
+    # the counters go by the number of a backend, which is the name of the default group only
+    return Call(done + 1 if group == "0" else 0, UNSEEN, group)
+
+
+def recorded(joined: bool) -> Call | None:
+    """The oldest collective that has not ended, with what it carries."""
+    for dump in _dumps(joined, True):
+        call = oldest_open(dump)
+        if call is not None:
+            return call
+    return None
+
+
+def latest(joined: bool, number: int) -> Call:
+    """The last collective of the default group, of which its counter knows."""
+    call = Call(number, UNSEEN)
+    for dump in _dumps(joined, True):
+        for entry in dump.get("entries", ()):
+            found = _call(entry)
+            if found.group == "0" and found.number == number and not entry.get("is_p2p"):
+                call = found
+    return call
+
+
+def oldest_open(dump: Mapping[str, Any]) -> Call | None:
+    """The oldest collective in a dump that has not ended."""
+    for entry in dump.get("entries", ()):
+        if entry.get("retired") or entry.get("state") == "completed" or entry.get("is_p2p"):
+            continue
+        return _call(entry)
+    return None
+
+
+def _call(entry: Mapping[str, Any]) -> Call:
+    return Call(
+        int(entry.get("collective_seq_id", 0)),
+        str(entry.get("profiling_name", "")).rpartition(":")[2] or UNSEEN,
+        str((entry.get("process_group") or ["0"])[0]),
+        tuple(tuple(size) for size in entry.get("input_sizes", ())),
+        tuple(_DTYPES.get(name, name.lower()) for name in entry.get("input_dtypes", ())),
+    )

@@ -1,0 +1,43 @@
+"""Short digests of tensors, which tell from rank to rank whether two are equal, and by how much they are not."""
+
+from __future__ import annotations
+
+import ctypes
+import zlib
+from typing import Any
+
+#: Elements of a tensor that are looked at, evenly spread over it.
+_MOST_ELEMENTS = 65_536
+
+
+class Digests:
+    """Makes them, past whatever modes the script has entered and without a random number."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.signs: Any = None
+
+    def of(self, tensor: Any) -> list[Any]:
+        """``[checksum of the bytes, norm, sum with alternating signs, bits of an element]``."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        torch = self.torch
+        with torch.no_grad(), _disable_current_modes():
+            flat = tensor.detach().reshape(-1)
+            flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+            stride = -(-flat.numel() // _MOST_ELEMENTS) or 1
+            sample = flat[::stride].cpu().contiguous()
+            size = sample.numel() * sample.element_size()
+            checksum = zlib.crc32(ctypes.string_at(sample.data_ptr(), size)) if size else 0
+            values = sample.double()
+            norm = float(torch.linalg.vector_norm(values))
+            return [checksum, norm, float((values * self._signs(values.numel())).sum()), 8 * sample.element_size()]
+
+    def _signs(self, number: int) -> Any:
+        """Ones and minus ones without a pattern: two tensors that differ hardly have the same sum with them."""
+        torch = self.torch
+        if self.signs is None:
+            # the multiplier of a linear congruential generator: Numerical Recipes, 3rd edition, 7.1
+            numbers = torch.arange(_MOST_ELEMENTS, dtype=torch.int64, device="cpu") * 1664525 + 1013904223
+            self.signs = (((numbers >> 13) & 1) * 2 - 1).double()
+        return self.signs[:number]

@@ -1,0 +1,135 @@
+"""What is rehearsed, and what each rank wrote down of it: plain values, made by the stage, read by every topic."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+#: names the private folder of the rehearsal to every process in it
+VARIABLE = "DISTCHECK_REHEARSAL"
+
+
+class Plan(NamedTuple):
+    """The job as it is pretended."""
+
+    #: path of the script, or name of a module
+    target: str
+    arguments: tuple[str, ...] = ()
+    module: bool = False
+    nnodes: int = 1
+    nproc_per_node: int = 2
+    gpus_per_node: int = 2
+    #: ``torchrun``, ``slurm``, or ``script``: it starts its own ranks (``mp.spawn``), one process a node
+    launcher: str = "torchrun"
+    #: optimizer steps after which each rank ends; None: no limit
+    steps: int | None = 3
+    #: seconds after which all ranks end; None: no limit
+    seconds: float | None = None
+    #: batches that one pass over a loader gives at most; None: all
+    epoch_steps: int | None = None
+    #: seconds that nothing may move, while ranks wait, before it is a hang
+    patience_s: float = 5.0
+    #: writes go where the script sends them
+    in_place: bool = False
+    real_gpus: bool = False
+    #: the working directory of the ranks, absolute
+    folder: str = ""
+    #: of this rehearsal alone, absolute: notebooks, outputs, the overlay
+    private: str = ""
+    #: GPUs that each task sees alone (Slurm's ``--gpus-per-task``); None: each rank sees all of its node
+    gpus_per_task: int | None = None
+    #: an argument with the local rank that the launcher puts before the script's own (``--local_rank``); "": none
+    local_rank_argument: str = ""
+
+    @property
+    def world_size(self) -> int:
+        return self.nnodes * self.nproc_per_node
+
+    def node_of(self, rank: int) -> int:
+        """The pretended node of a rank."""
+        return rank // self.nproc_per_node
+
+    def node_name(self, rank: int) -> str:
+        """What the node is called in findings: ``node 1``."""
+        return f"node {self.node_of(rank)}"
+
+
+class Row(NamedTuple):
+    """One thing that a rank did."""
+
+    #: ``<topic>.<what>``: ``samples.pass``, ``files.write``, ``devices.set``
+    kind: str
+    #: global rank; None: a process that has not become one (a parent of ``mp.spawn``, a loader's worker)
+    rank: int | None
+    pid: int
+    #: seconds since the rehearsal began
+    at_s: float
+    #: optimizer steps that this process had done
+    step: int
+    #: the innermost line of the user's own, relative to the working directory: ``train.py:88``; "" where there is none
+    place: str = ""
+    function: str = ""
+    #: plain JSON values, by the topic's own names
+    data: Mapping[str, Any] = {}
+
+    @property
+    def path_and_line(self) -> tuple[str | None, int | None]:
+        path, _, line = self.place.rpartition(":")
+        return (path or None, int(line) if line.isdigit() else None)
+
+
+class End(NamedTuple):
+    """How a rank's process ended."""
+
+    rank: int
+    pid: int = 0
+    #: ``finished``: its script ended; ``steps``: after the steps that were asked for; ``raised``; ``killed``: by a
+    #: signal that is not ours; ``stopped``: by us, when time was up or another rank had ended it; ``exited``: without
+    #: a word (``os._exit``)
+    how: str = "finished"
+    #: exit status, or minus the signal's number
+    status: int = 0
+    steps: int = 0
+    #: the exception's last line
+    detail: str = ""
+    place: str = ""
+    function: str = ""
+
+
+class Rehearsal(NamedTuple):
+    """One rehearsal as a fact: everything that the ranks wrote down."""
+
+    plan: Plan
+    ends: tuple[End, ...] = ()
+    #: in the order of time
+    rows: tuple[Row, ...] = ()
+    #: what could not be pretended or looked at, and why
+    missed: tuple[str, ...] = ()
+
+    def of(self, kind: str) -> Iterator[Row]:
+        """The rows of one kind, or (with a dot at its end) of one topic."""
+        if kind.endswith("."):
+            return (row for row in self.rows if row.kind.startswith(kind))
+        return (row for row in self.rows if row.kind == kind)
+
+
+_FILE = "plan.json"
+
+
+def write_plan(plan: Plan, begun: float) -> None:
+    """Put the plan where every process of the rehearsal finds it.
+
+    :param begun: ``time.time()`` of the beginning
+    """
+    with open(os.path.join(plan.private, _FILE), "w", encoding="utf-8") as file:
+        json.dump({"begun": begun, "plan": plan._asdict()}, file)
+
+
+def read_plan(private: str) -> tuple[Plan, float]:
+    """The plan, and when the rehearsal began."""
+    with open(os.path.join(private, _FILE), encoding="utf-8") as file:
+        plain = json.load(file)
+    plan = Plan(**plain["plan"])
+    return plan._replace(arguments=tuple(plan.arguments)), plain["begun"]

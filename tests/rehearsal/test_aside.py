@@ -1,0 +1,152 @@
+"""Which side of a mismatch has gone its own way, by the loops and branches around the lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distcheck.checker import Checker
+from distcheck.model import Finding
+from distcheck.rehearsal.blocks import around, with_blocks
+from distcheck.rehearsal.model import Block, Call, Frame, Mismatch, Position, Positions
+
+SCRIPT = """\
+def reduce_all(x):
+    dist.all_reduce(x)          # 2
+
+def epoch(loader):
+    for batch in loader:        # 5
+        reduce_all(batch)       # 6
+        if rank == 0:           # 7
+            dist.barrier()      # 8
+
+def main():
+    for _ in range(9):          # 11
+        epoch(loader)           # 12
+        validate()              # 13
+    if rank == 0:               # 14
+        save()                  # 15
+    else:
+        dist.all_reduce(y)      # 17
+    dist.barrier()              # 18
+    try:
+        load()                  # 20
+    except OSError:
+        dist.all_reduce(z)      # 22
+
+def validate():
+    dist.barrier()              # 25
+
+def save():
+    dist.barrier()              # 28
+
+def epochs():
+    for number in range(9):     # 31
+        epoch(loader)           # 32
+        if number % 2 == 0:
+            validate()          # 34
+        if rank == 0:
+            save()              # 36
+"""
+OF_LINES = {2: "reduce_all", 6: "epoch", 8: "epoch", 12: "main", 13: "main", 15: "main", 17: "main", 18: "main",
+            22: "main", 32: "epochs", 34: "epochs", 36: "epochs", 25: "validate", 28: "save"}  # fmt: skip
+LIBRARY = Frame("torch/distributed/c10d_logger.py", 83, "wrapper")
+
+
+def rank(number: int, path: Path, *lines: int, places: tuple[int, ...] = (), above: Frame = LIBRARY) -> Position:
+    """A rank that waits in a call at the last of these lines, called from the others."""
+    stack = (above, *(Frame(str(path), line, OF_LINES[line], True) for line in reversed(lines)))
+    operation = "barrier" if lines[-1] in (8, 18, 25, 28) else "all_reduce"
+    call = Call(4, operation, place=f"{path}:{lines[-1]}", function=OF_LINES[lines[-1]])
+    return Position(
+        number, state="waiting", call=call, stack=stack, places={f"{path}:{line}": 3 for line in places},
+        entered={"0": 4},
+    )  # fmt: skip
+
+
+def judged(*ranks: Position) -> Finding:
+    sides = tuple(((item.rank,), item.call) for item in ranks if item.call)
+    positions = Positions(ranks, len(ranks), 20.0, mismatches=(Mismatch("0", 4, sides),))
+    checker = Checker(rooms=("distcheck.rehearsal.standing",), plug_ins=False)
+    (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
+    return finding
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_blocks_of_the_same_function(path: Path) -> None:
+    assert around(str(path), 8) == (Block("loop", 5, 8), Block("branch", 8, 8, by_rank=True))
+    assert around(str(path), 17) == (Block("branch", 17, 17, by_rank=True),)
+    assert around(str(path), 20) == ()
+    assert around(str(path), 22) == (Block("branch", 22, 22),)
+    assert around(str(path), 2) == ()
+    assert around(str(path.with_name("gone.py")), 2) == ()
+
+
+def test_bad_a_collective_in_a_branch(path: Path) -> None:
+    finding = judged(rank(0, path, 12, 8, places=(2,)), rank(1, path, 12, 6, 2, places=(2,)))
+    assert (finding.code, finding.where.line, finding.where.rank) == ("DC701", 8, 0)
+    assert "rank 0 stands in a branch that the others have not taken, and calls barrier #4" in finding.message
+
+
+def test_bad_a_collective_in_a_function_that_a_branch_calls(path: Path) -> None:
+    finding = judged(rank(0, path, 15, 28), rank(1, path, 18))
+    assert (finding.code, finding.where.line) == ("DC701", 28)
+
+
+def test_bad_a_handler_of_an_exception(path: Path) -> None:
+    assert judged(rank(0, path, 18), rank(1, path, 22)).code == "DC701"
+
+
+def test_bad_a_loop_that_one_rank_has_left(path: Path) -> None:
+    """Its call behind the loop is in another function, and so is the loop."""
+    finding = judged(rank(0, path, 12, 6, 2, places=(2,)), rank(1, path, 13, 25, places=(2,)))
+    assert (finding.code, finding.where.line, finding.where.rank) == ("DC519", 2, 1)
+    assert "rank 1 has left the loop, and calls barrier #4" in finding.message
+
+
+def test_bad_a_branch_on_the_rank_behind_a_loop_in_which_the_others_are_again(path: Path) -> None:
+    """They are in the next epoch's loop: who is not on its own has left nothing."""
+    in_loop = rank(1, path, 32, 6, 2, places=(2,))
+    assert judged(rank(0, path, 36, 28, places=(2,)), in_loop).code == "DC701"
+    # a branch that all would come to
+    assert judged(rank(0, path, 34, 25, places=(2,)), in_loop).code == "DC519"
+
+
+def test_good_ranks_that_tell_nothing_stay_a_mismatch(path: Path) -> None:
+    # the same line; two arms; a loop that one has not been in; lines of other functions
+    assert judged(rank(0, path, 18), rank(1, path, 18)).code == "DC517"
+    assert judged(rank(0, path, 15, 28), rank(1, path, 17)).code == "DC517"
+    assert judged(rank(0, path, 12, 6, 2), rank(1, path, 13, 25)).code == "DC517"
+    assert judged(rank(0, path, 25), rank(1, path, 28)).code == "DC517"
+
+
+def test_good_a_branch_in_which_the_others_have_been(path: Path) -> None:
+    finding = judged(rank(0, path, 12, 8, places=(2,)), rank(1, path, 12, 6, 2, places=(2, 8)))
+    assert finding.code == "DC517"
+
+
+def test_bad_the_forward_of_ddp_on_one_rank(path: Path) -> None:
+    forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
+    finding = judged(rank(0, path, 17, above=forward), rank(1, path, 18))
+    assert (finding.code, finding.where.line) == ("DC704", 17)
+
+
+def test_good_a_forward_of_ddp_in_a_loop_that_another_rank_has_left(path: Path) -> None:
+    forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
+    stays = rank(0, path, 12, 6, 2, places=(2,), above=forward)
+    assert judged(stays, rank(1, path, 13, 25, places=(2,))).code == "DC519"
+
+
+def test_bad_the_others_have_ended_and_one_waits_in_a_branch(path: Path) -> None:
+    checker = Checker(rooms=("distcheck.rehearsal.standing",), plug_ins=False)
+    for waits, code in ((rank(0, path, 15, 28), "DC701"), (rank(0, path, 18), "DC702")):
+        positions = Positions((waits._replace(since_s=30.0), Position(1, state="left", status=0)), 2, 20.0)
+        (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
+        assert finding.code == code

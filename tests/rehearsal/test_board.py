@@ -1,0 +1,108 @@
+"""Calls of one host side by side in shared memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from distcheck.rehearsal import board as module
+from distcheck.rehearsal.board import Board, open_board
+from distcheck.rehearsal.model import Call
+
+ENVIRON = {"LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
+BOTH = (0, 1)
+
+
+def call(size: int = 20, number: int = 412) -> Call:
+    return Call(number, "all_reduce", "0", ((size,),), ("float32",), "sum", None, "train.py:88", "main")
+
+
+@pytest.fixture
+def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Board, Board]]:
+    monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
+    begun = time.monotonic()
+    first = open_board(ENVIRON, 0, begun=begun)
+    assert first is not None
+    assert len(list(tmp_path.iterdir())) == 1
+    second = open_board(ENVIRON, 1, begun=begun)
+    assert second is not None
+    # the last one that comes takes its name away: nothing is left behind
+    assert list(tmp_path.iterdir()) == []
+    yield first, second
+
+
+def test_good_equal_calls_meet(boards: tuple[Board, Board]) -> None:
+    for ordinal in range(1, 2000):
+        for board in boards:
+            assert board.compare(call(), ordinal, 7 * ordinal, BOTH, 0) is None
+
+
+def test_bad_the_second_that_comes_sees_the_difference(boards: tuple[Board, Board]) -> None:
+    """DC517, before torch is called: gloo would end the process."""
+    assert boards[0].compare(call(20), 5, 111, BOTH, 0) is None
+    found = boards[1].compare(call(19), 5, 222, BOTH, 0)
+    assert found is not None
+    assert (found.rank, found.call) == (0, call(20))
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "digest", "members", "generation"),
+    [
+        # another call, another group of that name, another life of the group
+        (6, 222, BOTH, 0),
+        (5, 222, (0, 1, 2), 0),
+        (5, 222, BOTH, 1),
+        # the same
+        (5, 111, BOTH, 0),
+    ],
+)
+def test_good_what_need_not_be_equal(
+    boards: tuple[Board, Board], ordinal: int, digest: int, members: tuple[int, ...], generation: int
+) -> None:
+    assert boards[0].compare(call(20), 5, 111, BOTH, 0) is None
+    assert boards[1].compare(call(19), ordinal, digest, members, generation) is None
+
+
+def test_good_what_an_earlier_round_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launcher that begins anew has the same name for it; its processes are younger."""
+    monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
+    environ = {**ENVIRON, "LOCAL_WORLD_SIZE": "3"}
+    before = open_board(environ, 0, begun=time.monotonic())
+    assert before is not None
+    before.compare(call(20), 5, 111, BOTH, 0)
+    again = open_board(environ, 1, begun=time.monotonic())
+    assert again is not None
+    assert again.compare(call(19), 5, 222, BOTH, 0) is None
+
+
+def test_a_call_too_long_for_its_slot_is_told_without_sizes(boards: tuple[Board, Board]) -> None:
+    long = call()._replace(sizes=((1234, 5678),) * 60, dtypes=("float32",) * 60)
+    assert boards[0].compare(long, 5, 111, BOTH, 0) is None
+    found = boards[1].compare(call(), 5, 222, BOTH, 0)
+    assert found is not None
+    assert (found.call.sizes, found.call.place) == ((), "train.py:88")
+
+
+@pytest.mark.parametrize("environ", [{}, {"LOCAL_WORLD_SIZE": "1"}, {"LOCAL_WORLD_SIZE": "two"}])
+def test_without_others_there_is_none(environ: dict[str, str]) -> None:
+    assert open_board(environ, 0, begun=0.0) is None
+
+
+def test_one_that_can_not_be_opened_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody holds its lock, or there is no folder for it: the job must not notice."""
+    import fcntl
+
+    monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path), str(tmp_path / "missing")))
+    monkeypatch.setattr(module, "_LOCK_WITHIN_S", 0.05)
+    path = module._path(ENVIRON)
+    assert path is not None
+    file = os.open(tmp_path / path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        assert open_board(ENVIRON, 0, begun=0.0) is None
+    finally:
+        os.close(file)

@@ -1,0 +1,365 @@
+"""The chair over posts that nobody sent: its store is a dictionary, and its clock is moved by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distcheck.rehearsal.chair import Chair
+from distcheck.rehearsal.longest import Longest
+from distcheck.rehearsal.model import Call, Frame, Position, Positions
+from distcheck.rehearsal.wire import (
+    ASKED,
+    OFF,
+    Post,
+    packed,
+    packed_post,
+    packed_ranks,
+    rank_key,
+    read_head,
+    read_position,
+    read_post,
+    read_question,
+    stack_key,
+    unpacked_ranks,
+)
+
+EVAL = Frame("eval.py", 41, "validate", own=True)
+
+
+class Store:
+    """What the chair needs of torch's stores."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.checks = 0
+
+    def set(self, key: str, value: str) -> None:
+        self.values[key] = value.encode()
+
+    def get(self, key: str) -> bytes:
+        return self.values[key]
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return [self.values[key] for key in keys]
+
+    def check(self, keys: list[str]) -> bool:
+        self.checks += 1
+        return all(key in self.values for key in keys)
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        if self.values.get(key, b"") == expected.encode():
+            self.values[key] = desired.encode()
+        return self.values.get(key, b"")
+
+    def add(self, key: str, amount: int) -> int:
+        value = int(self.values.get(key, b"0")) + amount
+        self.values[key] = str(value).encode()
+        return value
+
+    def delete_key(self, key: str) -> bool:
+        return self.values.pop(key, None) is not None
+
+
+class Job:
+    """Ranks that tell where they are, and the chair that reads them."""
+
+    def __init__(self, world_size: int, *, patience_s: float = 20.0, space: str = "") -> None:
+        self.store = Store()
+        self.now = 1000.0
+        self.beat = 0
+        self.reports: list[Positions] = []
+        self.said: list[str] = []
+        self.long: list[Longest] = []
+        self.chair = Chair(
+            self.store,
+            world_size,
+            patience_s=patience_s,
+            tick_s=1.0,
+            report=self.reports.append,
+            say=self.said.append,
+            space=space,
+            told_long=self.long.append,
+            clock=lambda: self.now,
+        )
+
+    def tell(self, position: Position, **more: Any) -> None:
+        more.setdefault("answers", self.chair.question)
+        self.store.set(rank_key(position.rank), packed_post(Post(more.pop("beat", self.beat), position, **more)))
+
+    def tick(self, *positions: Position, seconds: float = 1.0, **more: Any) -> bool:
+        """All tell where they are, and the chair looks."""
+        self.now += seconds
+        self.beat += 1
+        for position in positions:
+            self.tell(position, **more)
+        return self.chair.look(self.beat)
+
+
+def call(number: int, operation: str = "all_reduce", **more: Any) -> Call:
+    return Call(number, operation, sizes=((20,),), dtypes=("float32",), place="train.py:88", function="main", **more)
+
+
+def waiting(rank: int, number: int, since_s: float, operation: str = "all_reduce") -> Position:
+    entered = call(number, operation)
+    return Position(rank, "gpu01", 100 + rank, "waiting", entered, number - 1, since_s, entered={"0": number})
+
+
+def computing(rank: int, number: int, done: int = 0) -> Position:
+    return Position(rank, "gpu01", 100 + rank, "computing", call(number), done, stack=(EVAL,), entered={"0": number})
+
+
+def left(rank: int, number: int) -> Position:
+    return Position(rank, "gpu01", 100 + rank, "left", call(number), number, status=0, entered={"0": number})
+
+
+# what is told survives the way
+
+
+def test_posts_come_out_as_they_went_in() -> None:
+    position = waiting(3, 7, 2.5)._replace(stack=(EVAL,), recent=(call(6),), places={"train.py:88": 7})
+    text = packed_post(Post(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"})).encode()
+    assert read_head(text) == (5, "waiting", 2.5, 6)
+    post = read_post(text)
+    assert post.beat == 5
+    assert post.answers == 4
+    assert post.timeouts == {"0": 600.0}
+    found = read_position(post.position)
+    assert found._replace(recent=()) == position._replace(recent=())
+    assert found.own_frame == EVAL
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ((), ""),
+        ((3,), "3"),
+        ((0, 1, 2, 3), "0-3"),
+        (tuple(range(0, 16384, 8)), "0-16376/8"),
+        ((0, 1, 2, 8, 9, 10), "0-2,8-10"),
+        ((5, 3, 1), "5,3,1"),
+        ((0, 7, 8, 9), "0,7-9"),
+    ],
+)
+def test_groups_of_thousands_stay_short(ranks: tuple[int, ...], text: str) -> None:
+    assert packed_ranks(ranks) == text
+    assert unpacked_ranks(text) == ranks
+
+
+# slow, and healthy
+
+
+def test_good_an_evaluation_of_ten_minutes() -> None:
+    """Rank 0 evaluates, all others wait in a barrier: nothing stands still, and somebody may want to know (DC726)."""
+    job = Job(8)
+    for second in range(600):
+        job.tick(
+            computing(0, 411), *(waiting(rank, 412, float(second), "barrier") for rank in range(1, 8)),
+            timeouts={"0": 1800.0},
+        )  # fmt: skip
+    assert job.reports == []
+    assert [round(wait.since_s) for wait in job.long] == [60, 120, 240, 480]
+    assert job.long[0].told() == (
+        "ranks 1-7 wait for 60 s in barrier #412 (float32 [20]) at train.py:88, for rank 0, which is in "
+        "validate() at eval.py:41"
+    )
+    assert not job.long[-1].near
+    assert job.said == []
+
+
+def test_bad_half_of_the_timeout_is_over() -> None:
+    """DC726: the group's own timeout will end the job."""
+    job = Job(2)
+    for second in range(0, 61, 5):
+        job.tick(computing(0, 411), waiting(1, 412, float(second)), timeouts={"0": 100.0}, seconds=5.0)
+    assert [round(wait.since_s) for wait in job.long] == [50]
+    assert job.long[0].limit == "the group's timeout of 100 s would end the job"
+
+
+def test_good_most_ranks_compute_and_one_is_early() -> None:
+    job = Job(8)
+    for second in range(300):
+        job.tick(waiting(0, 412, float(second)), *(computing(rank, 411) for rank in range(1, 8)))
+    assert job.reports == []
+    assert job.long == []
+
+
+def test_good_a_rank_has_not_begun_yet() -> None:
+    """Seven wait in the first collective for one that still imports."""
+    job = Job(8)
+    for second in range(300):
+        job.tick(*(waiting(rank, 1, float(second)) for rank in range(1, 8)))
+    assert job.reports == []
+    assert "it has not imported torch.distributed yet" in job.long[0].told()
+
+
+# what stands
+
+
+def test_bad_a_rank_has_left_and_is_named_within_the_patience() -> None:
+    """DC519 or DC702, by where it was before: that is for the probes; here it is when, and how often."""
+    job = Job(2)
+    said_at = None
+    for second in range(40):
+        if job.tick(waiting(0, 412, float(second)), left(1, 411)):
+            said_at = second
+    assert said_at == 21
+    assert len(job.reports) == 1
+    (wait,) = [position for position in job.reports[0].ranks if position.state == "waiting"]
+    assert wait.rank == 0
+
+
+def test_what_goes_on_is_said_and_may_stand_again() -> None:
+    job = Job(2)
+    for second in range(25):
+        job.tick(waiting(0, 412, float(second)), left(1, 411))
+    job.tick(computing(0, 412, done=900), left(1, 411))
+    assert job.said == ["distcheck watch: the job goes on"]
+    for second in range(25):
+        job.tick(waiting(0, 950, float(second)), left(1, 411))
+    assert len(job.reports) == 2
+
+
+def test_what_goes_on_is_said_though_somebody_waits_long() -> None:
+    """Rank 1 was stopped and is let go on: the others wait for it as before, and it computes."""
+    job = Job(2)
+    stopped = computing(1, 411)._replace(state="stopped")
+    for second in range(25):
+        job.tick(waiting(0, 412, float(second)), stopped)
+    assert len(job.reports) == 1
+    job.tick(waiting(0, 412, 26.0), computing(1, 411, done=900))
+    assert job.said == ["distcheck watch: the job goes on"]
+
+
+def test_stacks_are_read_from_where_equal_ones_stand_once() -> None:
+    job = Job(2)
+    job.store.set(stack_key("abc"), packed([EVAL, Frame("train.py", 88, "main", own=True)]))
+    for second in range(25):
+        job.tick(waiting(0, 412, float(second)), left(1, 411), stack="abc")
+    assert [frame.text for frame in job.reports[0].ranks[0].stack] == [
+        "validate() at eval.py:41",
+        "main() at train.py:88",
+    ]
+
+
+def test_a_call_that_no_python_made_is_asked_for() -> None:
+    """NCCL: the main thread waits for the device, and only the recorder knows for which collective."""
+    job = Job(2)
+    unseen = waiting(0, 0, 0.0, "a collective")._replace(entered={"0": 412})
+    for second in range(22):
+        job.tick(unseen._replace(since_s=float(second)), left(1, 411))
+    assert job.chair.question
+    assert job.reports == []
+    job.tick(waiting(0, 412, 23.0), left(1, 411))
+    assert len(job.reports) == 1
+
+
+# who gives no word
+
+
+def silent_job(**post: Any) -> Job:
+    """Rank 1, on another host, is not heard from any more; rank 2 is its neighbour."""
+    job = Job(3, space="here")
+    job.tick(waiting(0, 412, 0.0), space="here")
+    job.tell(computing(1, 411), space="there", beat=1)
+    for second in range(45):
+        job.tick(waiting(2, 412, float(second)), space="there", **post)
+        job.tell(waiting(0, 412, float(second)), space="here")
+    return job
+
+
+def test_good_a_neighbour_sees_that_it_lives() -> None:
+    """A C extension that holds the interpreter's lock for a minute: no word, and no hang."""
+    job = silent_job(vouches={"1": "R"})
+    assert job.reports == []
+    assert read_question(job.store.get(ASKED)).vouch == {"there": {"1": 101}}
+
+
+@pytest.mark.parametrize(("letter", "state"), [("T", "stopped"), ("", "left"), ("Z", "left")])
+def test_bad_a_neighbour_sees_that_it_does_not(letter: str, state: str) -> None:
+    (report,) = silent_job(vouches={"1": letter}).reports
+    assert report.ranks[1].state == state
+
+
+def test_who_can_not_be_vouched_for_is_given_three_times_the_patience() -> None:
+    job = silent_job()
+    assert job.reports == []
+    for second in range(45, 80):
+        job.tick(waiting(2, 412, float(second)), space="there")
+        job.tell(waiting(0, 412, float(second)), space="here")
+    (report,) = job.reports
+    assert report.ranks[1].state == "silent"
+
+
+def test_who_watches_no_longer_is_left_alone() -> None:
+    job = Job(2)
+    for second in range(100):
+        job.now += 1
+        job.beat += 1
+        job.tell(waiting(0, 412, float(second)))
+        job.tell(Position(1, detail="watch has stepped aside there"), beat=OFF)
+        job.chair.look(job.beat)
+    assert job.reports == []
+
+
+def test_what_a_parent_knows_counts_more_than_posts() -> None:
+    job = Job(2)
+    job.chair.known[1] = Position(1, state="left", status=-9, detail="killed by SIGKILL")
+    for second in range(25):
+        job.tick(waiting(0, 412, float(second)), computing(1, 411))
+    (report,) = job.reports
+    assert (report.ranks[1].state, report.ranks[1].status) == ("left", -9)
+    assert report.ranks[1].call == call(411)
+
+
+def test_who_is_lost_is_looked_for_afterwards() -> None:
+    """gloo notices at once that a peer is gone; who has never told anything is not said to be anywhere."""
+    job = Job(3)
+    lost = waiting(0, 5, 0.0)._replace(state="raised", detail="RuntimeError: Connection closed by peer [127.0.0.1]:1")
+    job.tell(lost)
+    job.tell(computing(1, 5))
+    assert job.chair.look_back()
+    (report,) = job.reports
+    assert [position.state for position in report.ranks] == ["waiting", "computing", "silent"]
+    assert report.over
+    assert not job.chair.look_back()
+
+
+# calls that differ
+
+
+def test_bad_a_digest_that_differs_is_asked_for_and_named() -> None:
+    job = Job(3)
+    equal, other = ((1, 11), (2, 22), (3, 33)), ((1, 11), (2, 99), (3, 98))
+    for second in range(4):
+        job.now += 1
+        job.beat += 1
+        for rank in range(3):
+            calls = [(2, call(2, reduce="max" if rank == 1 else "sum"))] if job.chair.question else []
+            digests = {"0": other if rank == 1 else equal}
+            job.tell(computing(rank, 3, done=second), digests=digests, calls={"0": calls})
+        job.chair.look(job.beat)
+    (report,) = job.reports
+    (mismatch,) = report.mismatches
+    assert [ranks for ranks, _ in mismatch.calls] == [(0, 2), (1,)]
+    assert mismatch.calls[1][1].reduce == "max"
+
+
+# many
+
+
+def test_few_questions_find_who_is_there() -> None:
+    job = Job(4096)
+    for rank in range(4096):
+        if rank != 77:
+            job.tell(computing(rank, 1))
+    job.tick()
+    assert job.store.checks < 40
+    assert len(job.chair._heads) == 4095
+
+
+def test_positions_of_thousands_are_only_made_on_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(4096)
+    monkeypatch.setattr(job.chair, "positions", lambda **_: pytest.fail("nothing is suspicious"))
+    assert not job.tick(*(waiting(rank, 5, 3.0) for rank in range(4095)), computing(4095, 4))

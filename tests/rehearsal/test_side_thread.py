@@ -1,0 +1,203 @@
+"""The side threads of two ranks in one process, without torch: how they begin, pass the chair on, fail, and leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from distcheck.rehearsal.model import Call, Positions
+from distcheck.rehearsal.patrol import Patrol
+from distcheck.rehearsal.posts import Note, Posts
+from distcheck.rehearsal.stores import Seat
+from distcheck.rehearsal.summary import Summary
+from distcheck.rehearsal.wire import CHAIR, CLOSING, LET_GO, OFF, rank_key, read_head
+
+from .test_chair import Store
+
+#: Generous: the machine may do other things.
+LIMIT_S = 30.0
+
+
+class Ranks:
+    """Side threads that share a store."""
+
+    def __init__(self, world_size: int = 2, **more: Any) -> None:
+        self.store = Store()
+        self.said: list[str] = []
+        self.reports: list[Positions] = []
+        self.summaries: list[Summary] = []
+        self.patrols = [self.patrol(Seat(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
+
+    def patrol(self, seat: Any, **more: Any) -> Patrol:
+        given: dict[str, Any] = {
+            "connect": lambda: self.store, "report": self.reports.append, "say": self.said.append,
+            "summarise": self.summaries.append, "patience_s": 0.5,
+        }  # fmt: skip
+        return Patrol(Posts(), seat, **{**given, **more})
+
+
+@pytest.fixture
+def started() -> Iterator[list[Patrol]]:
+    patrols: list[Patrol] = []
+    yield patrols
+    for patrol in patrols:
+        patrol.leave()
+        assert not patrol._thread.is_alive()
+
+
+def until(test: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not test():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.01)
+
+
+def beat(ranks: Ranks, rank: int) -> int:
+    text = ranks.store.values.get(rank_key(rank))
+    return -2 if text is None else read_head(text).beat
+
+
+def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    assert ranks.store.values[CHAIR].startswith(b"0 ")
+    for patrol in ranks.patrols:
+        patrol.ended("left", 0)
+        assert ranks.summaries == []
+        patrol.leave()
+    (summary,) = ranks.summaries
+    assert summary.healthy
+    assert ranks.said == []
+
+
+def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol, status in zip(ranks.patrols, (0, 1), strict=True):
+        patrol.start()
+        until(lambda: beat(ranks, patrol.seat.rank) > 0)  # noqa: B023 - asked at once
+        patrol.ended("left" if status == 0 else "raised", status, "KeyError: 'x'")
+        patrol.leave()
+    assert ranks.summaries == []
+
+
+def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: ranks.store.values.get(CHAIR, b"").startswith(b"0 ") and beat(ranks, 1) > 1)
+    ranks.patrols[0].ended("left", 0)
+    ranks.patrols[0].leave()
+    until(lambda: ranks.store.values[CHAIR].startswith(b"1 "))
+
+
+def test_a_parent_keeps_the_chair(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    ranks.store.set(CHAIR, "-1 1 0")
+    ranks.patrols[0].start()
+    started.append(ranks.patrols[0])
+    until(lambda: beat(ranks, 0) > 10)
+    assert ranks.store.values[CHAIR] == b"-1 1 0"
+
+
+def test_the_seat_may_be_known_late(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    seats: list[Seat] = []
+    patrol = ranks.patrol(lambda: seats[0] if seats else None)
+    started.append(patrol)
+    patrol.start()
+    time.sleep(0.3)
+    assert ranks.store.values == {}
+    seats.append(Seat(1, 2, "gpu01"))
+    until(lambda: beat(ranks, 1) > 0)
+    assert patrol.seat.rank == 1
+
+
+def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    patrol = ranks.patrols[1]
+    started.append(patrol)
+    broken = ["a note that no JSON can hold"]
+
+    def digests() -> Any:
+        raise TypeError(broken[0])
+
+    patrol._digests = digests  # type: ignore[method-assign]
+    patrol.start()
+    until(lambda: beat(ranks, 1) == OFF)
+    assert ranks.said == [f"distcheck watch: rank 1 watches no longer: TypeError: {broken[0]}"]
+    assert not patrol._thread.is_alive() or patrol._thread.join(LIMIT_S) is None
+
+
+def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Patrol]) -> None:
+    """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
+    ranks = Ranks(lasting=False)
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    ranks.patrols[0].ended("left", 0)
+    ranks.patrols[0].leave()
+    assert ranks.store.values[CLOSING] == b"1"
+    assert ranks.store.values[LET_GO] == b"1"
+    # its script goes on, and nobody asks any more
+    ranks.patrols[1]._thread.join(LIMIT_S)
+    assert not ranks.patrols[1]._thread.is_alive()
+
+
+def test_another_group_has_another_store(started: list[Patrol]) -> None:
+    ranks = Ranks(world_size=1, lasting=False)
+    released: list[int] = []
+    patrol = ranks.patrol(Seat(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
+    started.append(patrol)
+    patrol.joins()
+    assert patrol.started
+    until(lambda: beat(ranks, 0) > 1)
+    before = ranks.store
+    ranks.store = Store()
+    patrol.joins()
+    assert released == [1]
+    until(lambda: beat(ranks, 0) > 1)
+    assert before is not ranks.store
+
+
+def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
+    """DC519 or DC702: the main thread of rank 0 is in a call, that of rank 1 has left."""
+    ranks = Ranks()
+    started += ranks.patrols
+    posts = ranks.patrols[0].posts
+    call = Call(1, "all_reduce", place="train.py:88")
+    posts.entered["0"] = 1
+    posts.inside[ranks.patrols[0]._main] = Note(call, time.monotonic(), 1, 1)
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: beat(ranks, 1) > 1)
+    ranks.patrols[1].ended("left", 0)
+    until(lambda: bool(ranks.reports))
+    assert [position.state for position in ranks.reports[0].ranks] == ["waiting", "left"]
+    assert ranks.reports[0].ranks[0].stack
+
+
+def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]) -> None:
+    from distcheck.rehearsal.board import Other
+
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
+    ranks.patrols[1].differs(Note(mine, 0.0, 1, 3), Other(0, theirs))
+    (report,) = ranks.reports
+    assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
+    assert [position.call for position in report.ranks] == [theirs, mine]
+    # once is enough
+    ranks.patrols[0].differs(Note(theirs, 0.0, 1, 3), Other(1, mine))
+    assert len(ranks.reports) == 1
