@@ -41,7 +41,8 @@ Examples:
 
 \b
 Nothing of yours is harmed: what the script writes goes into a folder of the rehearsal (--in-place: where it belongs),
-trackers are offline, GPUs are pretended on the CPU. What that leaves out stands under 'not checked'.
+trackers are offline, GPUs are pretended on the CPU. What is left out stands under 'not checked'.
+In /tmp (unless you work there) and in caches it writes for real.
 
 \b
 Exit status: 1 errors were found; 3 none, but the script failed by itself or did not get to its first step; 2 used
@@ -68,7 +69,7 @@ class RehearseCommand(shared.GroupedCommand):
 )  # fmt: skip
 @click.option(
     "--nproc-per-node", type=click.IntRange(1, 256), metavar="N",
-    help="Ranks of each node.  [default: as the launch line says, or 2]",
+    help="Ranks of each node.  [default: as the launch line says; one for each GPU, or 2]",
 )  # fmt: skip
 @click.option(
     "--gpus-per-node", type=click.IntRange(0, 64), metavar="N",

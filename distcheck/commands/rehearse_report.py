@@ -96,7 +96,8 @@ def _ranks(finding: Finding, name: str) -> list[int]:
 def _subject(performed: Performed, failed: str, others: int, looked: Looked | None) -> dict[str, Any]:
     plan = performed.rehearsal.plan
     ranks = len(performed.rehearsal.ends) if plan.launcher == "script" else plan.world_size
-    shape = f"{plan.nnodes} node{'s' * (plan.nnodes > 1)} x {ranks // plan.nnodes} ranks"
+    each = ranks // plan.nnodes
+    shape = f"{plan.nnodes} node{'s' * (plan.nnodes > 1)} x {each} rank{'s' * (each != 1)}"
     steps = outcome.steps_of(performed.rehearsal)
     line = [plan.target, f"{shape} ({plan.launcher})", f"{steps} step{'s' * (steps != 1)}"]
     line.append(f"{performed.elapsed_s:.0f} s")

@@ -33,8 +33,9 @@ def aside(mismatch: Mismatch, positions: Positions) -> Aside | None:
     for why, test in (
         (BRANCH, _stands_in_a_branch_on_the_rank),
         (LOOP, _has_left_the_loop),
-        (FORWARD, _in_ddp),
+        (FORWARD, _in_a_forward_of_its_own),
         (BRANCH, _stands_in_a_branch),
+        (FORWARD, _in_ddp),
     ):
         found = [
             side for side in sides if all(test(side, other, by_rank, positions) for other in sides if other is not side)
@@ -48,6 +49,13 @@ def aside(mismatch: Mismatch, positions: Positions) -> Aside | None:
 
 
 _Side = tuple[tuple[int, ...], Call]
+
+
+def _in_a_forward_of_its_own(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
+    """In one at a line where the other never was: that of a step which all make blames nobody."""
+    if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
+        return False
+    return _in_ddp(side, other, by_rank, positions)
 
 
 def _in_ddp(side: _Side, other: _Side, by_rank: dict[int, Position], _: Positions) -> bool:
@@ -114,6 +122,8 @@ def _parted(
 ) -> tuple[Frame, Frame, Sequence[Frame], Sequence[Frame]] | None:
     """The two frames of one function in which they stand at different lines, and what each has called from there."""
     mine, theirs = _way(side, by_rank), _way(other, by_rank)
+    # of one the outer frames may not be known
+    mine, theirs = _from(theirs[0], mine), _from(mine[0], theirs)
     for index, (first, second) in enumerate(zip(mine, theirs, strict=False)):
         if first == second:
             continue
@@ -121,6 +131,12 @@ def _parted(
             return None
         return first, second, mine[index + 1 :], theirs[index + 1 :]
     return None
+
+
+def _from(frame: Frame, way: list[Frame]) -> list[Frame]:
+    """A way from the function of a frame on, where it passes there."""
+    function = (frame.path, frame.function)
+    return next((way[at:] for at, item in enumerate(way) if (item.path, item.function) == function), way)
 
 
 def _way(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:

@@ -3,6 +3,7 @@
 gloo ends a process where sizes differ, and its launcher ends the others: nobody is left to tell. So the first rank that
 comes to a call leaves its fingerprint here, and any other that comes with another one knows before it calls torch.
 Nothing waits, nothing is locked: where two write at the same instant a difference is missed, and found by the chair.
+What is read while it is written is no difference: each slot carries a checksum of all that stands in it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .model import Call
 
-#: One slot: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text; then the call as JSON.
-_HEAD = struct.Struct("=IIQdII")
+#: One slot: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of these and of
+#: the text; then the call as JSON.
+_HEAD = struct.Struct("=IIQdIII")
 _SLOT = 512
 _SLOTS = 512
 #: At the beginning of the board: how many ranks have opened it.
@@ -56,18 +58,23 @@ class Board:
         if group is None:
             group = self._groups[title] = zlib.crc32(repr((title, members)).encode()) or 1
         at = _OFFSET + (group + ordinal) % _SLOTS * _SLOT
-        memory = self._memory
-        there, number, other, when, rank, length = _HEAD.unpack_from(memory, at)
-        if there == group and number == ordinal and when >= self._begun and rank != self._rank:
-            if other == digest:
-                return None
-            found = _read(memory[at + _HEAD.size : at + _HEAD.size + min(length, _SLOT - _HEAD.size)])
-            return None if found is None else Other(rank, found._replace(number=call.number))
+        # made before the look, so that as little as can be lies between the look and the note
         text = self._text(call)
-        # the head last: whoever finds it finds the text as well
-        memory[at + _HEAD.size : at + _HEAD.size + len(text)] = text
-        _HEAD.pack_into(memory, at, group, ordinal, digest, time.monotonic(), self._rank, len(text))
-        return None
+        slot = self._by_another(at, group, ordinal)
+        if not slot:
+            head = (group, ordinal, digest, time.monotonic(), self._rank, len(text))
+            made = _HEAD.pack(*head, _checksum(head, text)) + text
+            self._memory[at : at + len(made)] = made
+            # another that looked before this was written has written too
+            slot = self._by_another(at, group, ordinal)
+        return _different(slot, call, digest) if slot else None
+
+    def _by_another(self, at: int, group: int, ordinal: int) -> bytes:
+        """What another rank has left there of this call; copied in one piece, since it may be written meanwhile."""
+        slot = self._memory[at : at + _SLOT]
+        there, number, _, when, rank, _, _ = _HEAD.unpack_from(slot)
+        same = there == group and number == ordinal and when >= self._begun and rank != self._rank
+        return slot if same else b""
 
     def _text(self, call: Call) -> bytes:
         key = call[1:]
@@ -80,6 +87,20 @@ class Board:
                 text = json.dumps(call._replace(number=0, sizes=(), dtypes=()), separators=(",", ":")).encode()
             text = self._texts[key] = text[: _SLOT - _HEAD.size]
         return text
+
+
+def _different(slot: bytes, call: Call, digest: int) -> Other | None:
+    *head, check = _HEAD.unpack_from(slot)
+    other, rank, length = head[2], head[4], head[5]
+    text = slot[_HEAD.size : _HEAD.size + length]
+    if other == digest or check != _checksum(head, text):
+        return None
+    found = _read(text)
+    return None if found is None else Other(rank, found._replace(number=call.number))
+
+
+def _checksum(head: Sequence[float], text: bytes) -> int:
+    return zlib.crc32(text, zlib.crc32(_HEAD.pack(*head, 0)))
 
 
 def _read(text: bytes) -> Call | None:

@@ -30,6 +30,7 @@ from .wire import (
     Head,
     Post,
     Question,
+    differs_key,
     packed,
     rank_key,
     read_call,
@@ -58,6 +59,7 @@ class Chair:
     :param say: a line for people
     :param space: in which processes can be seen from here
     :param told_long: called with a wait for a rank that computes, when it has become long
+    :param spent: seconds of the processor that this thread has used
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Chair:
         space: str = "",
         told_long: Callable[[Longest], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        spent: Callable[[], float] = time.thread_time,
     ) -> None:
         self.world_size = world_size
         self.rank = rank
@@ -96,6 +99,7 @@ class Chair:
         self._space = space
         self._told_long = told_long
         self._clock = clock
+        self._spent = spent
         self._stacks: dict[str, Sequence[Sequence[Any]]] = {}
         self._texts: dict[int, bytes] = {}
         self._heads: dict[int, Head] = {}
@@ -120,12 +124,12 @@ class Chair:
             return False
         if not new and self._nothing_new():
             return False
-        begun = time.thread_time()
+        begun = self._spent()
         positions = self.positions()
         if not new and not suspicious(positions):
             self._nothing()
             self._long_waits(positions)
-            self._judges_at = self._clock() + (time.thread_time() - begun) / _JUDGING
+            self._judges_at = self._clock() + (self._spent() - begun) / _JUDGING
             return False
         if self.told and not new:
             return False
@@ -133,6 +137,11 @@ class Chair:
             self._ask(beat, new)
             return False  # the ranks say more with their next ticks
         if not self._answered(positions) and self._clock() - self._asked_at < 3 * self._tick_s + 1:
+            return False
+        if new and all(self._store.check([differs_key(group)]) for group in new):
+            # the rank that came second has told of it before its call began
+            self.told, self._done_then = True, self._done()
+            self._mismatched.update(new)
             return False
         positions = self.positions(judged=True)
         noted = [self._mismatch(group, between) for group, between in new.items()]
@@ -161,7 +170,7 @@ class Chair:
         """A rank as it counts once a peer is lost."""
         if position.state == "raised" and tells_of_lost_peer(position.detail):
             # it has lost one itself, which is no news
-            return position._replace(state="waiting")
+            return position._replace(state="waiting", detail="until it lost a peer")
         if position.rank not in self._texts and position.rank not in self.known:
             return position._replace(state="silent", detail="it had not told anything yet")
         return position
@@ -330,10 +339,10 @@ class Chair:
         """Those that were not reported yet."""
         if not self.question and self._clock() < self._compares_at:
             return {}
-        begun = time.thread_time()
+        begun = self._spent()
         self._open()
         found = {group: between for group, between in self._mismatches().items() if group not in self._mismatched}
-        self._compares_at = self._clock() + (time.thread_time() - begun) / _COMPARING
+        self._compares_at = self._clock() + (self._spent() - begun) / _COMPARING
         return found
 
     def _mismatches(self) -> dict[str, tuple[int, int]]:

@@ -75,6 +75,14 @@ def innermost_own(frame: FrameType | None) -> tuple[str, str]:
     return "", ""
 
 
+def _frame(path: str, line: int | None, function: str) -> Frame:
+    """What is installed is shown from its package on."""
+    own, shown = is_own(path), shown_path(path)
+    for folder in () if own else ("/site-packages/", "/dist-packages/"):
+        shown = shown.rpartition(folder)[2]
+    return Frame(shown, line or 0, function, own)
+
+
 def stack_of(frame: FrameType | None) -> tuple[Frame, ...]:
     """A stack, innermost first, without our own frames."""
     found: list[Frame] = []
@@ -83,7 +91,7 @@ def stack_of(frame: FrameType | None) -> tuple[Frame, ...]:
         if path in _left_out:
             found.clear()
         if not path.startswith(_OURS) and not path.startswith("<frozen runpy"):
-            found.append(Frame(shown_path(path), frame.f_lineno or 0, frame.f_code.co_name, is_own(path)))
+            found.append(_frame(path, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return tuple(found)
 
@@ -94,7 +102,7 @@ def stack_of_trace(trace: TracebackType | None) -> tuple[Frame, ...]:
     while trace is not None and len(found) < _DEEPEST:
         path = trace.tb_frame.f_code.co_filename
         if not path.startswith(_OURS) and not path.startswith("<frozen runpy"):
-            found.append(Frame(shown_path(path), trace.tb_lineno or 0, trace.tb_frame.f_code.co_name, is_own(path)))
+            found.append(_frame(path, trace.tb_lineno, trace.tb_frame.f_code.co_name))
         trace = trace.tb_next
     return tuple(reversed(found))
 

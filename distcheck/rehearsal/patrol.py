@@ -38,6 +38,7 @@ from .wire import (
     OFF,
     Post,
     Question,
+    differs_key,
     ledger_key,
     packed,
     packed_post,
@@ -60,6 +61,8 @@ _LEAVE_WITHIN_S, _LAST_WORDS_S = 4.0, 1.0
 _DIGESTS, _MILESTONES = 16, 64
 #: Calls, and places, that it tells when it is asked.
 _RECENT, _PLACES = 12, 50
+#: Frames of the user's code that it tells unasked: enough to see which branch a call stands in.
+_SHORT = 3
 #: The exit status of a job that is ended by ``--on-hang abort``.
 ABORTED = 1
 #: Where a thread waits for another thread of its process: what that one waits for, it waits for.
@@ -197,22 +200,35 @@ class Patrol:
             chair = self._chair
             if chair is None or not chair.first_to_tell():
                 return
-            chair.read()
-            positions = chair.positions()
+            positions = self._with(chair, other)
             here = Position(
                 self.seat.rank, self.seat.host, self._pid, "waiting", note.call, self.posts.done, 0.0,
                 stack_of(main_frame(self._main)), entered=self._entered(), places=self._places(),
             )  # fmt: skip
-            there = positions.ranks[other.rank]._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
+            there = positions.ranks[other.rank]
+            if not _is_in(there, other.call):
+                there = there._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
             known = {here.rank: here, there.rank: there}
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
-            sides = (((other.rank,), other.call), ((here.rank,), note.call))
+            sides = tuple(sorted([((other.rank,), other.call), ((here.rank,), note.call)]))
             differs = Mismatch(note.call.group, note.call.number, sides)
+            self._store.set(differs_key(note.call.group), str(self.seat.rank))
             chair.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
             self._say(f"distcheck watch: rank {self.seat.rank} could not tell of calls that differ: {_line(error)}")
         finally:
             self._turning.release()
+
+    def _with(self, chair: Chair, other: Other) -> Positions:
+        """Where all are, once the other rank has told that it is in its call; what it waits for is this rank, which
+        does not begin meanwhile."""
+        end = time.monotonic() + 2 * self.tick_s
+        while True:
+            chair.read()
+            positions = chair.positions()
+            if _is_in(positions.ranks[other.rank], other.call) or time.monotonic() > end:
+                return positions
+            time.sleep(self.tick_s / 20)
 
     # the thread
 
@@ -528,7 +544,13 @@ def space() -> str:
 
 def _short(frame: Any) -> tuple[Any, ...]:
     """The frames that a quiet post carries: the innermost of the user's."""
-    return tuple(item for item in stack_of(frame) if item.own)[:1]
+    return tuple(item for item in stack_of(frame) if item.own)[:_SHORT]
+
+
+def _is_in(position: Position, call: Call) -> bool:
+    """Whether a rank has told that it waits in this call."""
+    told = position.call
+    return position.state == "waiting" and told is not None and told.number == call.number and told.place == call.place
 
 
 def _line(error: BaseException) -> str:

@@ -308,9 +308,14 @@ def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions:
         )
     if any(position.state == "raised" for position in missing):
         return rules.DC511, "mend the exception on the rank that raised it; the others only wait for it"
-    if any(position.state == "silent" for position in missing):
+    if any(position.state == "silent" or _was_killed(position) for position in missing):
         return rules.DC511, (
             "see what became of the process: its log, 'dmesg -T' for the out-of-memory killer, os._exit() in the script"
+        )
+    if any(position.state == "left" and (position.status or 0) < 0 for position in missing):
+        return rules.DC511, (
+            "find out what killed the process: a crash in native code ('python -X faulthandler'), the out-of-memory "
+            "killer ('dmesg -T'), a limit of the scheduler; the others only wait for it"
         )
     if in_ddp_forward(waiting.stack):
         return rules.DC704, _BARE
@@ -331,6 +336,11 @@ def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions:
                 "next one begins"
             )
     return rules.DC701, _ON_ALL
+
+
+def _was_killed(position: Position) -> bool:
+    """Gone without a word, or by a signal: no way of the script's own to end."""
+    return position.state == "left" and (position.status is None or position.status < 0)
 
 
 def _in_backward(position: Position) -> bool:
@@ -354,7 +364,9 @@ def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]
 
 def _told(ranks: Sequence[int], position: Position) -> str:
     who, one = _ranks(ranks), len(ranks) == 1
-    last = f", last in {_at(position.call)}" if position.call is not None else ""
+    # who could not say more may have come further since
+    seen = "last heard of" if position.state in ("stopped", "silent") or _was_killed(position) else "last"
+    last = f", {seen} in {_at(position.call)}" if position.call is not None else ""
     if position.state == "left":
         status = "" if position.status is None else f" with status {position.status}"
         detail = f" ({position.detail})" if position.detail else ""

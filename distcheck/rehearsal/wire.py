@@ -66,6 +66,11 @@ class Question(NamedTuple):
     vouch: Mapping[str, Mapping[str, int]] = {}
 
 
+def differs_key(group: str) -> str:
+    """There where a rank has told of calls that differ."""
+    return f"{PREFIX}/differs/{group}"
+
+
 def rank_key(rank: int) -> str:
     return f"{PREFIX}/rank/{rank}"
 

@@ -155,7 +155,7 @@ FAULTS = (
             ("    accelerator.wait_for_everyone()\n    if", "    if"),
             ("        accelerator.save(", "        accelerator.wait_for_everyone()\n        accelerator.save("),
         ),
-        "accelerator.wait_for_everyone()", "0", severity="error",
+        "accelerator.wait_for_everyone()", "not 0", severity="error",
     ),
     Fault(
         "DC702", "ddp",

@@ -138,10 +138,27 @@ def test_bad_the_forward_of_ddp_on_one_rank(path: Path) -> None:
     assert (finding.code, finding.where.line) == ("DC704", 17)
 
 
+def test_bad_a_branch_that_keeps_one_from_the_forward_of_all(path: Path) -> None:
+    # the test of the branch names no rank: all have been in that forward, and only one in the branch
+    forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
+    steps = rank(1, path, 32, 2, places=(2,), above=forward)
+    finding = judged(steps, rank(0, path, 34, 25, places=(2,)))
+    assert (finding.code, finding.where.line, finding.where.rank) == ("DC701", 25, 0)
+
+
 def test_good_a_forward_of_ddp_in_a_loop_that_another_rank_has_left(path: Path) -> None:
     forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
     stays = rank(0, path, 12, 6, 2, places=(2,), above=forward)
     assert judged(stays, rank(1, path, 13, 25, places=(2,))).code == "DC519"
+
+
+def test_bad_a_rank_that_was_killed_has_taken_no_branch(path: Path) -> None:
+    forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
+    waits = rank(0, path, 15, 28, above=forward)._replace(since_s=30.0)
+    positions = Positions((waits, Position(1, state="left", status=-11, detail="signal 11")), 2, 20.0)
+    checker = Checker(rooms=("distcheck.rehearsal.standing",), plug_ins=False)
+    (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
+    assert (finding.code, "status -11" in finding.message) == ("DC511", True)
 
 
 def test_bad_the_others_have_ended_and_one_waits_in_a_branch(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,3 +107,42 @@ def test_one_that_can_not_be_opened_is_done_without(tmp_path: Path, monkeypatch:
         assert open_board(ENVIRON, 0, begun=0.0) is None
     finally:
         os.close(file)
+
+
+def test_good_a_slot_that_is_being_written(boards: tuple[Board, Board]) -> None:
+    """Whoever reads between two bytes of a writer sees neither the call before nor this one, and no difference."""
+    memory = boards[0]._memory
+    assert boards[0].compare(call(), 5, 0x1122334455, BOTH, 0) is None
+    at = memory.find(struct.pack("=Q", 0x1122334455))
+    for byte in range(5):
+        whole = memory[at + byte]
+        memory[at + byte] = 0
+        assert boards[1].compare(call(), 5, 0x1122334455, BOTH, 0) is None
+        memory[at + byte] = whole
+    found = boards[1].compare(call(19), 5, 222, BOTH, 0)
+    assert found is not None
+    assert found.call == call()
+
+
+def test_bad_two_that_look_at_the_same_instant(boards: tuple[Board, Board], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find nothing, and both write: the first one looks again."""
+    first, second = boards
+    look = Board._by_another
+    looks: list[bytes] = []
+
+    def slow(board: Board, at: int, group: int, ordinal: int) -> bytes:
+        looks.append(look(board, at, group, ordinal))
+        if len(looks) == 2:
+            # the other one had looked before this one wrote
+            second._memory[at : at + module._SLOT] = made
+            looks[-1] = look(board, at, group, ordinal)
+        return looks[-1]
+
+    second.compare(call(19), 5, 222, BOTH, 0)
+    at = second._memory.find(struct.pack("=Q", 222)) - 8
+    made = second._memory[at : at + module._SLOT]
+    second._memory[at : at + module._SLOT] = bytes(module._SLOT)
+    monkeypatch.setattr(Board, "_by_another", slow)
+    found = first.compare(call(20), 5, 111, BOTH, 0)
+    assert found is not None
+    assert (found.rank, found.call) == (1, call(19))

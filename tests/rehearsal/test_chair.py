@@ -13,6 +13,7 @@ from distcheck.rehearsal.wire import (
     ASKED,
     OFF,
     Post,
+    differs_key,
     packed,
     packed_post,
     packed_ranks,
@@ -82,6 +83,8 @@ class Job:
             space=space,
             told_long=self.long.append,
             clock=lambda: self.now,
+            # a collection of garbage would put off the next look
+            spent=lambda: 0.0,
         )
 
     def tell(self, position: Position, **more: Any) -> None:
@@ -363,3 +366,18 @@ def test_positions_of_thousands_are_only_made_on_suspicion(monkeypatch: pytest.M
     job = Job(4096)
     monkeypatch.setattr(job.chair, "positions", lambda **_: pytest.fail("nothing is suspicious"))
     assert not job.tick(*(waiting(rank, 5, 3.0) for rank in range(4095)), computing(4095, 4))
+
+
+def test_good_a_difference_that_its_rank_has_told_is_not_told_again() -> None:
+    """DC517: the rank that came second has told of it before its call began."""
+    job = Job(2)
+    job.store.set(differs_key("0"), "1")
+    for second in range(60):
+        for rank in range(2):
+            calls = [(2, call(2, "barrier" if rank else "all_reduce"))] if job.chair.question else []
+            job.tell(waiting(rank, 2, float(second)), digests={"0": ((1, 11), (2, 22 + rank))}, calls={"0": calls})
+        job.now += 1
+        job.beat += 1
+        job.chair.look(job.beat)
+    assert job.reports == []
+    assert job.said == []

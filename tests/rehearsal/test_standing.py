@@ -106,6 +106,16 @@ def test_bad_a_rank_has_ended_before_the_loop_did() -> None:
     assert (finding.where.path, finding.where.line) == ("train.py", 88)
 
 
+@pytest.mark.parametrize("status", [None, -9])
+def test_bad_a_rank_that_was_killed(status: int | None) -> None:
+    """DC511: there is no exit in the script that could be moved."""
+    (finding,) = judged(job(waiting(0, call(412)), left(1, 400, places={TRAIN: 400})._replace(status=status)))
+    assert finding.code == "DC511"
+    assert "last heard of in all_reduce #400" in finding.message
+    assert finding.fix is not None
+    assert "dmesg -T" in finding.fix.text
+
+
 def test_bad_a_collective_behind_an_exit() -> None:
     (finding,) = judged(job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={TRAIN: 411})))
     assert finding.code == "DC702"

@@ -148,6 +148,10 @@ def _all_wait(case: _Case) -> Iterator[Finding]:
             severity=Severity.INFO,
         )
         return
+    places = {_place(item) for item in case.waiting}
+    if len(places) > 1 and "" not in places and not is_numbered(snapshot):
+        yield _at_several_lines(case)
+        return
     # a sound loop stands there as well, in most of its steps
     synchronizes = _operation(case.waiting[0]) == "cuda.synchronize"
     yield rules.DC511.found(
@@ -163,6 +167,26 @@ def _all_wait(case: _Case) -> Iterator[Finding]:
         if case.long
         else _again(),
         severity=None if case.long and not synchronizes else Severity.INFO,
+    )
+
+
+def _at_several_lines(case: _Case) -> Finding:
+    """One operation, and several lines: of two groups, or of two steps, or by right the two arms of a branch."""
+    by_place: dict[str, list[Position]] = {}
+    for item in case.waiting:
+        by_place.setdefault(_place(item), []).append(item)
+    told = "; ".join(_waits(there) for there in list(by_place.values())[:_RANGES])
+    return rules.DC511.found(
+        f"all {len(case.waiting)} ranks wait, at different lines: {told}; {case.since}: they are in one collective, "
+        "or in two groups in another order",
+        where=_where(case.snapshot, case.waiting, case.waiting[0].call),
+        evidence=_evidence(case),
+        fix=Fix(
+            "see whether both lines use the same group, and whether all ranks use the groups in one order", where="code"
+        )
+        if case.long
+        else _again(),
+        severity=None if case.long else Severity.INFO,
     )
 
 
@@ -314,8 +338,15 @@ def _waits(waiting: Sequence[Position]) -> str:
 def _call(position: Position) -> str:
     if position.call is None:
         return "a call that is not known"
-    place = position.call.place or (position.own_frame.place if position.own_frame else "")
+    place = _place(position)
     return position.call.text + (f" at {place}" if place else "")
+
+
+def _place(position: Position) -> str:
+    """The line that waits."""
+    if position.call is not None and position.call.place:
+        return position.call.place
+    return position.own_frame.place if position.own_frame else ""
 
 
 def _operation(position: Position) -> str:

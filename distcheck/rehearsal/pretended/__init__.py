@@ -71,7 +71,7 @@ def pretend(gpus: Gpus) -> None:
     # with the defaults of a build for CUDA, before anything looks at them
     import torch.distributed
 
-    from distcheck.rehearsal.pretended import calls, groups, tensors
+    from distcheck.rehearsal.pretended import calls, groups, normal, tensors
     from distcheck.rehearsal.pretended import driver as drivers
 
     _pretending = gpus
@@ -82,6 +82,7 @@ def pretend(gpus: Gpus) -> None:
     tensors.install(devices)
     groups.install(devices)
     calls.install(devices)
+    normal.install()
 
 
 #: The oldest torch whose functions the patches fit, and those that they need.

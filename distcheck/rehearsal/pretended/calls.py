@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
 import torch
 
+from distcheck.rehearsal.importing import when_imported
 from distcheck.rehearsal.pretended.notes import note, refuse
 from distcheck.rehearsal.pretended.tensors import Devices
 
@@ -16,6 +18,7 @@ def install(devices: Devices) -> None:
     _autocast()
     _spawning()
     _data_parallel()
+    _sharded()
     _extensions()
     sys.addaudithook(_commands)
 
@@ -72,6 +75,24 @@ def _data_parallel() -> None:
         initialise(self, module, list(many)[:1], output_device, dim)
 
     kind.__init__ = one_device
+
+
+def _sharded() -> None:
+    """``device_id=0`` becomes a device in torch's compiled part, which has no GPUs to count."""
+
+    def attach(module: Any) -> None:
+        kind = module.FullyShardedDataParallel
+        initialise = kind.__init__
+
+        @functools.wraps(initialise)
+        def on_device(self: Any, *args: Any, **kwargs: Any) -> None:
+            if isinstance(kwargs.get("device_id"), int):
+                kwargs["device_id"] = torch.device("cuda", kwargs["device_id"])
+            initialise(self, *args, **kwargs)
+
+        kind.__init__ = on_device
+
+    when_imported("torch.distributed.fsdp.fully_sharded_data_parallel", attach)
 
 
 def _extensions() -> None:

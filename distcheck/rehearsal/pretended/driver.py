@@ -547,21 +547,27 @@ def _belongs_to(member: Any, kind: type) -> None:
 def _unpretended() -> None:
     """What only a GPU can do: passed over with a note where the script's meaning stays, an error where it does not."""
 
-    def graph(*_: Any, **__: Any) -> Any:
-        raise refuse("torch.cuda.CUDAGraph", "a graph records what the GPU does, and nothing here would be recorded")
-
     def graphed(callables: Any, *_: Any, **__: Any) -> Any:
         note("torch.cuda.make_graphed_callables", "the functions run as they are")
         return callables
 
-    torch.cuda.CUDAGraph = torch.cuda.graphs.CUDAGraph = graph
-    torch.cuda.graph = torch.cuda.graphs.graph = graph
+    _refuse_to_make(torch.cuda.graphs.CUDAGraph, "torch.cuda.CUDAGraph")
+    _refuse_to_make(torch.cuda.graphs.graph, "torch.cuda.graph")
     torch.cuda.make_graphed_callables = torch.cuda.graphs.make_graphed_callables = graphed
     for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
         setattr(torch.cuda.nvtx, name, lambda *_, **__: 0)
     for name in ("temperature", "power_draw", "clock_rate", "utilization", "memory_usage"):
         setattr(torch.cuda, name, _measured(f"torch.cuda.{name}"))
     _pass_over_compilation()
+
+
+def _refuse_to_make(kind: Any, name: str) -> None:
+    """There is no object of a class, which stays one for annotations, ``isinstance()`` and classes below it."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise refuse(name, "a graph records what the GPU does, and nothing here would be recorded")
+
+    kind.__new__ = staticmethod(refused)
 
 
 def _measured(name: str) -> Callable[..., int]:

@@ -120,12 +120,18 @@ def _group_methods(devices: Devices) -> None:
     kind, cpu = group.BackendType, torch.device("cpu")
 
     def register(self: Any, device: Any, backend_type: Any, backend: Any = None) -> None:
-        real_register(
-            self,
-            cpu if device.type == "cuda" else device,
-            kind.GLOO if backend_type == kind.NCCL else backend_type,
-            backend,
-        )
+        if backend_type in (kind.NCCL, kind.GLOO) and device.type in ("cuda", "cpu"):
+            if _has_backend(self):
+                return  # cpu:gloo,cuda:nccl: torch keeps one gloo a group, and refuses another where a device is bound
+            device, backend_type = cpu, kind.GLOO
+        real_register(self, device, backend_type, backend)
+
+    def _has_backend(self: Any) -> bool:
+        try:
+            real_get(self, cpu)
+        except RuntimeError:
+            return False
+        return True
 
     def get(self: Any, device: Any) -> Any:
         return real_get(self, cpu if device.type == "cuda" else device)

@@ -205,6 +205,11 @@ COVERED = (
         "passed over",
         "the function runs as it is",
     ),
+    Covered(
+        ("torch.nn.SyncBatchNorm", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"),
+        "pretended",
+        "over all ranks of its group, by functions that torch has for GPUs only",
+    ),
     Covered(("torch.nn.DataParallel",), "passed over", "the first device computes the whole batch"),
     Covered(
         ("torch.cuda.utilization", "torch.cuda.temperature", "torch.cuda.power_draw", "torch.cuda.clock_rate"),

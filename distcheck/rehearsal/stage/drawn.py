@@ -115,9 +115,10 @@ class Pass(NamedTuple):
     unsplit: tuple[str, ...] = ()
     sampler: Sampler = Sampler()
     batches: tuple[Batch, ...] = ()
-    #: batches that it gave, and those that a backward pass followed
+    #: batches that it gave, those that a backward pass followed, and those where that fed a data-parallel wrapper
     given: int = 0
     trained: int = 0
+    fed: int = 0
     #: it had no more batches; ``cut``: because no more were wanted in a rehearsal
     ended: bool = False
     cut: bool = False
@@ -127,12 +128,21 @@ class Pass(NamedTuple):
     @property
     def trains(self) -> bool:
         """A backward pass follows its batches."""
-        return self.trained > 0 and 2 * self.trained + 1 >= self.given
+        return _most(self.trained, self.given)
+
+    @property
+    def trains_together(self) -> bool:
+        """A backward pass that feeds a data-parallel wrapper follows its batches."""
+        return _most(self.fed, self.given)
 
     @property
     def batch_count(self) -> int | None:
         """How many batches it has; None where neither the loader said so nor its end was seen."""
         return self.given if self.ended and not self.cut else self.length
+
+
+def _most(followed: int, given: int) -> bool:
+    return followed > 0 and 2 * followed + 1 >= given
 
 
 class Split(NamedTuple):
@@ -271,7 +281,7 @@ def _pass(row: Row, rank: int, loader: Loader, number: int, later: list[Row]) ->
     data = row.data
     batches = [one for one in later if one.kind == "samples.batch"]
     sums = [one for one in later if one.kind in ("samples.end", "samples.open")]
-    trained = [one.data.get("trained", 0) for one in later] + [one.kind == "samples.trained" for one in later]
+    trained, fed = (max((int(one.data.get(name, 0)) for one in later), default=0) for name in ("trained", "fed"))
     given = [one.data["given"] for one in sums] + [one.data["index"] + 1 for one in batches]
     return Pass(
         rank,
@@ -286,7 +296,8 @@ def _pass(row: Row, rank: int, loader: Loader, number: int, later: list[Row]) ->
         _sampler(data["sampler"]),
         tuple(_batch(one.data) for one in batches),
         max(given, default=0),
-        int(max(trained, default=0)),
+        trained,
+        fed,
         any(one.kind == "samples.end" for one in sums),
         any(one.data["cut"] for one in sums),
         row.at_s,

@@ -96,7 +96,11 @@ def ranks_have_as_many_batches(samples: Samples, positions: Positions) -> Iterat
         for one in side:  # more than another has at all
             if one.rank not in known and known and one.given > min(known.values()):
                 known[one.rank] = one.given
-        if len(set(known.values())) < 2 or not any(one.trains for one in side) or any(one.joined for one in side):
+        if (
+            len(set(known.values())) < 2
+            or not any(one.trains_together for one in side)
+            or any(one.joined for one in side)
+        ):
             continue
         first = side[0]
         if first.place in told:

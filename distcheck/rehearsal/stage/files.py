@@ -234,12 +234,15 @@ def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
     told: dict[str, tuple[Act, list[Act]]] = {}
     together = _written_together(files)
     written = _by_path(files.writes)
+    found_there = {(act.rank, act.path) for act in files.questions if act.there}
     for act in files.reads:
         if act.path in together or act.waited or act.locked:
             continue
         writers = written.get(act.path, [])
         if any(one.rank == act.rank for one in writers):
             continue
+        if (act.rank, act.path) in found_there and all(one.mode == "moved" for one in writers):
+            continue  # what is moved into place is there as a whole
         early = next((one for one in writers if at_once(one, act)), None)
         if early is not None:
             told.setdefault(act.place, (early, []))[1].append(act)
@@ -254,7 +257,7 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
         for path, acts in _by_path(files.folders).items()
         if (new := [act for act in acts if not act.there])
     }  # fmt: skip
-    makers = {path: {act.rank for act in acts} for path, acts in _by_path(files.folders).items()}
+    makers = {path: {act.rank for act in files.folders if _makes(act, path)} for path in made}
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
     found: dict[str, tuple[Act, list[Act]]] = {}
     for act in (*files.reads, *files.writes):
@@ -268,6 +271,11 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
                 found.setdefault(act.place, (early, []))[1].append(act)
     for place, (maker, users) in found.items():
         yield _too_early(files, place, maker, users, "folder")
+
+
+def _makes(act: Act, folder: str) -> bool:
+    """Whoever makes a folder with makedirs, or Path.mkdir(parents=True), would have made those above it."""
+    return act.path == folder or (act.how != "os.mkdir" and below(act.path, folder))
 
 
 def _too_early(files: Files, place: str, writer: Act, readers: Sequence[Act], what: str) -> Finding:

@@ -47,7 +47,7 @@ def _how(end: End) -> str:
         except ValueError:
             return f"was killed by signal {-end.status}"
     if end.how == "exited":
-        return f"ended without a word (os._exit) with status {end.status}"
+        return f"ended without a word (os._exit, or exec) with status {end.status}"
     return f"ended with status {end.status}" + (f" ({end.detail})" if end.detail else "")
 
 

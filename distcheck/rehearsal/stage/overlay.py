@@ -278,6 +278,8 @@ class _Keeper:
             self._process.wait()
 
 
+#: Files of these names no other rank waits for. A .pth is a checkpoint.
+CODE = (".py", ".pyc", ".so", ".pyi", ".pyd")
 #: Beside a file that Python was led away from: it was removed.
 GONE = ".distcheck-gone"
 
@@ -302,9 +304,9 @@ def _led(shadow: str) -> tuple[list[str], list[str]]:
 
 def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
     """Files that the ranks' Python did not open: which rank it was is not known, so that nothing is said of them."""
-    found = [path for path in written if path not in known]
+    found = [path for path in written if path not in known and not path.endswith(CODE)]
     notes = [
-        f"{path} was written by other than Python code (C++, a program that was started): by which ranks is not known"
+        f"{path}: written by other than Python code (C++, a program that was started), by which ranks is not known"
         for path in found[:_MOST_NOTES]
     ]
     if len(found) > _MOST_NOTES:

@@ -32,7 +32,7 @@ def ranks_draw_samples_of_their_own(samples: Samples) -> Iterator[Finding]:
     told: set[tuple[Any, ...]] = set()
     for side in samples.sides():
         apart = samples.apart(side)
-        if len(apart) < 2 or not any(one.trains for one in apart):
+        if len(apart) < 2 or not any(one.trains_together for one in apart):
             continue
         apart = tuple(one for one in apart if one.batches)
         key = (apart[0].loader.place, apart[0].loader.key[0]) if apart else ()

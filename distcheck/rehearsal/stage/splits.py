@@ -23,7 +23,7 @@ def splits_are_the_same(samples: Samples) -> Iterator[Finding]:
 
 
 def _leaks(samples: Samples) -> Iterator[Finding]:
-    training = {(one.rank, one.loader.key) for one in samples.passes if one.trains}
+    training = {(one.rank, one.loader.key) for one in samples.passes if one.trains_together}
     keys = {key for _, key in training}
     told: set[str] = set()
     for group in samples.groups:
@@ -96,7 +96,7 @@ def _differing_splits(samples: Samples) -> Iterator[Finding]:
         layer = _random_layer(loader)
         if layer is not None and not layer.seeded and loader.print is not None:
             by_key.setdefault((loader.key, layer.place), []).append(loader)
-    training = {one.loader.key for one in samples.passes if one.trains}
+    training = {one.loader.key for one in samples.passes if one.trains_together}
     for (key, place), loaders in by_key.items():
         for group in samples.groups:
             those = [one for one in loaders if one.rank in group]
@@ -141,7 +141,9 @@ def _scikit_splits(samples: Samples) -> Iterator[Finding]:
             other = next((one for one in those if one.train != those[0].train), None)
             if other is None or len({one.given for one in those}) > 1:
                 continue
-            used = {one.loader.rank for one in samples.passes if one.trains and one.loader.split == other.place}
+            used = {
+                one.loader.rank for one in samples.passes if one.trains_together and one.loader.split == other.place
+            }
             yield rules.DC733.found(
                 f"train_test_split gives each rank a part of its own: it begins with {few(those[0].first)} on rank "
                 f"{those[0].rank} and with {few(other.first)} on rank {other.rank}",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from ...launch.command import nproc_on, parse_command
@@ -70,7 +72,9 @@ def read(
     left_out = []
     if command.no_python:
         raise CannotRehearse(f"{target} is started as it is (--no-python); a rehearsal runs Python scripts only")
-    if not command.module:
+    if command.module:
+        _insist_on_a_module(target, folder)
+    else:
         _insist_on_a_script(target, folder)
     launcher = options.launcher or _launcher(command, target, starts_ranks)
     unknown = command.unknown & {"nproc", "processes", "tasks", "tasks_per_node", "nnodes_min", "nodes"}
@@ -129,6 +133,23 @@ def _insist_on_a_script(target: str, folder: str) -> None:
         raise CannotRehearse(f"{target}: there is no such file in {folder}; name the script, as behind python")
     if not os.access(path, os.R_OK):
         raise CannotRehearse(f"{target} can't be read by this user")
+
+
+def _insist_on_a_module(name: str, folder: str) -> None:
+    """Look for it as ``python -m`` does, and import nothing."""
+    if name.endswith(".py") and os.path.exists(os.path.join(folder, name)):
+        raise CannotRehearse(f"{name} is a file, and -m wants the name of a module; leave out -m, or .py")
+    top, *inner = name.split(".")
+    try:
+        spec = PathFinder.find_spec(top, [folder]) or find_spec(top)
+    except (ImportError, ValueError):
+        spec = None
+    for number, _ in enumerate(inner, 2):
+        if spec is not None:
+            among = spec.submodule_search_locations
+            spec = PathFinder.find_spec(".".join(name.split(".")[:number]), among) if among is not None else None
+    if spec is None:
+        raise CannotRehearse(f"{name}: no module of this name is installed or in {folder}; name it as behind python -m")
 
 
 def _launcher(command: LaunchCommand, target: str, starts_ranks: Callable[[str], bool]) -> str:

@@ -347,3 +347,19 @@ def test_a_snapshot_survives_json() -> None:
     assert from_plain(Snapshot, to_plain(seen)) == seen
     mapping: Mapping[int, str] = from_plain(Snapshot, to_plain(seen)).unseen
     assert mapping == {1: "no"}
+
+
+@pytest.mark.parametrize(("interval_s", "severity"), [(2.0, Severity.INFO), (30.0, Severity.ERROR)])
+def test_bad_all_wait_in_one_operation_at_different_lines(interval_s: float, severity: Severity) -> None:
+    """DC511: two groups in another order look like this; the way between the ranks is not to blame."""
+    other = waits(1)
+    assert other.call is not None
+    finding = only(
+        snapshot(waits(0), other._replace(call=other.call._replace(place="train.py:90")), interval_s=interval_s)
+    )
+    assert (finding.code, finding.severity) == ("DC511", severity)
+    assert finding.message.startswith(
+        "all 2 ranks wait, at different lines: rank 0 waits in all_reduce at train.py:88; rank 1 waits in all_reduce "
+        "at train.py:90;"
+    )
+    assert "distcheck collective" not in (finding.fix.command or "")

@@ -527,15 +527,60 @@ def test_what_is_not_pretended_is_listed_with_the_line(tmp_path: Path) -> None:
         torch.cuda.CUDAGraph()
     except RuntimeError as error:
         print(error)
+    class Recorded(torch.cuda.graph):
+        def __init__(self, graph: torch.cuda.CUDAGraph | None = None):
+            super().__init__(graph)
+    try:
+        with Recorded():
+            pass
+    except RuntimeError as error:
+        print(error)
+    print(isinstance(f, (torch.cuda.CUDAGraph, torch.cuda.graphs.graph)))
     for note in notes():
         print(note.text)
     """
     assert run(program, tmp_path=tmp_path).splitlines() == [
         "torch.cuda.CUDAGraph can't be rehearsed without a GPU: a graph records what the GPU does, and nothing here would be recorded",
+        "torch.cuda.graph can't be rehearsed without a GPU: a graph records what the GPU does, and nothing here would be recorded",
+        "False",
         "train.py:6: torch.compile: the function runs as it is",
         "train.py:8: torch.cuda.utilization: 0 was returned",
         "train.py:10: torch.cuda.CUDAGraph: the script stopped here",
+        "train.py:17: torch.cuda.graph: the script stopped here",
     ]
+
+
+@pytest.mark.torch
+def test_what_is_a_class_stays_one(tmp_path: Path) -> None:
+    """Annotations, isinstance() and classes below it are used by whoever imports it, GPU or not."""
+    program = """
+    import sys
+    import torch, torch.distributed.fsdp
+    names = [
+        (module, name)
+        for module in list(sys.modules.values()) if getattr(module, "__name__", "").startswith("torch")
+        for name, value in list(vars(module).items())
+        if isinstance(value, type) and not name.startswith("_")  # some functions that a build for the CPU lacks
+    ]
+    from distcheck.rehearsal.pretended import Gpus, pretend
+    pretend(Gpus(1))
+    print([(module.__name__, name) for module, name in names if not isinstance(getattr(module, name), type)])
+    """
+    assert server().run(textwrap.dedent(program), "train.py", tmp_path, {}) == "[]\n"
+
+
+@pytest.mark.torch
+def test_fsdp_takes_the_number_of_a_gpu(tmp_path: Path) -> None:
+    program = """
+    import torch.distributed as dist
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    torch.cuda.set_device(1)
+    model = FullyShardedDataParallel(torch.nn.Linear(2, 2), device_id=torch.cuda.current_device())
+    model(torch.ones(1, 2, device=1)).sum().backward()
+    print({str(one.device) for one in model.parameters()}, all(one.grad.device.index == 1 for one in model.parameters()))
+    """
+    assert run(program, tmp_path=tmp_path) == "{'cuda:1'} True\n"
 
 
 @pytest.mark.torch
@@ -627,6 +672,24 @@ if __name__ == "__main__":
     mp.spawn(work, (sys.argv[1], sys.argv[2:]), nprocs=2)
 """
 WAYS = ("plain", "views", "amp", "fsdp")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("backend", ["cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"])
+def test_a_group_of_two_backends_takes_a_device(tmp_path: Path, backend: str) -> None:
+    said = run(
+        f"""
+        import torch.distributed as dist
+        device = torch.device("cuda", 1)
+        dist.init_process_group("{backend}", init_method="file://{tmp_path}/meet", rank=0, world_size=1, device_id=device)
+        for place in ("cpu", device):
+            one = torch.ones(2, device=place)
+            dist.all_reduce(one)
+            print(one.device, one.tolist())
+        dist.destroy_process_group()
+        """
+    )
+    assert said.splitlines() == ["cpu [1.0, 1.0]", "cuda:1 [1.0, 1.0]"]
 
 
 @pytest.mark.torch

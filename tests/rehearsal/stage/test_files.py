@@ -159,6 +159,11 @@ def test_bad_a_folder_is_used_before_it_is_made_dc724() -> None:
     assert "os.makedirs(…, exist_ok=True)" in found.fix.text
 
 
+def test_bad_a_folder_is_made_in_one_that_another_rank_makes_dc724() -> None:
+    inner = mkdir(1, "out/run", how="os.mkdir", caught=True)
+    assert codes(mkdir(0, exist_ok=True), inner, write(1, "out/run/x")) == ["DC724"]
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -172,6 +177,9 @@ def test_bad_a_folder_is_used_before_it_is_made_dc724() -> None:
         # it looks, and sleeps, until the file is there; or there is a lock
         [write(0), read(1, waited=True)],
         [write(0), read(1, locked=True)],
+        # it asks first, and the writer moves the whole file into place
+        [write(0, "last.tmp"), row("moved", 0, path="last.pt", source="/job/last.tmp"), asked(1, True, path="last.pt"),
+         read(1)],
         # a barrier of a group of their own; a count that sends have spoilt
         [write(0, clock={"life": 1, "0": 4, "g": 1}), read(1, clock={"life": 1, "0": 4, "g": 2})],
         [write(0, clock={"life": 1, "0": 9, "0/calls": 2}), read(1, clock={"life": 1, "0": 9, "0/calls": 3})],
@@ -180,6 +188,9 @@ def test_bad_a_folder_is_used_before_it_is_made_dc724() -> None:
         [mkdir(0, there=True, exist_ok=True), write(1, "out/x")],
         [mkdir(0, exist_ok=True), asked(1, True), write(1, "out/x")],
         [mkdir(0, "out2", exist_ok=True), write(1, "out/x")],
+        # both call makedirs("out/run"): the second finds "out" there, and makes no word of it
+        [mkdir(0, exist_ok=True), mkdir(0, "out/run", exist_ok=True), mkdir(1, "out/run", exist_ok=True, there=True),
+         write(1, "out/run/x")],
     ],
 )  # fmt: skip
 def test_good_readers_that_wait_dc724(rows: list[Row]) -> None:
@@ -337,6 +348,7 @@ import pathlib, shutil
 pathlib.Path("p").write_text("1")
 shutil.copy("p", "q")
 os.replace("q", "r")
+open("last.pth", "wb").close()
 """
     found = [one for one in rows_of(tmp_path, script) if one.kind in ("files.write", "files.moved")]
     assert briefly(found, "path", "mode", "by") == [
@@ -348,6 +360,7 @@ os.replace("q", "r")
         ("files.write", "train.py:9", "p", "anew", "pathlib.write_text"),
         ("files.write", "train.py:10", "q", "anew", "shutil.copy"),
         ("files.moved", "train.py:11", "r", None, None),
+        ("files.write", "train.py:12", "last.pth", "anew", ""),
     ]
 
 

@@ -61,7 +61,7 @@ def test_where_all_have_lost_one_they_are_told() -> None:
         ),
         (End(1, 11, "killed", -11, 0), "was killed by SIGSEGV"),
         (End(1, 11, "killed", -99, 0), "was killed by signal 99"),
-        (End(1, 11, "exited", 5, 0), "ended without a word (os._exit) with status 5"),
+        (End(1, 11, "exited", 5, 0), "ended without a word (os._exit, or exec) with status 5"),
         (End(1, 11, "finished", 3, 0), "ended with status 3"),
         (End(1, 11, "finished", 1, 0, "no data"), "ended with status 1 (no data)"),
     ],

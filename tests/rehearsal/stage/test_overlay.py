@@ -145,7 +145,7 @@ def test_what_another_program_writes_is_covered_and_its_rank_not_known(begun: Ov
     assert not (Path(begun.plan.folder) / "copy.txt").exists()
     left = begun.end([Row("files.write", 0, 1, 0.0, 0, "train.py:1", "", {"path": "/elsewhere"})])
     assert left.written == ("copy.txt",)
-    assert [note for note in left.notes if "copy.txt was written by other than Python code" in note]
+    assert [note for note in left.notes if "copy.txt: written by other than Python code" in note]
 
 
 def test_files_that_a_row_explains_are_not_told_as_unknown(begun: Overlay) -> None:

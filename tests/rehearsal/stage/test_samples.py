@@ -64,6 +64,7 @@ def walk(
     at_s: float = 2.0,
     line: int = 20,
     trains: bool = True,
+    alone: bool = False,
     leaves: Any = None,
     ended: bool = False,
     sampler: dict[str, Any] = SEQUENTIAL,
@@ -79,10 +80,12 @@ def walk(
         held = [[f"x{item}" for item in ids], [f"y{item}" for item in ids]] if leaves is None else leaves(rank, ids)
         known = None if begun.get("iterable") else list(ids)
         data = {"index": index, "count": len(ids), "ids": known, "leaves": held, "trained": 0, "gradients": trains}
+        data["fed"] = 0
         rows.append(row("batch", rank, line, at_s + 0.1 * (index + 1), number=number, **data))
     given = {
         "given": len(batches),
         "trained": max(1, len(batches) - 1) if trains else 0,
+        "fed": max(1, len(batches) - 1) if trains and not alone else 0,
         "cut": False,
         "gradients": trains,
     }
@@ -231,13 +234,20 @@ def test_good_dc732_evaluation_on_every_rank() -> None:
     assert judged(*wrapped(0, 1), made(0), made(1), *walks) == []
 
 
+def test_good_dc732_a_baseline_that_every_rank_trains_alone() -> None:
+    """The same script wraps another model: what no wrapper averages may be the same everywhere."""
+    walks = [one for rank in (0, 1) for one in walk(rank, in_batches(range(12)), alone=True)]
+    assert judged(*wrapped(0, 1), made(0), made(1), *walks) == []
+
+
 def test_good_dc732_evaluation_that_ends_where_training_goes_on() -> None:
     """One backward pass after eleven batches is that of the training batch behind them."""
     batches = [*in_batches(range(44), count=11)]
     walks = []
     for rank in (0, 1):
         rows = walk(rank, batches, trains=False)
-        walks += [one._replace(data={**one.data, "trained": 1}) if "trained" in one.data else one for one in rows]
+        once = {"trained": 1, "fed": 1}
+        walks += [one._replace(data={**one.data, **once}) if "trained" in one.data else one for one in rows]
     assert judged(*wrapped(0, 1), made(0), made(1), *walks) == []
 
 
@@ -352,6 +362,13 @@ def test_good_dc735_items_of_their_own() -> None:
     assert judged(*wrapped(0, 1), *rows, *walks) == []
 
 
+def test_good_dc735_a_baseline_that_every_rank_trains_alone() -> None:
+    rows = [made(rank, iterable=True, length=None, base_length=None) for rank in (0, 1)]
+    feed = [walk(rank, in_batches(range(12)), iterable=True, alone=alone) for rank in (0, 1) for alone in (True, False)]
+    assert judged(*wrapped(0, 1), *rows, *feed[0], *feed[2]) == []
+    assert [one.code for one in judged(*wrapped(0, 1), *rows, *feed[1], *feed[3])] == ["DC735"]
+
+
 # DC730
 
 
@@ -383,6 +400,11 @@ def test_bad_dc730_a_loader_for_each_epoch() -> None:
             batches = in_batches(shuffled(0)[rank::2])
             rows += walk(rank, batches, loader=number, number=number, at_s=1.0 + number, sampler=sampler)
     assert [finding.code for finding in judged(*rows)] == ["DC730"]
+
+
+def test_bad_dc730_gradients_that_no_wrapper_averages() -> None:
+    """The sampler divides for ranks that train together, whoever brings their gradients together."""
+    assert only(*epochs(DISTRIBUTED, DISTRIBUTED, orders=[shuffled(0)] * 2, length=3, alone=True)).code == "DC730"
 
 
 def test_good_dc730_set_epoch() -> None:
@@ -480,6 +502,10 @@ def test_good_dc519_equal_lengths() -> None:
 
 def test_good_dc519_evaluation_may_be_uneven() -> None:
     assert judged(*uneven(19, 18, trains=False)) == []
+
+
+def test_good_dc519_nobody_waits_in_training_without_a_wrapper() -> None:
+    assert judged(*uneven(19, 18, alone=True)) == []
 
 
 def test_good_dc519_unknown_lengths() -> None:

@@ -36,7 +36,9 @@ def ended(_):
 run(script, [], ended=ended)
 """
 _SCRIPT = """
-import torch, torch.distributed as dist
+import copy, torch, torch.distributed as dist, torch.utils.checkpoint
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler, Subset, TensorDataset
 from torch.utils.data import random_split
@@ -91,6 +93,37 @@ for _ in DataLoader(data, sampler=Caching(), batch_size=None):  # caching
 for number, batch in enumerate(DataLoader(data, batch_size=5, shuffle=True)):  # early
     if number == 1:
         break
+
+
+class Checkpointed(torch.nn.Linear):
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(super().forward, x.requires_grad_(), use_reentrant=True)
+
+
+again = torch.nn.Linear(2, 5)
+copied = copy.deepcopy(model.module)
+for x, _ in DataLoader(data, batch_size=6):  # baseline
+    again(x).sum().backward()
+for x, _ in DataLoader(data, batch_size=6):  # beside
+    copied(x).sum().backward()
+    with torch.no_grad():
+        model(x)
+for x, _ in DataLoader(data, batch_size=6):  # both
+    again(x).sum().backward()
+    with model.no_sync():
+        model(x).sum().backward()
+viewed = DistributedDataParallel(torch.nn.Linear(2, 5), gradient_as_bucket_view=True)
+for x, _ in DataLoader(data, batch_size=6):  # views
+    viewed.zero_grad(set_to_none=False)
+    viewed(x * 0).sum().backward()
+checkpointed = DistributedDataParallel(Checkpointed(2, 5))
+for x, _ in DataLoader(data, batch_size=6):  # checkpointed
+    checkpointed(x).sum().backward()
+sharded = fully_shard(torch.nn.Linear(2, 5), mesh=init_device_mesh("cpu", (1,)))
+for x, _ in DataLoader(data, batch_size=6):  # sharded
+    sharded(x).sum().backward()
+for x, _ in DataLoader(data, batch_size=6):  # sharded-baseline
+    again(x).sum().backward()
 print(torch.rand(1).item())
 dist.destroy_process_group()
 """
@@ -178,6 +211,20 @@ def test_a_pass_with_workers_begins_anew_each_time(seen: Seen) -> None:
     assert seen.batches(passes[0]) == seen.batches(passes[1])
     sums = {row.data["number"]: row.data for row in seen.of("end")}
     assert [(sums[row.data["number"]]["given"], sums[row.data["number"]]["trained"]) for row in passes] == [(2, 0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("mark", "trained", "fed"),
+    [
+        ("baseline", 2, 0), ("beside", 2, 0), ("both", 2, 2), ("views", 2, 2), ("checkpointed", 2, 2),
+        ("sharded", 2, 2), ("sharded-baseline", 2, 0),
+    ],
+)  # fmt: skip
+def test_batches_that_feed_a_wrapper(seen: Seen, mark: str, trained: int, fed: int) -> None:
+    """A model that nobody averages may be trained beside one that is wrapped."""
+    (row,) = seen.of("pass", mark)
+    (end,) = [one.data for one in seen.of("end") if one.data["number"] == row.data["number"]]
+    assert (end["given"], end["trained"], end["fed"]) == (2, trained, fed)
 
 
 def test_samples_are_told_apart_by_what_they_hold(seen: Seen) -> None:

@@ -15,6 +15,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "train.py").write_text("pass\n")
     (tmp_path / "run.sh").write_text("torchrun train.py\n")
     (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").touch()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -111,6 +112,10 @@ def test_no_steps_means_no_limit(folder: Path) -> None:
         ("python", "no script stands in the launch line"),
         ("bash run.sh", "run.sh is a shell script; type the launch line that stands in it"),
         ("package", "package is a folder without a __main__.py"),
+        ("-m train.py", "train.py is a file, and -m wants the name of a module"),
+        ("-m no.such", "no.such: no module of this name is installed or in"),
+        ("-m package.other", "package.other: no module of this name"),
+        ("-m package.train.other", "package.train.other: no module of this name"),
         ("torchrun --nproc-per-node 0 train.py", "starts '0' processes a node"),
         ("torchrun --nproc-per-node two train.py", "starts 'two' processes a node"),
         ("torchrun --no-python train.py", "--no-python"),

@@ -19,14 +19,12 @@ from urllib.parse import urlsplit, urlunsplit
 from ...frames import innermost_own, is_own
 from ...importing import when_imported
 from ..notebook import Notebook
-from ..overlay import GONE, Settings, settings_of
+from ..overlay import CODE, GONE, Settings, settings_of
 from ..places import Ground, ground
 from ..plan import Plan
 from .callers import asked_at, asked_for, fetcher, folder_call, how_made, is_asked_by_own, is_caught
 from .clock import Clock
 
-#: What no other rank waits for.
-_CODE = (".py", ".pyc", ".so", ".pyi", ".pth", ".pyd")
 #: Files that were there before, of which reading is noted; a data set may have millions.
 _MOST_OLD = 2_000
 _MOST_KNOWN = 50_000
@@ -110,7 +108,7 @@ class _Files:
         shadow = self.settings.shadow
         if shadow and full.startswith(shadow + os.sep):
             full = full[len(shadow) :]
-        if full.endswith((*_CODE, GONE)) or f"{os.sep}__pycache__{os.sep}" in full or f"{os.sep}.git{os.sep}" in full:
+        if full.endswith((*CODE, GONE)) or f"{os.sep}__pycache__{os.sep}" in full or f"{os.sep}.git{os.sep}" in full:
             return None
         return full if self.ground.is_users(full) else None
 

@@ -1,13 +1,14 @@
 """Which ranks train one model from parts of the data, and which must see the same: what wraps the model, and on which
-mesh.
+mesh. And which backward passes feed such a wrapper: what a script trains beside it is its own affair.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..notebook import Notebook
 from .patching import attach_to, harmless, wrap
@@ -26,6 +27,15 @@ _TOPIC = "samples"
 _parallel: Parallel | None = None
 
 
+class Before(NamedTuple):
+    """What a backward pass found."""
+
+    #: wrappers that a forward has gone through, and the gradients below them
+    wrappers: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
+    #: shards whose gradients were done
+    sharded: int
+
+
 class Parallel:
     """Notes ``samples.wrapped`` and ``samples.twins``."""
 
@@ -34,6 +44,9 @@ class Parallel:
         #: ``with Join(…)`` that this process is in
         self.joined = 0
         self._noted: set[tuple[str, tuple[int, ...]]] = set()
+        #: wrappers that average gradients, and have been called with gradients since they were last fed
+        self.called: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.sharded = 0
 
     def install(self, *, first: bool) -> None:
         """Notes are taken for this one from now on."""
@@ -43,10 +56,15 @@ class Parallel:
             return
         attached: tuple[tuple[str, Callable[[Any], None]], ...] = (
             ("torch.nn.parallel.distributed", lambda module: _after(module.DistributedDataParallel, _ddp)),
+            (
+                "torch.nn.parallel.distributed",
+                lambda module: _after_call(module.DistributedDataParallel, "forward", _called),
+            ),
+            (f"{_FSDP}._runtime_utils", lambda module: _after_call(module, "_post_backward_hook", _reduced)),
             (f"{_FSDP}.fully_sharded_data_parallel", lambda module: _after(module.FullyShardedDataParallel, _fsdp)),
-            (f"{_FSDP}._fully_shard._fsdp_param_group", lambda module: _after(module.FSDPParamGroup, _fully_shard)),
+            (f"{_FSDP}._fully_shard._fsdp_param_group", _attach_fully_shard),
             # until torch 2.5
-            (f"{_OLD_FSDP}._fsdp_param_group", lambda module: _after(module.FSDPParamGroup, _fully_shard)),
+            (f"{_OLD_FSDP}._fsdp_param_group", _attach_fully_shard),
             ("torch.distributed.tensor.parallel.api", lambda module: wrap(module, "parallelize_module", _parallelize)),
             ("torch.distributed.algorithms.join", _attach_join),
         )
@@ -56,6 +74,17 @@ class Parallel:
     def not_data_parallel(self) -> list[str]:
         """Ways of parallelism that are in use, and under which ranks may see what they like."""
         return [name for name in _OTHER_WAYS if name in sys.modules]
+
+    def before_backward(self) -> Before:
+        """What :meth:`was_fed` compares with."""
+        return Before(tuple((one, _gradients(one)) for one in self.called), self.sharded)
+
+    def was_fed(self, before: Before) -> bool:
+        """Whether a backward pass has given a data-parallel wrapper gradients, of a forward through it."""
+        fed = [wrapper for wrapper, gradients in before.wrappers if _gradients(wrapper) != gradients]
+        for wrapper in fed:
+            self.called.discard(wrapper)
+        return bool(fed) or self.sharded != before.sharded
 
     def note(self, kind: str, ranks: list[int], how: str) -> None:
         key = (kind, tuple(ranks))
@@ -129,6 +158,36 @@ def _quietly(function: Callable[..., Any], *args: Any) -> None:
     if _parallel is not None:
         with harmless(_parallel.notebook, _TOPIC):
             function(_parallel, *args)
+
+
+def _gradients(wrapper: Any) -> tuple[tuple[int, int], ...]:
+    """Which gradient each parameter has, and how often that was changed: a backward pass adds in place."""
+    gradients = [one.grad for one in wrapper.parameters()]
+    # a DTensor's own number stays as it is
+    return tuple((id(one), -1 if one is None else getattr(one, "_local_tensor", one)._version) for one in gradients)
+
+
+def _called(parallel: Parallel, wrapper: Any, *_: Any) -> None:
+    if sys.modules["torch"].is_grad_enabled():
+        parallel.called.add(wrapper)
+
+
+def _reduced(parallel: Parallel, *_: Any) -> None:
+    parallel.sharded += 1
+
+
+def _attach_fully_shard(module: Any) -> None:
+    _after(module.FSDPParamGroup, _fully_shard)
+    _after_call(module.FSDPParamGroup, "post_backward", _reduced)
+
+
+def _after_call(owner: Any, name: str, then: Callable[..., None]) -> None:
+    def around(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = real(*args, **kwargs)
+        _quietly(then, *args)
+        return result
+
+    wrap(owner, name, around)
 
 
 def _after(owner: Any, then: Callable[..., None]) -> None:

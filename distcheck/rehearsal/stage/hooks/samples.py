@@ -115,9 +115,13 @@ def _attach_backward(module: Any) -> None:
 
 
 def _running_backward(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    # not torch.autograd.grad(), and not that of a checkpointed part, inside of another
+    if not kwargs.get("accumulate_grad") or sys.modules["torch"]._C._current_graph_task_id() != -1:
+        return real(*args, **kwargs)
+    watcher = _current()
+    before = watcher.quietly(watcher.parallel.before_backward)
     result = real(*args, **kwargs)
-    if kwargs.get("accumulate_grad"):  # and not torch.autograd.grad()
-        _current().quietly(_current().backward)
+    watcher.quietly(watcher.backward, before)
     return result
 
 

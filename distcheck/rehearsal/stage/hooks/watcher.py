@@ -18,7 +18,7 @@ from ...frames import is_own, shown_path
 from ..notebook import Notebook
 from ..plan import Plan
 from .loops import loop_around
-from .parallel import Parallel
+from .parallel import Before, Parallel
 from .patching import harmless
 from .sample_contents import FIRST, Known, attribute, digest_of, layers_of, leaves_of, length_of, print_of, some_of
 from .samplers import describe, known_length, samplers_of
@@ -53,8 +53,9 @@ class _Pass:
         self.drawn: deque[Any] = deque()
         self.asked = 0
         self.given = 0
-        #: batches that were followed by a backward pass
+        #: batches that were followed by a backward pass, and by one that fed a data-parallel wrapper
         self.trained = 0
+        self.fed = 0
         self.with_gradients = False
         self.ended = False
         #: by ``epoch_steps``
@@ -78,6 +79,8 @@ class Watcher:
         self._open: list[tuple[Any, _Pass]] = []
         #: those that have given a batch since the last backward pass
         self._fresh: dict[_Pass, Any] = {}
+        #: those whose last batch a backward pass followed, but none yet that fed a wrapper
+        self._unfed: list[_Pass] = []
         self._pid = os.getpid()
 
     def quietly(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -93,7 +96,7 @@ class Watcher:
     def _renew(self) -> None:
         """In a fork, which may become a rank of its own: what the parent has written down is not in its notebook."""
         self._pid = os.getpid()
-        self._open, self._fresh = [], {}
+        self._open, self._fresh, self._unfed = [], {}, []
         for _, state in self.loaders.alive():
             state.told = False
         self.notebook.at_end.append(self.ending)
@@ -238,6 +241,7 @@ class Watcher:
         torch = sys.modules["torch"]
         one.with_gradients = bool(torch.is_grad_enabled())
         self._fresh[one] = weakref.ref(iterator)
+        self._unfed.clear()
         number = one.given
         one.given += 1
         if number >= _BATCHES or one.loader.passes > _PASSES:
@@ -254,6 +258,7 @@ class Watcher:
             ids=None if ids is None else ids[:FIRST],
             leaves=leaves_of(batch, count if one.in_order else 0),
             trained=one.trained,
+            fed=one.fed,
             gradients=one.with_gradients,
         )
 
@@ -272,18 +277,34 @@ class Watcher:
 
     def _note_sum(self, kind: str, one: _Pass) -> None:
         self.notebook.note(
-            kind, number=one.number, given=one.given, trained=one.trained, cut=one.cut, gradients=one.with_gradients
+            kind,
+            number=one.number,
+            given=one.given,
+            trained=one.trained,
+            fed=one.fed,
+            cut=one.cut,
+            gradients=one.with_gradients,
         )
 
-    def backward(self) -> None:
-        """The passes whose batches this backward pass may be about."""
+    def backward(self, before: Before | None) -> None:
+        """The passes whose batches this backward pass may be about.
+
+        :param before: what it found; None where that could not be seen
+        """
+        fed = before is not None and self.parallel.was_fed(before)
         alive = [one for one, reference in self._fresh.items() if reference() is not None and one.with_gradients]
         # one that has ended gave its batch long ago, unless nobody has drawn since: frameworks look one batch ahead
-        for one in [one for one in alive if not one.ended] or alive:
-            one.trained += 1
-            if one.trained == 1:
-                self.notebook.note("samples.trained", number=one.number)
+        trained = [one for one in alive if not one.ended] or alive
         self._fresh.clear()
+        self._unfed += trained
+        for one in trained:
+            one.trained += 1
+        for one in self._unfed:
+            one.fed += fed
+            if (one.trained == 1 and one in trained) or (fed and one.fed == 1):
+                self.notebook.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
+        if fed:
+            self._unfed.clear()
 
     def ending(self) -> None:
         """At the end of this process."""
