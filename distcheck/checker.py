@@ -115,7 +115,8 @@ class Checker:
         )
         wanted = [*also, *(parameter.type for step in chosen for parameter in step.parameters)]
         if every_fact:
-            wanted.extend(readers)
+            # facts of a command that is given what nobody reads (a rehearsal) are only that command's
+            wanted.extend(made for made in readers if _is_within_reach(made, given, readers))
         needed: dict[type, Step] = {}
         absent: set[type] | None = set() if closed else None
         for made in wanted:
@@ -164,6 +165,19 @@ class Checker:
         for parameter in asked:
             self._need(parameter.type, given, readers, needed, absent, (*path, made))
         needed[made] = Step(reader, asked)
+
+
+def _is_within_reach(
+    made: type, given: tuple[type, ...], readers: Mapping[type, Reader], path: tuple[type, ...] = ()
+) -> bool:
+    """Whether a fact can be had from what is given; a circle is told where the plan is made."""
+    if made in path or any(issubclass(one, made) for one in given):
+        return True
+    reader = readers.get(made)
+    return reader is not None and all(
+        _is_within_reach(parameter.type, given, readers, (*path, made))
+        for parameter in registry.parameters(reader.function)
+    )
 
 
 def make_selection(

@@ -325,6 +325,21 @@ def test_plans_that_cannot_work() -> None:
     assert run(Seed(), selection=Selection(select=("DC402",))).probes == ()
 
 
+def test_every_fact_is_each_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registry", registry._Registry())
+
+    @fact()
+    def read_doubled(seed: Seed) -> Doubled:
+        return Doubled(seed.value * 2)
+
+    @fact()
+    def read_slow(orphaned: Orphaned) -> Slow:
+        return Slow(orphaned.value)
+
+    plan = Checker(rooms=(), plug_ins=False).plan(Seed, every_fact=True)
+    assert set(plan.run(Seed(2)).facts) == {"Doubled", "Seed"}
+
+
 def test_a_circle_is_named() -> None:
     @probe(rules.DC401)
     def circular(egg: Egg) -> Iterator[Finding]:
