@@ -79,6 +79,13 @@ def stands_in_a_branch_on_the_rank(position: Position, positions: Positions) -> 
     return any(block.kind == "branch" and block.by_rank for frame in own for block in _around(frame, positions))
 
 
+def apart_by_rank(mismatch: Mismatch, positions: Positions) -> bool:
+    """Whether the first of two sides has taken a branch on the rank that the other has not."""
+    by_rank = {position.rank: position for position in positions.ranks}
+    first, second = mismatch.calls
+    return _stands_in_a_branch_on_the_rank(first, second, by_rank, positions)
+
+
 def _has_left_the_loop(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
     """It was in the loop that the other still is in, and stands behind it now."""
     if not all(by_rank[rank].places.get(other[1].place) for rank in side[0] if rank in by_rank):
@@ -104,8 +111,6 @@ def _stands_in_a_branch(
     side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions, *, on_the_rank: bool = False
 ) -> bool:
     """In one that the other is not in, at a line where the other never was."""
-    if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
-        return False
     parted = _parted(side, other, by_rank)
     if parted is None:
         return False
@@ -113,8 +118,11 @@ def _stands_in_a_branch(
     if any(block.kind == "branch" and not block.holds(mine.line) for block in _around(theirs, positions)):
         return False  # two arms, or each in its own
     here = [block for block in _around(mine, positions) if not block.holds(theirs.line)]
-    below = [block for frame in deeper for block in _around(frame, positions)]
-    return any(block.kind == "branch" and (block.by_rank or not on_the_rank) for block in (*here, *below))
+    frames = [here, *(_around(frame, positions) for frame in deeper)]
+    if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
+        # a function may be called from many lines, and from one in a branch on the rank
+        on_the_rank, frames = True, frames[:-1] if on_the_rank else []
+    return any(block.kind == "branch" and (block.by_rank or not on_the_rank) for blocks in frames for block in blocks)
 
 
 def _parted(

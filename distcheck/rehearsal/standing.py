@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import rules
 from ..model import Finding, Fix, Rule, Where, rank_ranges
 from ..registry import probe
-from .aside import BRANCH, FORWARD, LOOP, Aside, aside, in_ddp_forward, stands_in_a_branch_on_the_rank
+from .aside import BRANCH, FORWARD, LOOP, Aside, apart_by_rank, aside, in_ddp_forward, stands_in_a_branch_on_the_rank
 from .model import SETUP, UNSEEN, Call, Mismatch, Position, Positions
 
 #: States of a rank that comes to no call any more, as far as can be told.
@@ -319,17 +319,22 @@ def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions:
         )
     if in_ddp_forward(waiting.stack):
         return rules.DC704, _BARE
+    apart = None
+    if first.state == "waiting" and first.call is not None:
+        sides = ((wait.waiting, wait.call), (wait.missing, first.call))
+        apart = Mismatch(wait.call.group, wait.call.number, sides)
+        if apart_by_rank(apart, positions):
+            return _ASIDE[BRANCH]
     if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
         return rules.DC519, _EVEN
     if first.state == "left" and stands_in_a_branch_on_the_rank(waiting, positions):
         return rules.DC701, _ON_ALL
     if first.state == "left":
         return rules.DC702, "move the collective above the exit, or let all ranks leave together"
-    if first.state == "waiting" and first.call is not None:
-        sides = ((wait.waiting, wait.call), (wait.missing, first.call))
-        apart = aside(Mismatch(wait.call.group, wait.call.number, sides), positions)
-        if apart is not None:
-            return _ASIDE[apart.why]
+    if apart is not None:
+        explained = aside(apart, positions)
+        if explained is not None:
+            return _ASIDE[explained.why]
         if all(_in_other_order(position.call, wait.call) for position in missing):
             return rules.DC517, (
                 "use the groups, and sends and receives, in one order on all ranks, or let each call end before the "

@@ -161,6 +161,20 @@ def test_bad_a_rank_that_was_killed_has_taken_no_branch(path: Path) -> None:
     assert (finding.code, "status -11" in finding.message) == ("DC511", True)
 
 
+def test_bad_a_branch_on_the_rank_calls_what_all_have_called_before(path: Path) -> None:
+    """In a group of its own, so that no call differs: the others wait in the next step of the loop."""
+    waits = rank(0, path, 36, 28)
+    waits = waits._replace(since_s=30.0, call=waits.call and waits.call._replace(group="1", number=2), entered={"1": 2})
+    checker = Checker(rooms=("distcheck.rehearsal.standing",), plug_ins=False)
+    found = []
+    for lines in ((32, 6, 2), (36, 28)):
+        others = rank(1, path, *lines, places=(2, 28))._replace(since_s=20.0)
+        positions = Positions((waits, others), 2, 20.0, groups={"1": (0, 1)})
+        (finding, *_) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
+        found.append((finding.code, finding.where.line))
+    assert found == [("DC701", 28), ("DC519", 28)]
+
+
 def test_bad_the_others_have_ended_and_one_waits_in_a_branch(path: Path) -> None:
     checker = Checker(rooms=("distcheck.rehearsal.standing",), plug_ins=False)
     for waits, code in ((rank(0, path, 15, 28), "DC701"), (rank(0, path, 18), "DC702")):

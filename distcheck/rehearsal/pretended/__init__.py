@@ -71,7 +71,7 @@ def pretend(gpus: Gpus) -> None:
     # with the defaults of a build for CUDA, before anything looks at them
     import torch.distributed
 
-    from distcheck.rehearsal.pretended import calls, groups, normal, tensors
+    from distcheck.rehearsal.pretended import calls, groups, normal, numbers, tensors
     from distcheck.rehearsal.pretended import driver as drivers
 
     _pretending = gpus
@@ -83,6 +83,7 @@ def pretend(gpus: Gpus) -> None:
     groups.install(devices)
     calls.install(devices)
     normal.install()
+    numbers.install()
 
 
 #: The oldest torch whose functions the patches fit, and those that they need.

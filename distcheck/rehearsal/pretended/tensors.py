@@ -191,10 +191,10 @@ class Devices:
 
 
 def _plain(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A method of the compiled class, past what subclasses do with it."""
+    """A method of the compiled class, past what subclasses and modes (a default device is one) do with it."""
 
     def call(tensor: Any) -> Any:
-        with torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunction():
             return function(tensor)
 
     return call
@@ -207,7 +207,7 @@ _STORAGE = _BASE.untyped_storage
 def storage_of(tensor: Any) -> Any:
     """None where it has none: sparse layouts."""
     try:
-        with torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunction():
             return _STORAGE(tensor)
     except (NotImplementedError, RuntimeError):
         return None
