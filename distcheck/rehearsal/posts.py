@@ -258,9 +258,10 @@ class Posts:
         if self.board is not None:
             other = self.board.compare(call, index, digest, self.groups[title], self.left)
             if other is not None:
-                # one difference is enough: what follows from it is no news
+                # one difference is enough: what follows from it is no news. A digest is of all calls up to here: where
+                # these two are alike an earlier one differed, and the chair looks for it
                 self.board = None
-                if self.differs is not None:
+                if self.differs is not None and agreed(other.call) != agreed(call):
                     self.differs(note, other)
         return note
 

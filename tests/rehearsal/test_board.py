@@ -7,12 +7,14 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from distcheck.rehearsal import board as module
-from distcheck.rehearsal.board import Board, open_board
+from distcheck.rehearsal.board import Board, Other, open_board
 from distcheck.rehearsal.model import Call
+from distcheck.rehearsal.posts import KINDS, Posts
 
 ENVIRON = {"LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
 BOTH = (0, 1)
@@ -146,3 +148,26 @@ def test_bad_two_that_look_at_the_same_instant(boards: tuple[Board, Board], monk
     found = first.compare(call(20), 5, 111, BOTH, 0)
     assert found is not None
     assert (found.rank, found.call) == (1, call(19))
+
+
+class Group:
+    """The default group of a torch that is not here."""
+
+    group_name = "0"
+
+    def _get_sequence_number_for_group(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(("operation", "told"), [("barrier", 0), ("all_reduce", 1)])
+def test_calls_that_are_alike_are_not_told_though_an_earlier_one_differed(operation: str, told: int) -> None:
+    """A digest is of all calls up to one: from the first that differed on, all differ."""
+    found: list[object] = []
+    posts = Posts()
+    posts._module = SimpleNamespace(
+        _get_default_group=Group, get_process_group_ranks=lambda _: BOTH, get_backend=lambda _: "gloo"
+    )
+    posts.board = SimpleNamespace(compare=lambda *_: Other(1, Call(1, operation, place="train.py:9")))  # type: ignore[assignment]
+    posts.differs = lambda *seen: found.append(seen)
+    posts._note("barrier", KINDS["barrier"], (), {})
+    assert (len(found), posts.board) == (told, None)
