@@ -135,7 +135,8 @@ exchange = [dist.P2POp(dist.isend, out, 1 - rank), dist.P2POp(dist.irecv, torch.
 for work in dist.batch_isend_irecv(exchange):
     work.wait()
 dist.destroy_process_group()
-dist.init_process_group("nccl")         # numbers and names begin anew
+# numbers and names begin anew; in a store of its own, since gloo may read the first group's addresses from the other one
+dist.init_process_group("nccl", store=dist.FileStore("again", world), rank=rank, world_size=world)
 dist.all_reduce(torch.ones(7).cuda())
 dist.destroy_process_group()
 print("came to its end", flush=True)
