@@ -261,7 +261,8 @@ class Patrol:
             # ranks that were there before: a launcher has begun anew
             for rank in range(seat.world_size):
                 store.delete_key(rank_key(rank))
-            store.delete_key(CHAIR)
+            # not deleted: another rank may be about to read it
+            store.set(CHAIR, "0 0 0")
         self._chair = Chair(
             store, seat.world_size, rank=seat.rank, patience_s=self.patience_s, tick_s=self.tick_s,
             report=self._report, say=self._say, space=self._space, told_long=self._told_long,

@@ -76,6 +76,26 @@ def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
     assert ranks.said == []
 
 
+def test_ranks_of_a_round_before_leave_a_chair_that_can_be_read_at_any_time(started: list[Patrol]) -> None:
+    """Another rank of this round may have asked whether it is there, and be about to read it."""
+    ranks = Ranks()
+    ranks.store.set(CHAIR, "1 7 0")
+    ranks.store.set(rank_key(1), "left by the round before")
+    there = []
+
+    def delete(key: str) -> bool:
+        removed = Store.delete_key(ranks.store, key)
+        there.append((key, CHAIR in ranks.store.values))
+        return removed
+
+    ranks.store.delete_key = delete  # type: ignore[method-assign]
+    started.append(ranks.patrols[0])
+    ranks.patrols[0].start()
+    until(lambda: beat(ranks, 0) > 1)
+    assert there == [(rank_key(0), True), (rank_key(1), True)]
+    assert ranks.store.values[CHAIR].startswith(b"0 ")
+
+
 def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[Patrol]) -> None:
     ranks = Ranks()
     started += ranks.patrols
