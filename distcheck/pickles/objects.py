@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
+from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -17,6 +18,8 @@ from .watch import Overrun, Watch
 
 #: Characters of what pickling says.
 _LONGEST_ERROR = 300
+#: Passes over an object for the other ways to what can't be pickled.
+MOST_TURNS = 4
 #: What may stand between a thing that users see as one, and the part of it that fails.
 _CONTAINERS = frozenset([dict, list, tuple, set, frozenset, deque])
 _PICKLING_METHODS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
@@ -138,16 +141,7 @@ def _leads_to(walk: Walk, value: Any, known: set[int]) -> bool:
 def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> PickleReport:
     findings = _as_users_see_them(walk.findings)
     places = [place(name, list(finding.steps), finding.value) for finding in findings]
-    known = [finding.whole or bool(where.inside) for finding, where in zip(findings, places, strict=True)]
-    ends = {id(where.end) for where, is_known in zip(places, known, strict=True) if is_known}
-    ways = walk.other_ways(root, _containers(findings), ends) if findings else {}
-    # the pickler knows these holders after the first time, and their parts are not found again in other places
-    for finding, where in [
-        each for each, is_known in zip(zip(findings, places, strict=True), known, strict=True) if is_known
-    ]:
-        for way in ways.get(id(where.end), ()):
-            findings.append(finding._replace(steps=(*way, *finding.steps[where.steps :])))
-            places.append(place(name, list(findings[-1].steps), finding.value))
+    ways = _spread(walk, root, findings, places, name)
     same: dict[int, list[str]] = {}
     order = _insides_first(findings, places)
     findings, places = [findings[number] for number in order], [places[number] for number in order]
@@ -192,6 +186,52 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
         confirmation=disagreement,
         unfinished=tuple(kinds.shown(why, 300) for why in walk.unfinished),
     )
+
+
+def _spread(
+    walk: Walk, root: Any, findings: list[Finding], places: list[Place], name: str
+) -> dict[int, list[tuple[Step, ...]]]:
+    """Add the findings that the pickler would not make again, since it knows their holders after the first time.
+
+    What is reachable by other ways may lie on them too, so they are looked for in turns, as long as there are new ones.
+
+    :return: the other ways to what stands on the way to a finding, by its id
+    """
+    ways: dict[int, list[tuple[Step, ...]]] = {}
+    whole: set[int] = set()  # all ways to these are known
+    spread = 0
+    for _ in range(MOST_TURNS):
+        ends: dict[int, None] = {}
+        waiting: list[tuple[Finding, int, int]] = []
+        for finding, where in zip(findings[spread:], places[spread:], strict=True):
+            for end, steps in _known(finding, where):
+                if id(end) not in whole:
+                    waiting.append((finding, id(end), steps))
+                    ends[id(end)] = None
+        on_the_way = _containers(finding.steps for finding in findings[spread:])
+        on_the_way |= _containers(way for found in ways.values() for way in found)
+        on_the_way -= ways.keys()
+        if not ends and not on_the_way:
+            break
+        spread = len(findings)
+        ways.update(walk.other_ways(root, on_the_way, set(ends)))
+        whole |= set(ends)
+        for finding, end_id, steps in waiting:
+            for way in ways[end_id]:
+                findings.append(finding._replace(steps=(*way, *finding.steps[steps:])))
+                places.append(place(name, list(findings[-1].steps), finding.value))
+    return ways
+
+
+def _known(finding: Finding, where: Place) -> Iterator[tuple[Any, int]]:
+    """What the pickler knows of a finding when it comes there again, each after so many of the steps.
+
+    That is the holder whose hook gave it out, and the thing that users see as one, of which an inner part was found.
+    """
+    if where.inside:
+        yield where.end, where.steps
+    if finding.whole:
+        yield finding.value, len(finding.steps)
 
 
 def _insides_first(findings: list[Finding], places: list[Place]) -> list[int]:
@@ -259,21 +299,28 @@ def _whole(finding: Finding, pieces: dict[type, bool]) -> Finding:
     return Finding(steps[:best], nodes[best - 1], finding.error, whole=True)
 
 
-def _containers(findings: list[Finding]) -> set[int]:
-    return {id(step.container) for finding in findings for step in finding.steps[1:]}
+def _containers(ways: Iterable[tuple[Step, ...]]) -> set[int]:
+    return {id(step.container) for steps in ways for step in steps[1:]}
 
 
 def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]], name: str) -> list[str]:
-    """Other paths, through a container of the object that is reachable by several ways."""
-    found: list[str] = []
-    steps = finding.steps
-    for number in range(len(steps), 0, -1):
-        holder = finding.value if number == len(steps) else steps[number].container
-        for way in ways.get(id(holder), ()):
-            found.append(place(name, [*way, *steps[number:]], finding.value).text)
-            if len(found) > MOST_ALIASES:
-                return found
-    return found
+    """Other paths, through containers of the object that are reachable by several ways."""
+    found: dict[str, None] = {}
+    waiting = deque([finding.steps])
+    while waiting:
+        steps = waiting.popleft()
+        for number in range(len(steps), 0, -1):
+            holder = finding.value if number == len(steps) else steps[number].container
+            for way in ways.get(id(holder), ()):
+                other = (*way, *steps[number:])
+                nodes = {id(step.container) for step in other}
+                text = place(name, list(other), finding.value).text
+                if text not in found and len(nodes) == len(other):  # none through a circle
+                    found[text] = None
+                    waiting.append(other)
+                    if len(found) > MOST_ALIASES:
+                        return list(found)
+    return list(found)
 
 
 def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ...], names: dict[type, str]) -> Offender:

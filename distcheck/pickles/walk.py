@@ -30,6 +30,8 @@ MOST_HOOKS_BEYOND = 10_000
 SMALL = 16
 #: Objects that contain themselves about which the real pickler is asked.
 MOST_QUESTIONS = 20
+#: Objects that are part of themselves for which the ways beside them are looked for, a pass each.
+MOST_DETOURS = 20
 #: Other ways to one object that are noted.
 MOST_ALIASES = 10
 
@@ -607,8 +609,22 @@ class Walk:
         :param some: objects of which some ways will do
         :param every: objects of which all are wanted
         """
+        ways, round_itself = self._ways(root, some, every)
+        # what leads back to an object was seen in it first, but may be reachable beside it as well
+        for number in list(round_itself)[:MOST_DETOURS]:
+            ways[number] = self._ways(root, set(), {number}, shut=number)[0][number]
+        return ways
+
+    def _ways(
+        self, root: Any, some: set[int], every: set[int], shut: int = 0
+    ) -> tuple[dict[int, list[tuple[Step, ...]]], dict[int, None]]:
+        """The other ways of one pass; and of which wanted objects a way led through themselves, which is none.
+
+        :param shut: the id of an object that is not looked into
+        """
         targets = some | every
         ways: dict[int, list[tuple[Step, ...]]] = {number: [] for number in targets}
+        round_itself: dict[int, None] = {}
         seen: set[int] = {id(root)}
         stack: list[tuple[Any, str, Any, Any]] = []
         edges, kind = self._edges(root)
@@ -630,20 +646,22 @@ class Walk:
                     steps += [Step(entry[2], entry[1], entry[3]) for entry in stack]
                     steps.append(Step(container, kind, label))
                     steps_left -= len(steps)
-                    if not any(step.container is child for step in steps):  # a way through itself is none
+                    if not any(step.container is child for step in steps):
                         ways[number].append(tuple(steps))
+                    elif number in every:
+                        round_itself[number] = None
                 if number in seen:
                     continue
                 seen.add(number)
                 edges, edge_kind = self._edges(child)
-                if not edges:
+                if not edges or number == shut:
                     continue
                 stack.append((each, kind, container, label))
                 each, kind, container = iter(edges), edge_kind, child
                 break
             else:
                 if not stack:
-                    return ways
+                    return ways, round_itself
                 each, kind, container, label = stack.pop()
 
     def first_way(self, root: Any, target: Any) -> tuple[Step, ...] | None:

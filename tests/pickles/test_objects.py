@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import contextvars
 import copy
 import copyreg
@@ -233,6 +234,38 @@ def test_a_shared_parent_is_told_once_with_its_other_paths() -> None:
     (offender,) = report.offenders
     assert offender.path == "obj.model.lock"
     assert offender.aliases == ("obj.parts[0].lock", "obj.parts[1]['again'].lock")
+
+
+class Gives:
+    """Reduces to what it was given as an argument."""
+
+    def __init__(self, *values: object) -> None:
+        self.values = values
+
+    def __reduce__(self) -> object:
+        return Gives, self.values
+
+
+def test_what_a_hook_gave_out_first_is_told_where_it_is_reachable_without_it() -> None:
+    @contextlib.contextmanager
+    def managed() -> Iterator[None]:
+        yield
+
+    manager = managed()
+    report = find_unpicklable([Gives(manager), manager])
+    assert [offender.path for offender in report.offenders] == ["obj[0]", "obj[1]"]
+    # what holds it is part of it, and was seen there first
+    circle: list[object] = []
+    again = Gives(lock(), circle)
+    circle.append(again)
+    assert [offender.path for offender in find_unpicklable([again, circle]).offenders] == ["obj[0]", "obj[1][0]"]
+
+
+def test_ways_through_several_shared_parents_are_told_together() -> None:
+    inner = [lock()]
+    middle = [inner, inner]
+    (offender,) = find_unpicklable([middle, [middle]]).offenders
+    assert [offender.path, *offender.aliases] == ["obj[0][0][0]", "obj[0][1][0]", "obj[1][0][0][0]", "obj[1][0][1][0]"]
 
 
 def test_at_most_ten_aliases_and_none_through_a_circle() -> None:
