@@ -58,7 +58,8 @@ class Switch:
     """Puts *watch* on and takes it off in one process: its functions by exchanging cells, its thread anew."""
 
     def __init__(self, module: Any) -> None:
-        from distcheck.rehearsal.posts import KINDS, Posts
+        from distcheck.rehearsal.posts import Posts
+        from distcheck.rehearsal.signatures import KINDS
 
         self.posts = Posts()
         cells = [getattr(getattr(module, name, None), "__closure__", None) for name in KINDS]
@@ -97,7 +98,8 @@ class Switch:
     def note_s(self, tensor: Any) -> float:
         """Processor seconds that a call is longer by: a function that does nothing, with and without."""
         from distcheck.rehearsal.board import Board
-        from distcheck.rehearsal.posts import KINDS, Posts
+        from distcheck.rehearsal.posts import Posts
+        from distcheck.rehearsal.signatures import KINDS
 
         posts = Posts()
         posts._module = self._module

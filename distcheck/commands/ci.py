@@ -430,9 +430,7 @@ def _finish(report: Report, done: Sequence[Done], asked: Asked) -> int:
     """Write the report wherever it is wanted, and the exit status."""
     given = asked.given
     report = output.with_settings_line(report, given, asked.configuration)
-    style = output.make_style(
-        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-    )
+    style = output.style_of(given)
     written = output.emit(report, given["output_format"], given["output_file"], style)
     to_file = output.make_style("never", verbose=given["verbose"], quiet=False, to_file=True)
     for chosen, path in given["also"]:

@@ -231,13 +231,8 @@ class _Finish:
         given = self.given
         if self.line is not None:
             self.line.clear()
-        report = output.with_settings_line(report, given, self.configuration)
-        style = output.make_style(
-            given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-        )
-        written = output.emit(report, given["output_format"], given["output_file"], style)
-        status = output.conclude(report, given, written=written, fail_on=self.fail_on, must_check=self.must_check)
-        if not written or given["exit_zero"]:
+        status = output.finish(report, given, self.configuration, fail_on=self.fail_on, must_check=self.must_check)
+        if given["exit_zero"]:
             return status
         # a run that did not come to its end is no sound one, whatever rules may speak
         unfinished = report.command == "collective" and dict(report.measurements).get("failure")

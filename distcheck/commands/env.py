@@ -141,9 +141,7 @@ def command(**given: Any) -> int:
         raise click.UsageError("--save-facts takes the name of a file of its own")
     if given["redact"] and not given["save_facts"]:
         raise click.UsageError("--redact changes what --save-facts writes; give --save-facts FILE as well")
-    style = output.make_style(
-        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-    )
+    style = output.style_of(given)
     wants_all = bool(given["verbose"] or given["save_facts"] or given["save_record"])
     if merging:
         from .merging import Asked, rank_of

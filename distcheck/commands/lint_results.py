@@ -28,9 +28,7 @@ def finish(
     """Write what is to be written, and the exit status."""
     given = asked.given
     report = described(looked, inputs, asked, configuration)
-    style = output.make_style(
-        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-    )
+    style = output.style_of(given)
     tell_what_is_odd(asked, inputs, looked)
     if given["write_baseline"] is not None:
         return _write_baseline(asked, inputs, report)
@@ -57,8 +55,7 @@ def finish(
     if _nothing_was_read(inputs, looked):
         click.echo("distcheck: none of the input could be read", err=True)
         return output.MISUSED
-    must = given["must_check"] or configuration.values("must-check")
-    must_check = shared.selection_of(must) if must else None
+    must_check = shared.must_check_of(given, configuration)
     return output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=must_check)
 
 

@@ -41,14 +41,10 @@ def run(asked: Asked) -> int:
             not_checked=(*report.not_checked, NotChecked(shown, f"the real pickler disagrees: {seen.confirmation}"))
         )
     report = _with_lines(report, given, seen)
-    if asked.configuration is not None:
-        report = output.with_settings_line(report, given, asked.configuration)
-    style = output.make_style(
-        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-    )
-    chosen = "full" if given["quiet"] and given["output_format"] == "concise" else given["output_format"]
-    written = output.emit(report, chosen, given["output_file"], style)
-    status = output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=asked.must_check)
+    status = output.finish(
+        report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check,
+        output_format="full" if given["quiet"] and given["output_format"] == "concise" else None,
+    )  # fmt: skip
     if status == output.CLEAN and not given["exit_zero"]:
         if not seen.complete:
             output.say(f"distcheck: not all of {escape(shown)} could be looked at")

@@ -131,12 +131,8 @@ def finish(asked: Asked, report: Report) -> int:
     from ..diagnosis import is_undecided
 
     given = asked.given
-    report = output.with_settings_line(with_subject(report), given, asked.configuration)
-    output_file = given["output_file"]
-    to_file = output_file not in (None, "-")
-    style = output.make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=to_file)
-    written = output.emit(report, given["output_format"], output_file, style)
-    status = output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=asked.must_check)
+    report = with_subject(report)
+    status = output.finish(report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check)
     sources = report.story["sources"]
     if sources and all(source["problem"] and not source["lines"] for source in sources):
         output.say("distcheck: nothing of the input could be read; name a log that is text, or a folder that holds one")
@@ -201,13 +197,12 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         raise click.UsageError(
             "the selection leaves no rule that log can see; 'distcheck rules --way log' lists those that it can"
         )
-    must = given["must_check"] or configuration.values("must-check")
     return Asked(
         paths=given["paths"],
         given=given,
         selection=selection,
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
-        must_check=shared.selection_of(must) if must else None,
+        must_check=shared.must_check_of(given, configuration),
         jobs=given["jobs"] or output.cores(),
         configuration=configuration,
     )

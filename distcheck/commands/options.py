@@ -171,6 +171,12 @@ def check_output_file(path: str | None, option: str = "-o") -> None:
         raise click.UsageError(f"{option} {path}: it can't be written by this user; name another file")
 
 
+def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Selection | None:
+    """The rules that must have been checked, by the option or the configuration; None where neither names any."""
+    must = given["must_check"] or configuration.values("must-check")
+    return selection_of(must) if must else None
+
+
 def fail_on_of(configuration: Configuration) -> str:
     """The severity that the configuration fails on; ``error`` without one."""
     word = configuration.word("fail-on") or "error"

@@ -38,6 +38,12 @@ def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Styl
     return Style(color=colored, width=80 if to_file else _width(), verbose=verbose, quiet=quiet, unicode=unicode)
 
 
+def style_of(given: Mapping[str, Any]) -> Style:
+    """How to write the report that the options ask for."""
+    to_file = given["output_file"] not in (None, "-")
+    return make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=to_file)
+
+
 def _shows_unicode() -> bool:
     """Whether standard output can be written more than ASCII to; files are always UTF-8."""
     try:
@@ -138,6 +144,26 @@ def conclude(
     if not written:
         return MISUSED
     return CLEAN if given["exit_zero"] else status
+
+
+def finish(
+    report: Report,
+    given: Mapping[str, Any],
+    configuration: Configuration | None,
+    *,
+    fail_on: str,
+    must_check: Selection | None,
+    output_format: str | None = None,
+) -> int:
+    """Write the report as the options ask; the exit status.
+
+    :param configuration: what it says of rules is told in the first line; None where it was not read
+    :param output_format: another one than was asked for
+    """
+    if configuration is not None:
+        report = with_settings_line(report, given, configuration)
+    written = emit(report, output_format or given["output_format"], given["output_file"], style_of(given))
+    return conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
 
 
 def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:

@@ -166,7 +166,6 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         policy = policy_of(torch_version=given["torch"], allow=allow, purpose=given["purpose"], gpus=given["gpus"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    must = given["must_check"] or configuration.values("must-check")
     here = shared.working_folder()
     patterns = [
         *((part.strip(), here) for text in given["exclude"] for part in text.split(",") if part.strip()),
@@ -183,7 +182,7 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         selection=selection,
         policy=policy,
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
-        must_check=shared.selection_of(must) if must else None,
+        must_check=shared.must_check_of(given, configuration),
         jobs=given["jobs"] or cores(),
         excludes=excludes,
         configuration=configuration,

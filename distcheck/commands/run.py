@@ -361,9 +361,8 @@ def _written_since(folder: str, began: float) -> Iterable[str]:
 
 def _style(given: Mapping[str, Any]) -> Style:
     """How to write to standard error, or to a file."""
-    to_file = given["output_file"] not in (None, "-")
-    style = output.make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=to_file)
-    if given["color"] == "auto" and not to_file:
+    style = output.style_of(given)
+    if given["color"] == "auto" and given["output_file"] in (None, "-"):
         style = style._replace(color=style.color and sys.stderr.isatty())
     return style
 

@@ -119,9 +119,7 @@ def _finish(asked: Asked, found: Found, report: Report) -> int:
     report = report._replace(subject=subject)
     if asked.configuration is not None:
         report = output.with_settings_line(report, given, asked.configuration)
-    style = output.make_style(
-        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-    )
+    style = output.style_of(given)
     chosen = "full" if given["quiet"] and given["output_format"] == "concise" else given["output_format"]
     written = output.emit(report, chosen, given["output_file"], style)
     if not given["quiet"]:

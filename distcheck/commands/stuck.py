@@ -286,16 +286,10 @@ def finish(
     """Write the report; the exit status."""
     from ..rehearsal.outside import stillness
 
-    report = output.with_settings_line(report, given, configuration)
-    must = given["must_check"] or configuration.values("must-check")
-    style = output.make_style(
-        given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=given["output_file"] is not None
-    )
-    written = output.emit(report, given["output_format"], given["output_file"], style)
-    status = output.conclude(
-        report, given, written=written,
+    status = output.finish(
+        report, given, configuration,
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
-        must_check=shared.selection_of(must) if must else None,
+        must_check=shared.must_check_of(given, configuration),
     )  # fmt: skip
     if status != output.CLEAN or given["exit_zero"]:
         return status

@@ -18,7 +18,8 @@ from ..collectives.processes import kernel_state
 from .blocks import with_blocks
 from .longest import Longest, long_waits
 from .model import SETUP, Mismatch, Position, Positions
-from .posts import MILESTONE, agreed
+from .posts import MILESTONE
+from .signatures import agreed
 from .standing import GONE, differing, stands, suspicious
 from .wire import (
     ASKED,

@@ -13,21 +13,19 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
-from itertools import islice
+from collections.abc import Callable
 from typing import Any
 
 from ..collectives.blame import tells_of_lost_peer
 from ..collectives.processes import kernel_state
 from .board import Other
 from .chair import SILENT_TICKS, Chair, hand_over
-from .frames import innermost_own, main_frame, stack_of
 from .longest import Longest
-from .model import SETUP, UNSEEN, Call, Frame, Mismatch, Position, Positions
-from .posts import Note, Posts, rows
-from .recorder import latest, pending, recorded
+from .model import Call, Frame, Mismatch, Position, Positions
+from .posts import Note, Posts
 from .stores import Seat
 from .summary import Ledger, Summary, gathered, ledger_of
+from .whereabouts import Whereabouts
 from .wire import (
     ABORT,
     ASKED,
@@ -42,7 +40,6 @@ from .wire import (
     ledger_key,
     packed,
     packed_post,
-    packed_ranks,
     rank_key,
     read_question,
     stack_key,
@@ -57,16 +54,8 @@ _POSTS_PER_S = 2000.0
 #: Seconds that leaving may take, and that rank 0, whose process serves the store, waits for the others' last words.
 _ANSWER_WITHIN_S = 3.0
 _LEAVE_WITHIN_S, _LAST_WORDS_S = 4.0, 1.0
-#: Calls whose digests a rank posts with every tick, and milestones of all of its groups together.
-_DIGESTS, _MILESTONES = 16, 64
-#: Calls, and places, that it tells when it is asked.
-_RECENT, _PLACES = 12, 50
-#: Frames of the user's code that it tells unasked: enough to see which branch a call stands in.
-_SHORT = 3
 #: The exit status of a job that is ended by ``--on-hang abort``.
 ABORTED = 1
-#: Where a thread waits for another thread of its process: what that one waits for, it waits for.
-_WAITS_FOR_THREADS = ("threading.py", "queue.py", os.path.join("concurrent", "futures", "_base.py"))
 
 
 class Patrol:
@@ -101,6 +90,7 @@ class Patrol:
         self.patience_s = patience_s
         self.abort = abort
         self.tick_s = min(_TICK_S, patience_s / 4)
+        self._here = Whereabouts(posts, min(2 * self.tick_s, patience_s / 2))
         self._seats = seat if callable(seat) else lambda: seat
         self._connect = connect
         self._release = release
@@ -109,7 +99,6 @@ class Patrol:
         self._told_long = told_long
         self._summarise = summarise
         self._lasting = lasting
-        self._main = threading.main_thread().ident or 0
         self._pid = os.getpid()
         self._store: Any = None
         self._stop = threading.Event()
@@ -117,22 +106,14 @@ class Patrol:
         self._thread = threading.Thread(target=self._run, name="distcheck watch", daemon=True)
         self._beat = 0
         self._begun = time.monotonic()
-        self._end: Position | None = None
-        self._still: tuple[object, ...] = ()
-        self._still_since = self._begun
-        #: looks of the thread, and those at which a collective was open
-        self._looks = [0, 0]
         self._asked = 0
         self._question: tuple[int, Question] = (0, Question())
         self._asked_calls: tuple[int, dict[str, list[tuple[int, Call]]]] = (0, {})
-        #: the question at which the recorder was read, and what it said
-        self._unseen_at: tuple[int, Call | None] = (0, None)
         self._kept_stacks: set[str] = set()
         self._space = space()
         self._chair_seen: tuple[bytes, float] = (b"", self._begun)
         self._chairs = False
         # set as soon as the seat is known
-        self.seat = Seat(-1, 0, "")
         self._chair: Chair | None = None
 
     # the main thread
@@ -157,32 +138,13 @@ class Patrol:
             self._release()
             self._turning.release()
 
+    @property
+    def seat(self) -> Seat:
+        return self._here.seat
+
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
         """The script has ended; said to the others with the next tick, or when this process leaves."""
-        try:
-            entered = self._entered()
-            call = self._last_call(entered, stack)
-        except Exception:  # noqa: BLE001 - the script's end must not suffer
-            entered, call = dict(self.posts.entered), None
-        self._end = Position(
-            self.seat.rank, self.seat.host, self._pid, state, call, self.posts.done, 0.0, stack, status, detail,
-            entered, self._recent(), self._places(),
-        )  # fmt: skip
-
-    def _last_call(self, entered: Mapping[str, int], stack: tuple[Frame, ...]) -> Call | None:
-        """The last call, Python's or C++'s; the place of the latter where an exception shows it."""
-        note = next(rows(self.posts), None)
-        last, number = None if note is None else note.call, entered.get("0", 0)
-        known = last.number if last is not None and last.group == "0" else 0
-        # the calls of objects are two collectives
-        if last is not None and (last.group not in ("0", SETUP) or number <= known + 1):
-            return last
-        if not number:
-            return last
-        frame = next((item for item in stack if item.own), None)
-        return latest(self.posts.joined, number)._replace(
-            place=frame.place if frame else "", function=frame.function if frame else ""
-        )
+        self._here.ended(state, status, detail, stack)
 
     def leave(self) -> None:
         """Before the interpreter ends: the thread must not be in the store's library then."""
@@ -201,10 +163,7 @@ class Patrol:
             if chair is None or not chair.first_to_tell():
                 return
             positions = self._with(chair, other)
-            here = Position(
-                self.seat.rank, self.seat.host, self._pid, "waiting", note.call, self.posts.done, 0.0,
-                stack_of(main_frame(self._main)), entered=self._entered(), places=self._places(),
-            )  # fmt: skip
+            here = self._here.waiting_in(note)
             there = positions.ranks[other.rank]
             if not _is_in(there, other.call):
                 there = there._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
@@ -241,10 +200,10 @@ class Patrol:
                     if self._chair is not None and not self._turn(self._chair):
                         return
                 self._stop.wait(self.tick_s)
-            if self._chair is None and self._end is not None:
+            if self._chair is None and self._here.end is not None:
                 # a script that was over before the first tick
                 self._begin()
-            if self._chair is not None and self._end is not None:
+            if self._chair is not None and self._here.end is not None:
                 self._farewell(self._chair)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
             self._step_aside(error)
@@ -255,8 +214,9 @@ class Patrol:
         store = None if seat is None else self._connect()
         if seat is None or store is None:
             return
-        self.seat, self._store = seat, store
+        self._here.seat, self._store = seat, store
         self.tick_s = max(self.tick_s, seat.world_size / _POSTS_PER_S)
+        self._here.still_s = min(2 * self.tick_s, self.patience_s / 2)
         if seat.rank == 0 and store.check([CHAIR]) and not store.get(CHAIR).startswith(b"-"):
             # ranks that were there before: a launcher has begun anew
             for rank in range(seat.world_size):
@@ -312,7 +272,7 @@ class Patrol:
             return False
         # the lower ranks first, so that few try at once
         patience = self.tick_s * (SILENT_TICKS + min(self.seat.rank, 8))
-        if int(who) < 0 or (beat != "-" and now - at < patience) or self._end is not None:
+        if int(who) < 0 or (beat != "-" and now - at < patience) or self._here.end is not None:
             return False
         taken = self._store.compare_set(CHAIR, value.decode(), f"{mine}{self._beat} {question}")
         if taken.decode().startswith(mine):
@@ -321,7 +281,7 @@ class Patrol:
         return False
 
     def _step_aside(self, error: Exception) -> None:
-        if self._stop.is_set() or self._end is not None:
+        if self._stop.is_set() or self._here.end is not None:
             return
         # where rank 0 serves the store, it goes with rank 0: an ordinary end
         if not any(kind.__name__ in ("DistNetworkError", "DistStoreError") for kind in type(error).__mro__):
@@ -329,8 +289,7 @@ class Patrol:
         if self._store is None:
             return
         with contextlib.suppress(Exception):
-            off = Position(self.seat.rank, self.seat.host, self._pid, detail="watch has stepped aside there")
-            self._store.set(rank_key(self.seat.rank), packed_post(Post(OFF, off)))
+            self._store.set(rank_key(self.seat.rank), packed_post(Post(OFF, self._here.stepped_aside())))
 
     # the end
 
@@ -348,7 +307,7 @@ class Patrol:
         """The store goes with rank 0: it lets the others know, and they need a tick to hear of it."""
         if self.seat.rank:
             self._store.add(LET_GO, 1)
-        elif self._end is not None and self._end.status == 0:
+        elif self._here.end is not None and self._here.end.status == 0:
             self._store.set(CLOSING, "1")
             end = time.monotonic() + 2 * self.tick_s
             while self._store.add(LET_GO, 0) < self.seat.world_size - 1 and time.monotonic() < end:
@@ -356,7 +315,7 @@ class Patrol:
 
     def _last_word(self, chair: Chair) -> None:
         """A wait that ended with the loss of a peer (gloo notices at once) is a hang that did not last: who went?"""
-        end = self._end
+        end = self._here.end
         if end is None or end.state != "raised" or end.call is None or not tells_of_lost_peer(end.detail):
             return
         # the one that went has had its tick by then
@@ -384,99 +343,26 @@ class Patrol:
 
     def ledger(self) -> Ledger:
         """What this rank's calls have cost up to now."""
-        end = self._end
+        end = self._here.end
         return ledger_of(
-            self.posts, self.seat, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._looks,
+            self.posts, self.seat, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
             state="computing" if end is None else end.state, status=0 if end is None else end.status or 0,
         )  # fmt: skip
 
-    # where this rank is
+    # what it says
 
     def _post(self) -> None:
-        position = self._position()
+        position = self._here.now(self._asked)
         detailed = self._asked > 0
         name = ""
         if detailed and position.stack:
             name, position = self._keep_stack(position.stack), position._replace(stack=())
         question = self._asked_for() if detailed else Question()
         post = Post(
-            self._beat, position, self._digests(), self._space, self.posts.timeouts, self._asked,
-            self._groups() if detailed else {}, self._which(question), name, self._vouches(question),
+            self._beat, position, self._here.digests(), self._space, self.posts.timeouts, self._asked,
+            self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
         )  # fmt: skip
         self._store.set(rank_key(self.seat.rank), packed_post(post))
-
-    def _position(self) -> Position:
-        if self._end is not None:
-            # a rank that is seated late has ended with no name
-            return self._end._replace(rank=self.seat.rank, host=self.seat.host)
-        now = time.monotonic()
-        posts = self.posts
-        frame = main_frame(self._main)
-        inside = posts.inside.get(self._main)
-        still = (id(frame), getattr(frame, "f_lasti", 0), posts.done)
-        if still != self._still:
-            self._still, self._still_since = still, now
-        entered = self._entered()
-        last = next(rows(posts), None)
-        call, state, since = (None if last is None else last.call), "computing", now - self._still_since
-        open_one = pending(posts.joined)
-        self._looks[0] += 1
-        self._looks[1] += inside is not None or open_one is not None
-        if inside is not None:
-            call, state, since = inside.call, "waiting", now - inside.at
-        elif since >= min(2 * self.tick_s, self.patience_s / 2):
-            waits_for_thread = frame is not None and frame.f_code.co_filename.endswith(_WAITS_FOR_THREADS)
-            other = self._of_a_thread() if waits_for_thread else None
-            if other is not None:
-                call, state, since = other.call, "waiting", min(since, now - other.at)
-            elif open_one is not None and not waits_for_thread:
-                # what no Python called: DDP's reducer, Work.wait(), a synchronisation with the device
-                state, call = "waiting", self._unseen(open_one, frame)
-        detailed = self._asked > 0
-        return Position(
-            self.seat.rank, self.seat.host, self._pid, state, call, posts.done, since,
-            stack_of(frame) if detailed else _short(frame), None, "", entered,
-            self._recent() if detailed else (), self._places() if detailed else {},
-        )  # fmt: skip
-
-    def _of_a_thread(self) -> Any:
-        """The oldest call that another thread is in, while the main thread waits for a thread."""
-        return min(list(self.posts.inside.values()), key=lambda note: note.at, default=None)
-
-    def _entered(self) -> dict[str, int]:
-        """Group → collectives that were begun there, by Python or by C++, as the groups count (1 µs each)."""
-        entered = dict(self.posts.entered)
-        module = sys.modules.get("torch.distributed.distributed_c10d")
-        if module is None or not self.posts.joined:
-            return entered
-        for group, name in list(module._world.pg_names.items()):
-            try:
-                entered[name] = max(entered.get(name, 0), group._get_sequence_number_for_group())
-            except (RuntimeError, AttributeError):  # this backend does not count, or this rank is not in it
-                continue
-        return entered
-
-    def _unseen(self, open_one: Call, frame: Any) -> Call:
-        """A call that Python did not make: what the recorder says of it once it is asked, and the user's line."""
-        place, function = innermost_own(frame)
-        if self._asked > 0 and self._unseen_at[0] != self._asked:
-            self._unseen_at = (self._asked, recorded(self.posts.joined))
-        found = self._unseen_at[1] if self._asked > 0 else None
-        return (found or open_one)._replace(place=place, function=function)
-
-    def _digests(self) -> dict[str, list[tuple[int, int]]]:
-        found: dict[str, dict[int, int]] = {}
-        for note in islice(rows(self.posts), 4 * _DIGESTS):
-            latest = found.setdefault(note.call.group, {})
-            if note.digest and len(latest) < _DIGESTS:
-                latest[note.ordinal] = note.digest
-        milestones = list(self.posts.milestones.items())
-        each = max(1, _MILESTONES // max(1, len(milestones)))
-        for group, kept in milestones:
-            found.setdefault(group, {}).update(list(kept)[-each:])
-        return {group: list(pairs.items()) for group, pairs in found.items()}
-
-    # what it says when it is asked
 
     def _asked_for(self) -> Question:
         if self._question[0] != self._asked:
@@ -485,24 +371,14 @@ class Patrol:
         return self._question[1]
 
     def _which(self, question: Question) -> dict[str, list[tuple[int, Call]]]:
-        """The calls that are to be laid side by side."""
-        if not question.calls:
-            return {}
-        if self._asked_calls[0] != self._asked:
-            found: dict[str, list[tuple[int, Call]]] = {}
-            for note in rows(self.posts):
-                low, high = question.calls.get(note.call.group, (0, 0))
-                if note.digest and low < note.ordinal <= high:
-                    found.setdefault(note.call.group, []).append((note.ordinal, note.call))
-            self._asked_calls = (self._asked, found)
-        return self._asked_calls[1]
+        """The calls that are to be laid side by side; read once for each question."""
+        if question.calls and self._asked_calls[0] != self._asked:
+            self._asked_calls = (self._asked, self._here.calls_of(question))
+        return self._asked_calls[1] if question.calls else {}
 
     def _vouches(self, question: Question) -> dict[str, str]:
         """Whether processes of this host live, for those that can't say so themselves."""
         return {rank: kernel_state(pid) for rank, pid in question.vouch.get(self._space, {}).items()}
-
-    def _groups(self) -> dict[str, str]:
-        return {name: packed_ranks(ranks) for name, ranks in list(self.posts.groups.items()) if name != "0"}
 
     def _keep_stack(self, stack: tuple[Frame, ...]) -> str:
         """Equal stacks stand once in the store, under a name made of what they are."""
@@ -513,19 +389,6 @@ class Patrol:
             if not self._store.check([stack_key(name)]):
                 self._store.set(stack_key(name), text)
         return name
-
-    def _recent(self) -> tuple[Call, ...]:
-        return tuple(note.call for note in islice(rows(self.posts), _RECENT))
-
-    def _places(self) -> dict[str, int]:
-        calls: dict[str, int] = {}
-        for (place, *_), spent in list(self.posts.spent.items()):
-            calls[place] = calls.get(place, 0) + spent.calls
-        most = sorted(calls, key=lambda place: -calls[place])[:_PLACES]
-        found = {place: calls[place] for place in most}
-        # some calls of Python are more than one collective
-        unseen = self._entered().get("0", 0) - 2 * self.posts.compared("0")
-        return {**found, UNSEEN: unseen} if unseen > 0 else found
 
 
 def _cores() -> int:
@@ -541,11 +404,6 @@ def space() -> str:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
-
-
-def _short(frame: Any) -> tuple[Any, ...]:
-    """The frames that a quiet post carries: the innermost of the user's."""
-    return tuple(item for item in stack_of(frame) if item.own)[:_SHORT]
 
 
 def _is_in(position: Position, call: Call) -> bool:

@@ -9,9 +9,7 @@ What C++ does by itself (DDP's reducer) does not pass here; the group's own coun
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
 import time
 import types
 import zlib
@@ -23,65 +21,14 @@ from typing import Any, NamedTuple
 from .board import Board, Other
 from .frames import innermost_own
 from .model import SETUP, Call
+from .signatures import KINDS, MAKING, Kind, agreed, reduction_of, tensors_of
+from .wrapping import put_around
 
 #: Calls that are kept, some 0.5 MB: what a job of 500 calls a second has made in two ticks.
 _KEPT = 1024
 #: Every so many calls of a group their digest is kept for longer: ranks that are far apart still have some in common.
 MILESTONE = 64
 _MILESTONES = 8
-#: Tensors of one call that are noted; a list of more is noted by its first ones and its length.
-_MOST_TENSORS = 8
-
-
-class Kind(NamedTuple):
-    """How the arguments of one of torch's functions are read."""
-
-    #: names of the parameters in order, as far as they are asked for
-    parameters: tuple[str, ...]
-    #: the one whose tensors must agree on all ranks; "" where none must
-    agreed: str = ""
-    #: the one that names the root, or the other side
-    peer: str = ""
-    #: a send or receive: not counted with the collectives
-    pair: bool = False
-
-
-#: torch 2.13, ``distributed_c10d.py``; a function that this torch lacks is left out. What may differ between ranks
-#: without harm (the parts of an uneven all_to_all, the list that only the root has) is not compared.
-KINDS: Mapping[str, Kind] = {
-    "all_reduce": Kind(("tensor", "op", "group"), "tensor"),
-    "all_reduce_coalesced": Kind(("tensors", "op", "group"), "tensors"),
-    "broadcast": Kind(("tensor", "src", "group"), "tensor", "src"),
-    "reduce": Kind(("tensor", "dst", "op", "group"), "tensor", "dst"),
-    "all_gather": Kind(("tensor_list", "tensor", "group"), "tensor_list"),
-    "all_gather_single": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
-    "all_gather_into_tensor": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
-    "gather": Kind(("tensor", "gather_list", "dst", "group"), "tensor", "dst"),
-    "scatter": Kind(("tensor", "scatter_list", "src", "group"), "tensor", "src"),
-    "reduce_scatter": Kind(("output", "input_list", "op", "group"), "input_list"),
-    "reduce_scatter_single": Kind(("output", "input", "op", "group"), "input"),
-    "reduce_scatter_tensor": Kind(("output", "input", "op", "group"), "input"),
-    "all_to_all": Kind(("output_tensor_list", "input_tensor_list", "group")),
-    "all_to_all_single": Kind(("output", "input", "output_split_sizes", "input_split_sizes", "group")),
-    "barrier": Kind(("group",)),
-    "monitored_barrier": Kind(("group",)),
-    "all_gather_object": Kind(("object_list", "obj", "group")),
-    "gather_object": Kind(("obj", "object_gather_list", "dst", "group"), "", "dst"),
-    "broadcast_object_list": Kind(("object_list", "src", "group"), "", "src"),
-    "scatter_object_list": Kind(("output", "input", "src", "group"), "", "src"),
-    "send": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
-    "recv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
-    "isend": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
-    "irecv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
-    "send_object_list": Kind(("object_list", "dst", "group"), "", "dst", pair=True),
-    "recv_object_list": Kind(("object_list", "src", "group"), "", "src", pair=True),
-    "batch_isend_irecv": Kind((), pair=True),
-    "init_process_group": Kind(()),
-    "new_group": Kind(("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")),
-}  # fmt: skip
-#: Each rank has a part of its own, which NCCL lets be of any size: the sizes are told, and not compared.
-_UNEVEN = frozenset({"gather", "scatter"})
-_SETUP = frozenset({"init_process_group", "new_group"})
 
 
 class Note(NamedTuple):
@@ -154,11 +101,11 @@ class Posts:
         missed = []
         for name, kind in KINDS.items():
             function = getattr(module, name, None)
-            if isinstance(function, types.FunctionType) and not _put_around(function, self._around(name, kind)):
+            if isinstance(function, types.FunctionType) and not put_around(function, self._around(name, kind)):
                 missed.append(name)
         destroy = getattr(module, "destroy_process_group", None)
         if isinstance(destroy, types.FunctionType):
-            _put_around(destroy, self._leaving)
+            put_around(destroy, self._leaving)
         return tuple(missed)
 
     def forget(self) -> None:
@@ -234,7 +181,7 @@ class Posts:
         place, function = innermost_own(sys._getframe(2))
         given = dict(zip(kind.parameters, args, strict=False))
         given.update(kwargs)
-        if name in _SETUP:
+        if name in MAKING:
             return Note(self._making(name, given)._replace(place=place, function=function), time.monotonic(), 0)
         module = self._module
         group = given.get("group") or module._get_default_group()
@@ -244,10 +191,8 @@ class Posts:
         if title not in self.groups:
             self.groups[title] = tuple(module.get_process_group_ranks(group))
             self.timeouts[title], self.backends[title] = _timeout_s(group), str(module.get_backend(group))
-        sizes, dtypes = _tensors(given.get(kind.agreed)) if kind.agreed else ((), ())
-        op = given.get("op", _SUM)
-        reduce = _REDUCE.get(op) or _reduce_name(op) if "op" in kind.parameters else ""
-        reduce = getattr(_said, "reduction", "") or reduce
+        sizes, dtypes = tensors_of(given.get(kind.agreed)) if kind.agreed else ((), ())
+        reduce = reduction_of(kind, given)
         peer = self._peer(kind, given, title)
         if kind.pair:
             return Note(Call(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0)
@@ -279,7 +224,7 @@ class Posts:
             self.groups[title] = tuple(self._module.get_process_group_ranks(group))
         number = self.entered[title] = self._count(group, title) + 1
         peer = None if root is None else self.groups[title][root]
-        call = Call(number, name, title, *_tensors(tensors), reduce, peer, place, function)
+        call = Call(number, name, title, *tensors_of(tensors), reduce, peer, place, function)
         digest, index = self._digest(call)
         note = Note(call, time.monotonic(), digest, index)
         self.ring.append(note)
@@ -348,104 +293,6 @@ def _timeout_s(group: Any) -> float:
     except (AttributeError, RuntimeError):  # an older torch, or a backend that was never made
         pass
     return 0.0
-
-
-def agreed(call: Call) -> tuple[object, ...]:
-    """What the ranks of a group must have in common in a call: elements count, shapes do not."""
-    sizes: tuple[object, ...] = tuple(_elements(size) for size in call.sizes)
-    if call.operation in _UNEVEN:
-        sizes = ()
-    elif call.group.startswith(SETUP):
-        sizes = call.sizes  # the ranks of a new group
-    return (call.operation, sizes, call.dtypes, call.reduce, call.peer)
-
-
-def _elements(size: tuple[int, ...]) -> int:
-    count = 1
-    for length in size:
-        count *= length
-    return count
-
-
-def _tensors(value: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-    if value is None:
-        return (), ()
-    if not isinstance(value, (list, tuple)):
-        return (tuple(value.shape),), (_dtype(value.dtype),)
-    first = value[:_MOST_TENSORS]
-    sizes = tuple(tuple(tensor.shape) for tensor in first)
-    if len(value) > _MOST_TENSORS:
-        sizes += ((len(value),),)
-    return sizes, tuple(_dtype(tensor.dtype) for tensor in first)
-
-
-_said = threading.local()
-
-
-@contextlib.contextmanager
-def as_reduction(name: str) -> Iterator[None]:
-    """Calls of this thread are noted with another reduction than torch is given: what the script has asked for."""
-    _said.reduction = name
-    try:
-        yield
-    finally:
-        _said.reduction = ""
-
-
-_DTYPES: dict[Any, str] = {}
-_REDUCE: dict[Any, str] = {}
-
-
-class _Sum:
-    """Stands for the default of ``op``."""
-
-
-_SUM = _Sum()
-_REDUCE[_SUM] = "sum"
-
-
-def _dtype(dtype: Any) -> str:
-    name = _DTYPES.get(dtype)
-    if name is None:
-        name = _DTYPES[dtype] = str(dtype).removeprefix("torch.")
-    return name
-
-
-def _reduce_name(op: Any) -> str:
-    # RedOpType.AVG, or ReduceOp with a factor (PREMUL_SUM): the last word
-    name = str(getattr(op, "op", op)).rpartition(".")[2].lower()
-    if not name.startswith("<"):
-        _REDUCE[op] = name
-    return name
-
-
-def _put_around(function: types.FunctionType, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
-    """Let a function go through ``wrap(function)`` while it stays the same object; False where that can't be."""
-    code = function.__code__
-    if code.co_freevars == ("func",) and function.__closure__ is not None:
-        # torch's decorator: what it calls stands in a cell
-        cell = function.__closure__[0]
-        inner = cell.cell_contents
-        cell.cell_contents = wrap(inner)
-        return True
-    if code.co_freevars:
-        return False
-    original = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
-    original.__annotations__ = function.__annotations__
-    name = f"_distcheck_{function.__name__}"
-    function.__globals__[name] = wrap(original)
-    space: dict[str, Any] = {}
-    exec(f"def {function.__name__}(*args, **kwargs):\n    return {name}(*args, **kwargs)\n", space)  # noqa: S102 - our own two lines
-    template = space[function.__name__].__code__
-    # inspect.signature() and help() look at this one
-    function.__wrapped__ = original  # type: ignore[attr-defined]
-    function.__code__ = template.replace(co_filename=__file__, co_name=code.co_name)
-    function.__defaults__ = None
-    function.__kwdefaults__ = None
-    return True
 
 
 def rows(posts: Posts) -> Iterator[Note]:

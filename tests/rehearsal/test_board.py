@@ -14,7 +14,8 @@ import pytest
 from distcheck.rehearsal import board as module
 from distcheck.rehearsal.board import Board, Other, open_board
 from distcheck.rehearsal.model import Call
-from distcheck.rehearsal.posts import KINDS, Posts
+from distcheck.rehearsal.posts import Posts
+from distcheck.rehearsal.signatures import KINDS
 
 ENVIRON = {"LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
 BOTH = (0, 1)

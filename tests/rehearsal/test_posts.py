@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from distcheck.rehearsal.model import Call
-from distcheck.rehearsal.posts import KINDS, Posts, agreed
+from distcheck.rehearsal.posts import Posts
+from distcheck.rehearsal.signatures import KINDS, agreed
 
 START = """
 import inspect, warnings, torch, torch.distributed as dist
@@ -19,7 +20,8 @@ import torch.distributed.distributed_c10d as module
 warnings.simplefilter("ignore")
 before = {name: getattr(dist, name) for name in dir(dist)}
 signatures = {name: inspect.signature(value) for name, value in before.items() if inspect.isfunction(value)}
-from distcheck.rehearsal.posts import KINDS, Posts, rows
+from distcheck.rehearsal.posts import Posts, rows
+from distcheck.rehearsal.signatures import KINDS
 posts = Posts()
 missed = posts.attach(module)
 def start():

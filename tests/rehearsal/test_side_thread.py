@@ -149,7 +149,7 @@ def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol
     def digests() -> Any:
         raise TypeError(broken[0])
 
-    patrol._digests = digests  # type: ignore[method-assign]
+    patrol._here.digests = digests  # type: ignore[method-assign]
     patrol.start()
     until(lambda: beat(ranks, 1) == OFF)
     assert ranks.said == [f"distcheck watch: rank 1 watches no longer: TypeError: {broken[0]}"]
@@ -195,7 +195,7 @@ def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
     posts = ranks.patrols[0].posts
     call = Call(1, "all_reduce", place="train.py:88")
     posts.entered["0"] = 1
-    posts.inside[ranks.patrols[0]._main] = Note(call, time.monotonic(), 1, 1)
+    posts.inside[ranks.patrols[0]._here._main] = Note(call, time.monotonic(), 1, 1)
     for patrol in ranks.patrols:
         patrol.start()
     until(lambda: beat(ranks, 1) > 1)

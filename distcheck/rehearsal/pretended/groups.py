@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from distcheck.rehearsal.posts import as_reduction
 from distcheck.rehearsal.pretended.tensors import Devices, storage_of
+from distcheck.rehearsal.signatures import as_reduction
 
 #: functions whose tensors must be where the group's backend works
 _COLLECTIVES = (

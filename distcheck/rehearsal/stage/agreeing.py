@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..model import Call, Mismatch
-from ..posts import agreed
+from ..signatures import agreed
 
 
 class Entry(NamedTuple):

@@ -1,0 +1,141 @@
+"""How the arguments of torch's collectives are read: what of a call is noted, and what of it ranks must share."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .model import SETUP, Call
+
+#: Tensors of one call that are noted; a list of more is noted by its first ones and its length.
+_MOST_TENSORS = 8
+
+
+class Kind(NamedTuple):
+    """How the arguments of one of torch's functions are read."""
+
+    #: names of the parameters in order, as far as they are asked for
+    parameters: tuple[str, ...]
+    #: the one whose tensors must agree on all ranks; "" where none must
+    agreed: str = ""
+    #: the one that names the root, or the other side
+    peer: str = ""
+    #: a send or receive: not counted with the collectives
+    pair: bool = False
+
+
+#: torch 2.13, ``distributed_c10d.py``; a function that this torch lacks is left out. What may differ between ranks
+#: without harm (the parts of an uneven all_to_all, the list that only the root has) is not compared.
+KINDS: Mapping[str, Kind] = {
+    "all_reduce": Kind(("tensor", "op", "group"), "tensor"),
+    "all_reduce_coalesced": Kind(("tensors", "op", "group"), "tensors"),
+    "broadcast": Kind(("tensor", "src", "group"), "tensor", "src"),
+    "reduce": Kind(("tensor", "dst", "op", "group"), "tensor", "dst"),
+    "all_gather": Kind(("tensor_list", "tensor", "group"), "tensor_list"),
+    "all_gather_single": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
+    "all_gather_into_tensor": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
+    "gather": Kind(("tensor", "gather_list", "dst", "group"), "tensor", "dst"),
+    "scatter": Kind(("tensor", "scatter_list", "src", "group"), "tensor", "src"),
+    "reduce_scatter": Kind(("output", "input_list", "op", "group"), "input_list"),
+    "reduce_scatter_single": Kind(("output", "input", "op", "group"), "input"),
+    "reduce_scatter_tensor": Kind(("output", "input", "op", "group"), "input"),
+    "all_to_all": Kind(("output_tensor_list", "input_tensor_list", "group")),
+    "all_to_all_single": Kind(("output", "input", "output_split_sizes", "input_split_sizes", "group")),
+    "barrier": Kind(("group",)),
+    "monitored_barrier": Kind(("group",)),
+    "all_gather_object": Kind(("object_list", "obj", "group")),
+    "gather_object": Kind(("obj", "object_gather_list", "dst", "group"), "", "dst"),
+    "broadcast_object_list": Kind(("object_list", "src", "group"), "", "src"),
+    "scatter_object_list": Kind(("output", "input", "src", "group"), "", "src"),
+    "send": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
+    "recv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
+    "isend": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
+    "irecv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
+    "send_object_list": Kind(("object_list", "dst", "group"), "", "dst", pair=True),
+    "recv_object_list": Kind(("object_list", "src", "group"), "", "src", pair=True),
+    "batch_isend_irecv": Kind((), pair=True),
+    "init_process_group": Kind(()),
+    "new_group": Kind(("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")),
+}  # fmt: skip
+#: Each rank has a part of its own, which NCCL lets be of any size: the sizes are told, and not compared.
+_UNEVEN = frozenset({"gather", "scatter"})
+#: They make groups.
+MAKING = frozenset({"init_process_group", "new_group"})
+
+
+def agreed(call: Call) -> tuple[object, ...]:
+    """What the ranks of a group must have in common in a call: elements count, shapes do not."""
+    sizes: tuple[object, ...] = tuple(_elements(size) for size in call.sizes)
+    if call.operation in _UNEVEN:
+        sizes = ()
+    elif call.group.startswith(SETUP):
+        sizes = call.sizes  # the ranks of a new group
+    return (call.operation, sizes, call.dtypes, call.reduce, call.peer)
+
+
+def _elements(size: tuple[int, ...]) -> int:
+    count = 1
+    for length in size:
+        count *= length
+    return count
+
+
+def tensors_of(value: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+    if value is None:
+        return (), ()
+    if not isinstance(value, (list, tuple)):
+        return (tuple(value.shape),), (_dtype(value.dtype),)
+    first = value[:_MOST_TENSORS]
+    sizes = tuple(tuple(tensor.shape) for tensor in first)
+    if len(value) > _MOST_TENSORS:
+        sizes += ((len(value),),)
+    return sizes, tuple(_dtype(tensor.dtype) for tensor in first)
+
+
+_said = threading.local()
+
+
+@contextlib.contextmanager
+def as_reduction(name: str) -> Iterator[None]:
+    """Calls of this thread are noted with another reduction than torch is given: what the script has asked for."""
+    _said.reduction = name
+    try:
+        yield
+    finally:
+        _said.reduction = ""
+
+
+_DTYPES: dict[Any, str] = {}
+_REDUCE: dict[Any, str] = {}
+
+
+class _Sum:
+    """Stands for the default of ``op``."""
+
+
+_SUM = _Sum()
+_REDUCE[_SUM] = "sum"
+
+
+def reduction_of(kind: Kind, given: Mapping[str, Any]) -> str:
+    """What the script has asked for; "" where nothing is reduced."""
+    op = given.get("op", _SUM)
+    name = _REDUCE.get(op) or _reduce_name(op) if "op" in kind.parameters else ""
+    return getattr(_said, "reduction", "") or name
+
+
+def _dtype(dtype: Any) -> str:
+    name = _DTYPES.get(dtype)
+    if name is None:
+        name = _DTYPES[dtype] = str(dtype).removeprefix("torch.")
+    return name
+
+
+def _reduce_name(op: Any) -> str:
+    # RedOpType.AVG, or ReduceOp with a factor (PREMUL_SUM): the last word
+    name = str(getattr(op, "op", op)).rpartition(".")[2].lower()
+    if not name.startswith("<"):
+        _REDUCE[op] = name
+    return name
