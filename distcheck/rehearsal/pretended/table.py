@@ -101,7 +101,8 @@ COVERED = (
             "torch.Generator",
         ),
         "pretended",
-        "one generator a GPU, apart from the CPU's; not the numbers of a real GPU; another device's generator raises",
+        "one generator a GPU, apart from the CPU's, with a seed and an offset for its state; not the numbers of a real"
+        " GPU; another device's generator raises",
     ),
     Covered(
         (

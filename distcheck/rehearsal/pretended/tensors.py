@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from distcheck.rehearsal.pretended import generators
 from distcheck.rehearsal.pretended.driver import Driver
 from distcheck.rehearsal.pretended.notes import note, refuse
 
@@ -242,6 +243,8 @@ _OF_COLLECTIVES = ("c10d", "_c10d_functional")
 class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
     """Carries the marks from operands to results, in the thread that entered it."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, devices: Devices) -> None:
         super().__init__()
         self.devices = devices
@@ -256,11 +259,13 @@ class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         # shapes are being worked out, without data
         if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:
-            return operation(*args, **kwargs)
+            return operation(*args, **self._for_shapes(args, kwargs))
         for kind in types:
             if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
                 # a wrapper takes itself apart, and its parts come here
                 return NotImplemented
+        if isinstance(operation, torch._ops.HigherOrderOperator):
+            return self._of_operations(operation, args, kwargs)
         if collectives and operation.namespace in _OF_COLLECTIVES:
             for see in collectives:
                 see(operation, args)
@@ -297,6 +302,15 @@ class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
         if pinned:
             setattr(storage_of(result), _PINNED, True)
         return result
+
+    def _for_shapes(self, args: Any, kwargs: Any) -> Any:
+        """On the CPU for fake tensors: a torch without GPUs can't index or copy one that names a GPU."""
+        given = kwargs.get("device")
+        if given is None or self.devices.resolve(given) is None:
+            return kwargs
+        if any(tensor.device.type == "cuda" for tensor in _tensors((*args, *kwargs.values()))):
+            return kwargs
+        return {**kwargs, "device": _CPU}
 
     def _packed(self, result: Any, index: int | None) -> Any:
         self._mark_new(result[0], index)
@@ -399,24 +413,47 @@ class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
     def _drawn(self, operation: Any, index: int | None, args: Any, kwargs: Any) -> Any:
         """Random numbers of a GPU come from that GPU's generator, so those of the CPU stay what they would be."""
         given = kwargs.get("generator") or next((arg for arg in args if isinstance(arg, torch._C.Generator)), None)
+        on_gpu = index is not None and index != _FLOATING
         if given is not None:
-            wanted, found = (
-                "cpu" if index in (None, _FLOATING) else "cuda",
-                "cpu" if generator_index(given) is None else "cuda",
-            )
+            wanted, found = ("cuda" if gpu else "cpu" for gpu in (on_gpu, generators.index_of(given) is not None))
             if wanted != found:
                 raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{found}'")
+            if on_gpu:
+                generators.begin_draw(given, given)
             return operation(*args, **kwargs)
-        if index is None or index == _FLOATING or not self.driver.generators:
+        if index is None or not on_gpu or not self.driver.generators:
             return operation(*args, **kwargs)
-        default, own = torch.default_generator, self.driver.generators[index]
+        default = torch.default_generator
         kept = default.get_state()
-        default.set_state(own.get_state())
+        generators.begin_draw(self.driver.generators[index], default)
         try:
             return operation(*args, **kwargs)
         finally:
-            own.set_state(default.get_state())
             default.set_state(kept)
+
+    def _of_operations(self, operation: Any, args: Any, kwargs: Any) -> Any:
+        """An operation over operations, as torch has it for GPUs: its parts come here one by one."""
+        gpu = any(self.devices.gpu_of(tensor) is not None for tensor in _tensors((*args, *kwargs.values())))
+        key = torch._C.DispatchKey.CUDA if gpu else torch._C.DispatchKey.CPU
+        kernel = operation.py_kernels.get(torch._ops.resolve_key(operation, key))
+        if kernel is None:
+            raise refuse(str(operation), "it has no parts that could be pretended")
+        try:
+            with self:
+                return kernel(*args, **kwargs)
+        except AssertionError as error:
+            if "Mode should never be enabled" not in str(error):
+                raise
+        # those that only choose which function to run (cond, while_loop) want no mode around them
+
+        def within(value: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return value(*args, **kwargs)
+
+            return call if callable(value) else value
+
+        return kernel(*map(within, args), **{name: within(value) for name, value in kwargs.items()})
 
 
 #: check their two tensors themselves (ATen, cuda/Indexing.cu)
@@ -456,59 +493,14 @@ def _type_name(tensor: Any, index: int | None) -> str:
     return ("torch." if index is None else "torch.cuda.") + _LEGACY.get(tensor.dtype, "Tensor")
 
 
-_generators: dict[int, int] = {}
-
-
-def generator_index(generator: Any) -> int | None:
-    """The GPU of a generator; torch hands its compiled part around, under whatever Python object."""
-    return _generators.get(generator._cdata)
-
-
 def install(devices: Devices) -> None:
     """Patch what the Python side of torch tells and takes about devices, and follow every thread from now on."""
-    _generator_class(devices)
+    generators.install(devices.resolve, devices.driver)
     _tensor_properties(devices)
     _tensor_moves(devices)
     _factories(devices)
     _storages(devices)
     _threads(devices)
-
-
-def _generator_class(devices: Devices) -> None:
-    real = torch._C.Generator
-
-    class Kind(type(real)):  # type: ignore[misc]
-        def __instancecheck__(cls, value: object) -> bool:
-            return type.__instancecheck__(real, value)
-
-    class Generator(real, metaclass=Kind):  # type: ignore[misc, valid-type]
-        """``torch.Generator``, which takes ``cuda`` for a device."""
-
-        def __new__(cls, device: Any = "cpu") -> Any:
-            index = devices.resolve(device)
-            return real.__new__(cls, device) if index is None else cls.on_gpu(index)
-
-        @classmethod
-        def on_gpu(cls, index: int) -> Any:
-            generator = real.__new__(cls)
-            _generators[generator._cdata] = index
-            return generator
-
-        def __init__(self, device: Any = "cpu") -> None:
-            pass
-
-        def __del__(self) -> None:
-            _generators.pop(self._cdata, None)
-
-        @property
-        def device(self) -> torch.device:
-            index = generator_index(self)
-            return torch.device("cpu") if index is None else torch.device("cuda", index)
-
-    Generator.__name__ = Generator.__qualname__ = "Generator"
-    Generator.__module__ = "torch"
-    torch.Generator = Generator
-    devices.driver.make_generator = Generator.on_gpu
 
 
 def _tensor_properties(devices: Devices) -> None:

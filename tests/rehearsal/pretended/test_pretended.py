@@ -386,6 +386,82 @@ def test_random_numbers_of_a_gpu_leave_those_of_the_cpu_alone() -> None:
 
 
 @pytest.mark.torch
+def test_a_generator_of_a_gpu_is_a_seed_and_an_offset() -> None:
+    setting = "g = torch.Generator('cuda:1').manual_seed(5); h = g.clone_state(); draw = lambda one: torch.rand(2, device='cuda:1', generator=one).tolist()"
+    assert told(
+        "torch.Generator('cuda').get_state().shape, g.device, g.initial_seed(), g.get_offset()",
+        "draw(g) == draw(h), draw(g) != draw(torch.Generator('cuda:1').manual_seed(5)), g.get_offset()",
+        "[g.set_offset(0), h.set_state(g.get_state())] and draw(g) == draw(h)",
+        "g.set_state(torch.get_rng_state())",
+        "g.set_state(torch.zeros(16))",
+        "g.seed() == g.initial_seed(), torch.Generator().get_state().shape",
+        setting=setting,
+    ) == [
+        "(torch.Size([16]), device(type='cuda', index=1), 5, 0)",
+        "(True, True, 8)",
+        "True",
+        "RuntimeError: RNG state is wrong size",
+        "TypeError: RNG state must be a torch.ByteTensor",
+        "(True, torch.Size([5056]))",
+    ]
+
+
+@pytest.mark.torch
+def test_a_tensor_of_several_ranks_is_filled_at_random(tmp_path: Path) -> None:
+    """Each shard with numbers of its own, copies alike, and all ranks go on from the same state."""
+    said = run(
+        f"""
+        import os, torch.distributed as dist, torch.nn as nn
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+
+        child = os.fork()
+        rank = 0 if child else 1
+        torch.cuda.set_device(rank)
+        dist.init_process_group("nccl", init_method="file://{tmp_path}/meet", rank=rank, world_size=2)
+        mesh = init_device_mesh("cuda", (2,))
+        torch.manual_seed(rank)
+        with torch.device("meta"):
+            model = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8), nn.LayerNorm(8))
+        fully_shard(model[1], mesh=mesh), fully_shard(model, mesh=mesh)
+        model.to_empty(device="cuda")
+        for layer in model:
+            layer.reset_parameters()
+        assert model[0].weight.to_local().device == torch.device("cuda", rank)
+        whole = [weight.full_tensor().cpu() for weight in model.parameters()]
+        assert all(weight.abs().max() < 9 for weight in whole)
+        halves = [weight.chunk(2) for weight in whole if weight.dim() > 1]
+        assert not any(torch.equal(one, other) for one, other in halves)
+        ours = torch.empty(4, device="cuda")
+        mine = torch.Generator("cuda").manual_seed(3)
+        shard = DTensor.from_local(ours.clone(), mesh, [Shard(0)]).normal_(generator=mine).to_local().cpu()
+        copy = DTensor.from_local(ours, mesh, [Replicate()]).uniform_().to_local().cpu()
+        told = [None, None]
+        dist.all_gather_object(told, (whole, shard, copy, torch.cuda.get_rng_state(), mine.get_state()))
+        one, other = told
+        assert not torch.equal(one[1], other[1])
+        assert all(torch.equal(first, second) for first, second in zip((*one[0], *one[2:]), (*other[0], *other[2:])))
+        dist.destroy_process_group()
+        if not child:
+            os._exit(0)
+        print("alike", os.waitpid(child, 0)[1])
+        """
+    )
+    assert said == "alike 0\n"
+
+
+@pytest.mark.torch
+def test_an_operation_over_operations_has_its_parts_pretended() -> None:
+    program = """
+    from torch._higher_order_ops.cond import cond_op
+    x = torch.ones(2, device="cuda:1")
+    y, = cond_op(torch.tensor(True), lambda x: (x + 1,), lambda x: (x - 1,), (x,))
+    print(y, cond_op(False, lambda x: (x + 1,), lambda x: (x - 1,), (torch.ones(2),)))
+    """
+    assert run(program) == "tensor([2., 2.], device='cuda:1') (tensor([0., 0.]),)\n"
+
+
+@pytest.mark.torch
 def test_memory_is_counted_and_given_back() -> None:
     program = """
     x = torch.zeros(1024, device="cuda:1")
