@@ -28,6 +28,7 @@ ROOMS = (
     "source",
     "pickles",
     "logs",
+    "rehearsal",
 )
 
 
