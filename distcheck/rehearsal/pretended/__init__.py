@@ -71,14 +71,14 @@ def pretend(gpus: Gpus) -> None:
     # with the defaults of a build for CUDA, before anything looks at them
     import torch.distributed
 
-    from distcheck.rehearsal.pretended import calls, groups, normal, numbers, tensors
+    from distcheck.rehearsal.pretended import calls, groups, marks, normal, numbers, tensors
     from distcheck.rehearsal.pretended import driver as drivers
 
     _pretending = gpus
     _tell_children(gpus)
     driver = drivers.Driver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
     drivers.install(driver)
-    devices = tensors.Devices(driver)
+    devices = marks.Devices(driver)
     tensors.install(devices)
     groups.install(devices)
     calls.install(devices)

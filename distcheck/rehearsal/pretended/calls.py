@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from distcheck.rehearsal.importing import when_imported
+from distcheck.rehearsal.pretended.marks import Devices
 from distcheck.rehearsal.pretended.notes import note, refuse
-from distcheck.rehearsal.pretended.tensors import Devices
 
 
 def install(devices: Devices) -> None:

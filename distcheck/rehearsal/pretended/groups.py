@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from distcheck.rehearsal.pretended.tensors import Devices, storage_of
+from distcheck.rehearsal.pretended.marks import Devices, storage_of
 from distcheck.rehearsal.signatures import as_reduction
 
 #: functions whose tensors must be where the group's backend works

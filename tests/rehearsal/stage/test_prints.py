@@ -133,6 +133,9 @@ def played(tmp_path: Path, script: str, **modules: str) -> tuple[str, list[Row]]
     for name, text in modules.items():
         path = tmp_path / "site-packages" / f"{name.replace('__', '/')}.py"
         path.parent.mkdir(exist_ok=True)
+        if "__" in name:
+            # one without it comes behind a real one of that name
+            (path.parent / "__init__.py").touch()
         path.write_text(text)
     head = HEAD.format(root=str(ROOT), folder=str(folder), notes=str(private / "notes"), private=str(private))
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site-packages')!r})\n{head}"

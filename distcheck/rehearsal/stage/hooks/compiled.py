@@ -63,7 +63,7 @@ def watch(posts: Posts) -> None:
         except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
             posts.trouble = f"{operation}: {type(error).__name__}: {error}"
 
-    when_imported("distcheck.rehearsal.pretended.tensors", lambda module: module.collectives.append(see))
+    when_imported("distcheck.rehearsal.pretended.operations", lambda module: module.collectives.append(see))
 
 
 def _note(posts: Posts, operation: Any, args: Sequence[Any]) -> None:
