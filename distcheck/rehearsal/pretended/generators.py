@@ -143,6 +143,18 @@ def install(resolve: Callable[[Any], int | None], driver: Driver) -> None:
             state.offset = int(offset)
             return self
 
+        def __reduce__(self) -> Any:
+            state = _states.get(self._cdata)
+            if state is None:
+                return real.__reduce__(self)
+            return torch.Generator, (self.device,), (state.seed, state.offset, self.get_state())
+
+        def __setstate__(self, state: Any) -> None:
+            if self._cdata in _states:
+                self.set_state(state[2])
+            else:
+                real.__setstate__(self, state)
+
     Generator.__name__ = Generator.__qualname__ = "Generator"
     Generator.__module__ = "torch"
     torch.Generator = Generator

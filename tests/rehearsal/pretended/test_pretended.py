@@ -394,15 +394,17 @@ def test_a_generator_of_a_gpu_is_a_seed_and_an_offset() -> None:
         "[g.set_offset(0), h.set_state(g.get_state())] and draw(g) == draw(h)",
         "g.set_state(torch.get_rng_state())",
         "g.set_state(torch.zeros(16))",
-        "g.seed() == g.initial_seed(), torch.Generator().get_state().shape",
-        setting=setting,
+        "(one := copy.deepcopy(g)).device, draw(one) == draw(pickle.loads(pickle.dumps(g)))",
+        "g.seed() == g.initial_seed(), torch.Generator().get_state().shape, copy.deepcopy(torch.Generator()).device",
+        setting=f"import copy, pickle; {setting}",
     ) == [
         "(torch.Size([16]), device(type='cuda', index=1), 5, 0)",
         "(True, True, 8)",
         "True",
         "RuntimeError: RNG state is wrong size",
         "TypeError: RNG state must be a torch.ByteTensor",
-        "(True, torch.Size([5056]))",
+        "(device(type='cuda', index=1), True)",
+        "(True, torch.Size([5056]), device(type='cpu'))",
     ]
 
 
