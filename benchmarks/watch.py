@@ -103,7 +103,7 @@ class Switch:
 
         posts = Posts()
         posts._module = self._module
-        posts.board = Board(mmap.mmap(-1, 1 << 20), 0, begun=0.0)
+        posts.board = Board(mmap.mmap(-1, 1 << 20), 0, begun=0.0, places=8)
 
         def nothing(*args: Any, **kwargs: Any) -> None:
             return None

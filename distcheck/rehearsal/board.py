@@ -2,8 +2,9 @@
 
 gloo ends a process where sizes differ, and its launcher ends the others: nobody is left to tell. So the first rank that
 comes to a call leaves its fingerprint here, and any other that comes with another one knows before it calls torch.
-Nothing waits, nothing is locked: where two write at the same instant a difference is missed, and found by the chair.
-What is read while it is written is no difference: each slot carries a checksum of all that stands in it.
+Nothing waits, nothing is locked. Where several look at the same instant each finds nothing, and writes over the other;
+so each has left its call at a desk of its own before it looked, and goes round the desks after it wrote: whoever comes
+second to that sees the first. What is read while it is written is no difference: a checksum stands with each call.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from typing import NamedTuple
 
 from .model import Call
 
-#: One slot: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of these and of
-#: the text; then the call as JSON.
+#: One slot, or desk: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of
+#: these and of the text; then the call as JSON.
 _HEAD = struct.Struct("=IIQdIII")
 _SLOT = 512
 _SLOTS = 512
-#: At the beginning of the board: how many ranks have opened it.
+#: At the beginning of the board: how many ranks have opened it; then the desks of this host's ranks, then the slots.
 _COUNT = struct.Struct("=I")
-_OFFSET = _SLOT
+_DESKS = _SLOT
 #: Seconds that opening it may take: without a board, watch goes on.
 _LOCK_WITHIN_S = 0.5
 _FOLDERS = ("/dev/shm", "/tmp")
@@ -41,11 +42,18 @@ class Other(NamedTuple):
 
 
 class Board:
-    """The board of a host, as one rank has it open."""
+    """The board of a host, as one rank has it open.
 
-    def __init__(self, memory: mmap.mmap, rank: int, *, begun: float) -> None:
+    :param place: which of this host's ranks it is
+    :param places: how many there are
+    """
+
+    def __init__(self, memory: mmap.mmap, rank: int, *, begun: float, place: int = 0, places: int = 1) -> None:
         self._memory = memory
         self._rank = rank
+        self._slots = _DESKS + places * _SLOT
+        self._own = _DESKS + place * _SLOT
+        self._others = [desk for desk in range(_DESKS, self._slots, _SLOT) if desk != self._own]
         #: what is older was written by processes of an earlier round
         self._begun = begun
         self._groups: dict[tuple[str, int], int] = {}
@@ -57,20 +65,25 @@ class Board:
         group = self._groups.get(title)
         if group is None:
             group = self._groups[title] = zlib.crc32(repr((title, members)).encode()) or 1
-        at = _OFFSET + (group + ordinal) % _SLOTS * _SLOT
-        # made before the look, so that as little as can be lies between the look and the note
+        at = self._slots + (group + ordinal) % _SLOTS * _SLOT
         text = self._text(call)
+        head = (group, ordinal, digest, time.monotonic(), self._rank, len(text))
+        made = _HEAD.pack(*head, _checksum(head, text)) + text
+        self._memory[self._own : self._own + len(made)] = made
         slot = self._by_another(at, group, ordinal)
         if not slot:
-            head = (group, ordinal, digest, time.monotonic(), self._rank, len(text))
-            made = _HEAD.pack(*head, _checksum(head, text)) + text
             self._memory[at : at + len(made)] = made
-            # another that looked before this was written has written too
-            slot = self._by_another(at, group, ordinal)
-        return _different(slot, call, digest) if slot else None
+        elif digest == _HEAD.unpack_from(slot)[2]:
+            return None
+        # one that was half written, by one or by two at once, tells nothing: its writers' desks do
+        for there in (slot, *(self._by_another(desk, group, ordinal) for desk in self._others)):
+            found = _different(there, call, digest) if there else None
+            if found is not None:
+                return found
+        return None
 
     def _by_another(self, at: int, group: int, ordinal: int) -> bytes:
-        """What another rank has left there of this call; copied in one piece, since it may be written meanwhile."""
+        """What another rank has left of this call in a slot or at a desk, in one piece: it may be written meanwhile."""
         slot = self._memory[at : at + _SLOT]
         there, number, _, when, rank, _, _ = _HEAD.unpack_from(slot)
         same = there == group and number == ordinal and when >= self._begun and rank != self._rank
@@ -123,20 +136,22 @@ def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> Board 
         return None
     if ranks < 2:
         return None
+    place = environ.get("LOCAL_RANK", "")
+    number = int(place) if place.isdecimal() else rank
     path = _path(environ)
     for folder in _FOLDERS:
         if path is None or not os.path.isdir(folder):
             continue
         full = os.path.join(folder, path)
         try:
-            return Board(_opened(full, ranks), rank, begun=begun)
+            return Board(_opened(full, ranks), rank, begun=begun, place=number % ranks, places=ranks)
         except OSError:  # no room, or no right
             continue
     return None
 
 
 def _opened(path: str, ranks: int) -> mmap.mmap:
-    size = _OFFSET + _SLOTS * _SLOT
+    size = _DESKS + (ranks + _SLOTS) * _SLOT
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(file).st_uid != os.getuid():

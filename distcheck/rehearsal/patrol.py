@@ -159,6 +159,9 @@ class Patrol:
         if not self._turning.acquire(timeout=_ANSWER_WITHIN_S):
             return
         try:
+            if self._chair is None:
+                # the thread has not had its first tick yet
+                self._begin()
             chair = self._chair
             if chair is None or not chair.first_to_tell():
                 return

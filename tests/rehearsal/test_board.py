@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import time
@@ -116,7 +117,7 @@ def test_good_a_slot_that_is_being_written(boards: tuple[Board, Board]) -> None:
     """Whoever reads between two bytes of a writer sees neither the call before nor this one, and no difference."""
     memory = boards[0]._memory
     assert boards[0].compare(call(), 5, 0x1122334455, BOTH, 0) is None
-    at = memory.find(struct.pack("=Q", 0x1122334455))
+    at = memory.rfind(struct.pack("=Q", 0x1122334455))
     for byte in range(5):
         whole = memory[at + byte]
         memory[at + byte] = 0
@@ -127,28 +128,43 @@ def test_good_a_slot_that_is_being_written(boards: tuple[Board, Board]) -> None:
     assert found.call == call()
 
 
-def test_bad_two_that_look_at_the_same_instant(boards: tuple[Board, Board], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both find nothing, and both write: the first one looks again."""
+@pytest.mark.parametrize("half", [False, True])
+def test_bad_two_that_look_at_the_same_instant(boards: tuple[Board, Board], half: bool) -> None:
+    """Both find nothing, and write over each other, or half over each other: the desk tells."""
     first, second = boards
-    look = Board._by_another
-    looks: list[bytes] = []
-
-    def slow(board: Board, at: int, group: int, ordinal: int) -> bytes:
-        looks.append(look(board, at, group, ordinal))
-        if len(looks) == 2:
-            # the other one had looked before this one wrote
-            second._memory[at : at + module._SLOT] = made
-            looks[-1] = look(board, at, group, ordinal)
-        return looks[-1]
-
+    memory = second._memory
     second.compare(call(19), 5, 222, BOTH, 0)
-    at = second._memory.find(struct.pack("=Q", 222)) - 8
-    made = second._memory[at : at + module._SLOT]
-    second._memory[at : at + module._SLOT] = bytes(module._SLOT)
-    monkeypatch.setattr(Board, "_by_another", slow)
+    # the slot as it was before that, or with the text of another
+    at = memory.rfind(struct.pack("=Q", 222)) - 8
+    memory[at + module._HEAD.size if half else at : at + module._SLOT] = bytes(module._SLOT - half * module._HEAD.size)
     found = first.compare(call(20), 5, 111, BOTH, 0)
     assert found is not None
     assert (found.rank, found.call) == (1, call(19))
+
+
+def test_bad_of_two_at_once_at_least_one_sees_it() -> None:
+    """Two processes that come to each call at the same microsecond."""
+    rounds = 3000
+    memory, steps, seen = mmap.mmap(-1, 1 << 20), mmap.mmap(-1, 4096), mmap.mmap(-1, 2 * rounds)
+
+    def calls(side: int) -> None:
+        board = Board(memory, side, begun=0.0, place=side, places=2)
+        for ordinal in range(1, rounds):
+            struct.pack_into("=I", steps, 64 * side, ordinal)
+            while struct.unpack_from("=I", steps, 64 * (1 - side))[0] < ordinal:
+                pass
+            if board.compare(call(20 - side), ordinal, 2 * ordinal + side, BOTH, 0) is not None:
+                seen[side * rounds + ordinal] = 1
+
+    child = os.fork()
+    if child == 0:
+        try:
+            calls(1)
+        finally:
+            os._exit(0)
+    calls(0)
+    os.waitpid(child, 0)
+    assert [ordinal for ordinal in range(1, rounds) if not seen[ordinal] and not seen[rounds + ordinal]] == []
 
 
 class Group:

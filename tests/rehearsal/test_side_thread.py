@@ -221,3 +221,18 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]
     # once is enough
     ranks.patrols[0].differs(Note(theirs, 0.0, 1, 3), Other(1, mine))
     assert len(ranks.reports) == 1
+
+
+def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Patrol]) -> None:
+    """gloo ends a process whose sizes differ: nobody comes to a second one."""
+    from distcheck.rehearsal.board import Other
+
+    ranks = Ranks()
+    started += ranks.patrols
+    ranks.patrols[0].start()
+    until(lambda: beat(ranks, 0) > 1)
+    mine, theirs = Call(1, "all_reduce", sizes=((19,),)), Call(1, "all_reduce", sizes=((20,),))
+    ranks.patrols[1].differs(Note(mine, 0.0, 1, 1), Other(0, theirs))
+    (report,) = ranks.reports
+    assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
+    assert [position.call for position in report.ranks] == [theirs, mine]
