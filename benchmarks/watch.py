@@ -321,7 +321,10 @@ def main() -> None:
         "step": lambda: measure_step(arguments.rounds, arguments.steps, arguments.device),
         "chair": measure_chair,
     }
-    found = {name: parts[name]() for name in arguments.parts.split(",")}
+    names = arguments.parts.split(",")
+    if unknown := [name for name in names if name not in parts]:
+        parser.error(f"--parts: {unknown[0]!r} is none; expected some of {', '.join(parts)}, with commas between")
+    found = {name: parts[name]() for name in names}
     if arguments.json:
         print(json.dumps(found))
         return

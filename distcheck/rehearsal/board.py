@@ -24,6 +24,8 @@ from .model import Call
 #: One slot, or desk: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of
 #: these and of the text; then the call as JSON.
 _HEAD = struct.Struct("=IIQdIII")
+#: The first three of these: what a call is known by.
+_KEY = struct.Struct("=IIQ")
 _SLOT = 512
 _SLOTS = 512
 #: At the beginning of the board: how many ranks have opened it; then the desks of this host's ranks, then the slots.
@@ -76,11 +78,14 @@ class Board:
         elif digest == _HEAD.unpack_from(slot)[2]:
             return None
         # one that was half written, by one or by two at once, tells nothing: its writers' desks do
-        for there in (slot, *(self._by_another(desk, group, ordinal) for desk in self._others)):
-            found = _different(there, call, digest) if there else None
-            if found is not None:
-                return found
-        return None
+        found = _different(slot, call, digest) if slot else None
+        if found is None:
+            for desk in self._others:
+                there, number, other = _KEY.unpack_from(self._memory, desk)
+                if number == ordinal and there == group and other != digest:
+                    slot = self._by_another(desk, group, ordinal)
+                    found = found or (_different(slot, call, digest) if slot else None)
+        return found
 
     def _by_another(self, at: int, group: int, ordinal: int) -> bytes:
         """What another rank has left of this call in a slot or at a desk, in one piece: it may be written meanwhile."""
