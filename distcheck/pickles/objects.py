@@ -313,9 +313,10 @@ def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]]
             holder = finding.value if number == len(steps) else steps[number].container
             for way in ways.get(id(holder), ()):
                 other = (*way, *steps[number:])
-                nodes = {id(step.container) for step in other}
+                if len({id(step.container) for step in other}) < len(other):  # through a circle
+                    continue
                 text = place(name, list(other), finding.value).text
-                if text not in found and len(nodes) == len(other):  # none through a circle
+                if text not in found:
                     found[text] = None
                     waiting.append(other)
                     if len(found) > MOST_ALIASES:

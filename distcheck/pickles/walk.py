@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from threading import get_ident
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol
@@ -30,8 +31,6 @@ MOST_HOOKS_BEYOND = 10_000
 SMALL = 16
 #: Objects that contain themselves about which the real pickler is asked.
 MOST_QUESTIONS = 20
-#: Objects that are part of themselves for which the ways beside them are looked for, a pass each.
-MOST_DETOURS = 20
 #: Other ways to one object that are noted.
 MOST_ALIASES = 10
 
@@ -610,21 +609,23 @@ class Walk:
         :param every: objects of which all are wanted
         """
         ways, round_itself = self._ways(root, some, every)
-        # what leads back to an object was seen in it first, but may be reachable beside it as well
-        for number in list(round_itself)[:MOST_DETOURS]:
-            ways[number] = self._ways(root, set(), {number}, shut=number)[0][number]
+        if round_itself:
+            # what leads back to an object was seen in it first, but may be reachable beside it as well
+            beside, _ = self._ways(root, set(), round_itself, shut=round_itself)
+            for number, more in beside.items():
+                ways[number] += more
         return ways
 
     def _ways(
-        self, root: Any, some: set[int], every: set[int], shut: int = 0
-    ) -> tuple[dict[int, list[tuple[Step, ...]]], dict[int, None]]:
+        self, root: Any, some: set[int], every: set[int], shut: AbstractSet[int] = frozenset()
+    ) -> tuple[dict[int, list[tuple[Step, ...]]], set[int]]:
         """The other ways of one pass; and of which wanted objects a way led through themselves, which is none.
 
-        :param shut: the id of an object that is not looked into
+        :param shut: objects (by their ids) that are not looked into
         """
         targets = some | every
         ways: dict[int, list[tuple[Step, ...]]] = {number: [] for number in targets}
-        round_itself: dict[int, None] = {}
+        round_itself: set[int] = set()
         seen: set[int] = {id(root)}
         stack: list[tuple[Any, str, Any, Any]] = []
         edges, kind = self._edges(root)
@@ -649,12 +650,12 @@ class Walk:
                     if not any(step.container is child for step in steps):
                         ways[number].append(tuple(steps))
                     elif number in every:
-                        round_itself[number] = None
+                        round_itself.add(number)
                 if number in seen:
                     continue
                 seen.add(number)
                 edges, edge_kind = self._edges(child)
-                if not edges or number == shut:
+                if not edges or number in shut:
                     continue
                 stack.append((each, kind, container, label))
                 each, kind, container = iter(edges), edge_kind, child

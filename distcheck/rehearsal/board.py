@@ -78,14 +78,16 @@ class Board:
         elif digest == _HEAD.unpack_from(slot)[2]:
             return None
         # one that was half written, by one or by two at once, tells nothing: its writers' desks do
-        found = _different(slot, call, digest) if slot else None
-        if found is None:
-            for desk in self._others:
-                there, number, other = _KEY.unpack_from(self._memory, desk)
-                if number == ordinal and there == group and other != digest:
-                    slot = self._by_another(desk, group, ordinal)
-                    found = found or (_different(slot, call, digest) if slot else None)
-        return found
+        return _different(slot, call, digest) or self._at_a_desk(call, group, ordinal, digest)
+
+    def _at_a_desk(self, call: Call, group: int, ordinal: int, digest: int) -> Other | None:
+        for desk in self._others:
+            there, number, other = _KEY.unpack_from(self._memory, desk)
+            if number == ordinal and there == group and other != digest:
+                found = _different(self._by_another(desk, group, ordinal), call, digest)
+                if found is not None:
+                    return found
+        return None
 
     def _by_another(self, at: int, group: int, ordinal: int) -> bytes:
         """What another rank has left of this call in a slot or at a desk, in one piece: it may be written meanwhile."""
@@ -108,6 +110,9 @@ class Board:
 
 
 def _different(slot: bytes, call: Call, digest: int) -> Other | None:
+    """What stands in a slot, where that is whole and another call."""
+    if not slot:
+        return None
     *head, check = _HEAD.unpack_from(slot)
     other, rank, length = head[2], head[4], head[5]
     text = slot[_HEAD.size : _HEAD.size + length]

@@ -107,41 +107,27 @@ def _ask() -> None:
     # filled before the functions get new names, because a default device compares with these
     constructors = _device_constructors()
 
-    def wrap(owner: Any, name: str) -> None:
+    def wrap(owner: Any, name: str, says: str = "now") -> None:
         real = getattr(owner, name, None)
         if real is None:
             return
 
         @functools.wraps(real)
         def make(*args: Any, **kwargs: Any) -> Any:
-            asked.now = True
+            setattr(asked, says, True)
             if isinstance(kwargs.get("device"), int):
                 # torch's compiled code asks real accelerators what a bare number means
                 kwargs["device"] = torch.device("cuda", kwargs["device"])
             try:
                 return real(*args, **kwargs)
             finally:
-                asked.now = False
+                setattr(asked, says, False)
 
         setattr(owner, name, make)
         _for_scripts(real, make)
 
-    def wrap_moving(name: str) -> None:
-        real = getattr(torch, name)
-
-        @functools.wraps(real)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            asked.moves = True
-            try:
-                return real(*args, **kwargs)
-            finally:
-                asked.moves = False
-
-        setattr(torch, name, call)
-        _for_scripts(real, call)
-
     for name in _MOVING:
-        wrap_moving(name)
+        wrap(torch, name, "moves")
     for function in constructors:
         name = getattr(function, "__name__", "")
         if getattr(torch, name, None) is function:
