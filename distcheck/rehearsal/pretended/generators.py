@@ -73,15 +73,20 @@ def install(resolve: Callable[[Any], int | None], driver: Driver) -> None:
 
         def __new__(cls, device: Any = "cpu") -> Any:
             index = resolve(device)
-            return real.__new__(cls, device) if index is None else cls.on_gpu(index)
-
-        @classmethod
-        def on_gpu(cls, index: int) -> Any:
-            generator = real.__new__(cls)
-            _states[generator._cdata] = _State(index, generator)
-            return generator
+            return real.__new__(cls, device) if index is None else OnGpu(index)
 
         def __init__(self, device: Any = "cpu") -> None:
+            pass
+
+    class OnGpu(real):  # type: ignore[misc, valid-type]
+        """What ``torch.Generator`` gives for a GPU."""
+
+        def __new__(cls, index: int) -> Any:
+            generator = real.__new__(cls)
+            generator.state = _states[generator._cdata] = _State(index, generator)
+            return generator
+
+        def __init__(self, index: int) -> None:
             pass
 
         def __del__(self) -> None:
@@ -89,76 +94,52 @@ def install(resolve: Callable[[Any], int | None], driver: Driver) -> None:
 
         @property
         def device(self) -> torch.device:
-            index = index_of(self)
-            return torch.device("cpu") if index is None else torch.device("cuda", index)
+            return torch.device("cuda", self.state.index)
 
         def get_state(self) -> Any:
-            state = _states.get(self._cdata)
-            if state is None:
-                return real.get_state(self)
-            return torch.frombuffer(bytearray(_STATE.pack(state.seed, state.offset)), dtype=torch.uint8)
+            packed = _STATE.pack(self.state.seed, self.state.offset)
+            return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
 
         def set_state(self, new_state: Any) -> Any:
-            state = _states.get(self._cdata)
-            if state is None:
-                return real.set_state(self, new_state)
             if not isinstance(new_state, torch.Tensor) or new_state.dtype != torch.uint8 or new_state.is_cuda:
                 raise TypeError("RNG state must be a torch.ByteTensor")
             if new_state.numel() != _STATE.size:
                 raise RuntimeError("RNG state is wrong size")
-            state.seed, state.offset = _STATE.unpack(bytes(new_state.tolist()))
+            self.state.seed, self.state.offset = _STATE.unpack(bytes(new_state.tolist()))
             return self
 
         def manual_seed(self, seed: int) -> Any:
-            state = _states.get(self._cdata)
-            if state is None:
-                return real.manual_seed(self, seed)
-            state.seed, state.offset = int(seed) & _SEEDS, 0
+            self.state.seed, self.state.offset = int(seed) & _SEEDS, 0
             return self
 
         def initial_seed(self) -> int:
-            state = _states.get(self._cdata)
-            return int(real.initial_seed(self)) if state is None else state.seed
+            return int(self.state.seed)
 
         def seed(self) -> int:
-            seed = int(real.seed(self))
-            if self._cdata in _states:
-                self.manual_seed(seed)
-            return seed
+            return int(self.manual_seed(real.seed(self)).state.seed)
 
         def clone_state(self) -> Any:
-            state = _states.get(self._cdata)
-            if state is None:
-                return real.clone_state(self)
-            return type(self).on_gpu(state.index).set_state(self.get_state())
+            return OnGpu(self.state.index).set_state(self.get_state())
 
         def get_offset(self) -> int:
-            state = _states.get(self._cdata)
-            return int(real.get_offset(self)) if state is None else state.offset
+            return int(self.state.offset)
 
         def set_offset(self, offset: int) -> Any:
-            state = _states.get(self._cdata)
-            if state is None:
-                return real.set_offset(self, offset)
-            state.offset = int(offset)
+            self.state.offset = int(offset)
             return self
 
         def __reduce__(self) -> Any:
-            state = _states.get(self._cdata)
-            if state is None:
-                return real.__reduce__(self)
-            return torch.Generator, (self.device,), (state.seed, state.offset, self.get_state())
+            return torch.Generator, (self.device,), (self.state.seed, self.state.offset, self.get_state())
 
         def __setstate__(self, state: Any) -> None:
-            if self._cdata in _states:
-                self.set_state(state[2])
-            else:
-                real.__setstate__(self, state)
+            self.set_state(state[2])
 
+    OnGpu.__name__ = OnGpu.__qualname__ = "Generator"
+    OnGpu.__module__ = "torch"
     Generator.__name__ = Generator.__qualname__ = "Generator"
     Generator.__module__ = "torch"
     torch.Generator = Generator
-    driver.make_generator = Generator.on_gpu
+    driver.make_generator = OnGpu
     when_imported("torch.distributed.tensor._random", _in_tensors_of_many)
 
 
