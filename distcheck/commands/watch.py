@@ -156,7 +156,7 @@ def _begin(asked: Asked) -> Callable[[Ended], None]:
     # registered before anything of the script: it runs behind all of that
     atexit.register(patrol.leave)
     if seat is not None:
-        patrol.posts.board = open_board(os.environ, seat.rank, begun=time.monotonic())
+        patrol.board = patrol.posts.board = open_board(os.environ, seat.rank, begun=time.monotonic())
         patrol.posts.differs = patrol.differs
         patrol.start()
     _when_joining(patrol)

@@ -28,8 +28,10 @@ _HEAD = struct.Struct("=IIQdIII")
 _KEY = struct.Struct("=IIQ")
 _SLOT = 512
 _SLOTS = 512
-#: At the beginning of the board: how many ranks have opened it; then the desks of this host's ranks, then the slots.
-_COUNT = struct.Struct("=I")
+#: At the beginning of the board: how many ranks have opened it, and until when all of them are to tell what they know
+#: of themselves; then the desks of this host's ranks, then the slots.
+_COUNT, _ASKING = struct.Struct("=I"), struct.Struct("=d")
+_ASKING_AT = 8
 _DESKS = _SLOT
 #: Seconds that opening it may take: without a board, watch goes on.
 _LOCK_WITHIN_S = 0.5
@@ -79,6 +81,16 @@ class Board:
             return None
         # one that was half written, by one or by two at once, tells nothing: its writers' desks do
         return _different(slot, call, digest) or self._at_a_desk(call, group, ordinal, digest)
+
+    def ask(self, within_s: float) -> None:
+        """All ranks of this host are to tell all that they know of themselves, for so long."""
+        _ASKING.pack_into(self._memory, _ASKING_AT, time.monotonic() + within_s)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a rank of this host wants to hear all that this one knows of itself."""
+        (until,) = _ASKING.unpack_from(self._memory, _ASKING_AT)
+        return bool(time.monotonic() < until)
 
     def _at_a_desk(self, call: Call, group: int, ordinal: int, digest: int) -> Other | None:
         for desk in self._others:

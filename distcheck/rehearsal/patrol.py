@@ -13,16 +13,17 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..collectives.blame import tells_of_lost_peer
 from ..collectives.processes import kernel_state
-from .board import Other
+from .board import Board, Other
 from .chair import SILENT_TICKS, Chair, hand_over
 from .longest import Longest
 from .model import Call, Frame, Mismatch, Position, Positions
 from .posts import Note, Posts
+from .signatures import agreed
 from .stores import Seat
 from .summary import Ledger, Summary, gathered, ledger_of
 from .whereabouts import Whereabouts
@@ -34,6 +35,7 @@ from .wire import (
     ENDED,
     LET_GO,
     OFF,
+    SAID,
     Post,
     Question,
     differs_key,
@@ -51,9 +53,12 @@ PATIENCE_S = 20.0
 #: some percent of its one thread (2.4 µs to send, some 10 µs to serve, torch 2.13).
 _TICK_S = 1.0
 _POSTS_PER_S = 2000.0
-#: Seconds that leaving may take, and that rank 0, whose process serves the store, waits for the others' last words.
+#: Seconds in which another rank of this host has answered, or the side thread is through with its tick.
 _ANSWER_WITHIN_S = 3.0
+#: Seconds that leaving may take, and that rank 0, whose process serves the store, waits for the others' last words.
 _LEAVE_WITHIN_S, _LAST_WORDS_S = 4.0, 1.0
+#: Seconds that telling of calls that differ may take, once the other rank has answered.
+_TELLING_S = 5.0
 #: The exit status of a job that is ended by ``--on-hang abort``.
 ABORTED = 1
 
@@ -87,6 +92,8 @@ class Patrol:
         lasting: bool = True,
     ) -> None:
         self.posts = posts
+        #: of this host, where a launcher has said who is there
+        self.board: Board | None = None
         self.patience_s = patience_s
         self.abort = abort
         self.tick_s = min(_TICK_S, patience_s / 4)
@@ -155,16 +162,23 @@ class Patrol:
 
     def differs(self, note: Note, other: Other) -> None:
         """This call is not what another rank of this host calls in its place: it may be the last thing that this
-        process does, so it is told before."""
+        process does, so it is told before. Begun elsewhere meanwhile it would end a process, and the launcher all."""
+        if not self._tells_of(note, other):
+            self._hold(note)
+
+    def _tells_of(self, note: Note, other: Other) -> bool:
+        """False where another rank does that just now."""
         if not self._turning.acquire(timeout=_ANSWER_WITHIN_S):
-            return
+            return True
         try:
             if self._chair is None:
                 # the thread has not had its first tick yet
                 self._begin()
             chair = self._chair
-            if chair is None or not chair.first_to_tell():
-                return
+            if chair is None:
+                return True
+            if not chair.first_to_tell():
+                return False
             positions = self._with(chair, other)
             here = self._here.waiting_in(note)
             there = positions.ranks[other.rank]
@@ -172,25 +186,51 @@ class Patrol:
                 there = there._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
             known = {here.rank: here, there.rank: there}
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
-            sides = tuple(sorted([((other.rank,), other.call), ((here.rank,), note.call)]))
-            differs = Mismatch(note.call.group, note.call.number, sides)
+            differs = Mismatch(note.call.group, note.call.number, _sides(ranks, note.call))
             self._store.set(differs_key(note.call.group), str(self.seat.rank))
             chair.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
+            self._store.set(SAID, "1")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
             self._say(f"distcheck watch: rank {self.seat.rank} could not tell of calls that differ: {_line(error)}")
         finally:
             self._turning.release()
+        return True
+
+    def _hold(self, note: Note) -> None:
+        """Until another rank has told of calls that differ; this one is seen to be in its call."""
+        end = time.monotonic() + self._answers_within_s() + _TELLING_S
+        thread = threading.get_ident()
+        self.posts.inside[thread] = note
+        try:
+            while time.monotonic() < end:
+                with self._turning:
+                    if self._store is None or self._store.check([SAID]):
+                        return
+                time.sleep(self.tick_s / 20)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
+            self._say(f"distcheck watch: rank {self.seat.rank} could not wait for another's word: {_line(error)}")
+        finally:
+            del self.posts.inside[thread]
 
     def _with(self, chair: Chair, other: Other) -> Positions:
-        """Where all are, once the other rank has told that it is in its call; what it waits for is this rank, which
-        does not begin meanwhile."""
-        end = time.monotonic() + 2 * self.tick_s
+        """Where all are, once the other rank has told that it is in its call, and where it has been before; what it
+        waits for is this rank, which does not begin meanwhile."""
+        within_s = self._answers_within_s()
+        end = time.monotonic() + within_s
+        if self.board is not None:
+            self.board.ask(within_s)
         while True:
             chair.read()
             positions = chair.positions()
-            if _is_in(positions.ranks[other.rank], other.call) or time.monotonic() > end:
+            there = positions.ranks[other.rank]
+            # only who tells all that it knows tells of its calls before this one
+            if (_is_in(there, other.call) and there.recent) or time.monotonic() > end:
                 return positions
             time.sleep(self.tick_s / 20)
+
+    def _answers_within_s(self) -> float:
+        """Seconds in which a rank that is asked by way of the board has told more, if it can."""
+        return max(2 * self.tick_s, _ANSWER_WITHIN_S)
 
     # the thread
 
@@ -355,12 +395,13 @@ class Patrol:
     # what it says
 
     def _post(self) -> None:
-        position = self._here.now(self._asked)
-        detailed = self._asked > 0
+        asked = self._asked > 0
+        detailed = asked or (self.board is not None and self.board.asks)
+        position = self._here.now(self._asked, detailed=detailed)
         name = ""
         if detailed and position.stack:
             name, position = self._keep_stack(position.stack), position._replace(stack=())
-        question = self._asked_for() if detailed else Question()
+        question = self._asked_for() if asked else Question()
         post = Post(
             self._beat, position, self._here.digests(), self._space, self.posts.timeouts, self._asked,
             self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
@@ -413,6 +454,21 @@ def _is_in(position: Position, call: Call) -> bool:
     """Whether a rank has told that it waits in this call."""
     told = position.call
     return position.state == "waiting" and told is not None and told.number == call.number and told.place == call.place
+
+
+def _sides(ranks: Sequence[Position], call: Call) -> tuple[tuple[tuple[int, ...], Call], ...]:
+    """Who makes which call in the place of this one, of those that have come to theirs; the most ranks first."""
+    made: dict[object, list[tuple[int, Call]]] = {}
+    for position in ranks:
+        there = position.call
+        if (
+            position.state == "waiting"
+            and there is not None
+            and (there.group, there.number) == (call.group, call.number)
+        ):
+            made.setdefault(agreed(there), []).append((position.rank, there))
+    sides = [(tuple(rank for rank, _ in side), side[0][1]) for side in made.values()]
+    return tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))
 
 
 def _line(error: BaseException) -> str:

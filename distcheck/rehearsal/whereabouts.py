@@ -87,11 +87,13 @@ class Whereabouts:
     def stepped_aside(self) -> Position:
         return Position(self.seat.rank, self.seat.host, self._pid, detail="watch has stepped aside there")
 
-    def now(self, asked: int) -> Position:
+    def now(self, asked: int, *, detailed: bool = False) -> Position:
         """At this moment.
 
         :param asked: number of the question that is to be answered with all that is known; 0 where nothing was asked
+        :param detailed: all that is known, but for what the recorder says, though nothing was asked
         """
+        detailed = detailed or asked > 0
         if self.end is not None:
             # a rank that is seated late has ended with no name
             return self.end._replace(rank=self.seat.rank, host=self.seat.host)
@@ -118,7 +120,6 @@ class Whereabouts:
             elif open_one is not None and not waits_for_thread:
                 # what no Python called: DDP's reducer, Work.wait(), a synchronisation with the device
                 state, call = "waiting", self._unseen(open_one, frame, asked)
-        detailed = asked > 0
         return Position(
             self.seat.rank, self.seat.host, self._pid, state, call, posts.done, since,
             stack_of(frame) if detailed else _short(frame), None, "", entered,

@@ -92,6 +92,19 @@ def test_a_call_too_long_for_its_slot_is_told_without_sizes(boards: tuple[Board,
     assert (found.call.sizes, found.call.place) == ((), "train.py:88")
 
 
+def test_all_ranks_of_the_host_are_asked_for_a_while(boards: tuple[Board, Board]) -> None:
+    assert not boards[0].asks
+    boards[1].ask(30.0)
+    assert boards[0].asks
+    boards[1].ask(0.0)
+    assert not boards[0].asks
+    # what is asked stands beside the calls
+    for ordinal in range(1, 2000):
+        for board in boards:
+            assert board.compare(call(), ordinal, 7 * ordinal, BOTH, 0) is None
+    assert not boards[0].asks
+
+
 @pytest.mark.parametrize("environ", [{}, {"LOCAL_WORLD_SIZE": "1"}, {"LOCAL_WORLD_SIZE": "two"}])
 def test_without_others_there_is_none(environ: dict[str, str]) -> None:
     assert open_board(environ, 0, begun=0.0) is None

@@ -138,6 +138,26 @@ dist.barrier()
         ("dist.all_reduce(x)", "dist.barrier()"),
         r"all_reduce #5.*barrier #5|barrier #5.*all_reduce #5",
     ),
+    # the same, and the rank that is still in the loop comes second: whoever comes second tells
+    Hang(
+        "exception-swallowed-on-the-rank-that-is-ahead",
+        """
+for step in range(5):
+    try:
+        if rank == 1 and step == 3:
+            raise ValueError("a bad file")
+        if rank == 0 and step == 4:
+            time.sleep(1)
+            here()
+        dist.all_reduce(x)
+    except ValueError as error:
+        print("skipped:", error)
+dist.barrier()
+""",
+        ("DC519",),
+        ("dist.all_reduce(x)", "dist.barrier()"),
+        r"all_reduce #5.*barrier #5|barrier #5.*all_reduce #5",
+    ),
     Hang(
         "stopped-by-a-signal",
         """

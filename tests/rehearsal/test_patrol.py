@@ -139,6 +139,26 @@ for step in range(9):
     assert ran.seconds < PATIENCE_S + 5
 
 
+def test_of_four_ranks_the_one_whose_sizes_differ_is_named_though_gloo_ends_it(tmp_path: Path) -> None:
+    """Whoever differs waits until it is told: a process that gloo ends would be the end of the one that tells."""
+    ran = run(
+        tmp_path,
+        """
+for step in range(20):
+    dist.all_reduce(x)
+if rank != 1:
+    time.sleep(0.05)
+dist.all_reduce(x[: 20 - (rank == 1)])
+dist.barrier()
+""",
+        hangs=False,
+        ranks=4,
+    )
+    assert ran.codes == ["DC517"], ran.output
+    assert "call #21 of the default group differs in sizes: " in ran.message
+    assert "rank 1 calls all_reduce #21 (float32 [19]) at train.py:14" in ran.message
+
+
 def test_another_reduction_is_named_though_nothing_hangs(tmp_path: Path) -> None:
     """torch never compares it, and the result is silently wrong."""
     ran = run(

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import mmap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from distcheck.rehearsal.board import Board, Other
 from distcheck.rehearsal.model import Call, Positions
 from distcheck.rehearsal.patrol import Patrol
-from distcheck.rehearsal.posts import Note, Posts
+from distcheck.rehearsal.posts import Note, Posts, Spent
 from distcheck.rehearsal.stores import Seat
 from distcheck.rehearsal.summary import Summary
-from distcheck.rehearsal.wire import CHAIR, CLOSING, LET_GO, OFF, rank_key, read_head
+from distcheck.rehearsal.wire import (
+    CHAIR,
+    CLOSING,
+    LET_GO,
+    OFF,
+    SAID,
+    TOLD,
+    rank_key,
+    read_head,
+    read_position,
+    read_post,
+)
 
 from .test_chair import Store
 
@@ -206,8 +220,6 @@ def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
 
 
 def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]) -> None:
-    from distcheck.rehearsal.board import Other
-
     ranks = Ranks()
     started += ranks.patrols
     for patrol in ranks.patrols:
@@ -223,10 +235,75 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]
     assert len(ranks.reports) == 1
 
 
+def test_the_other_rank_tells_where_it_has_been_before(started: list[Patrol]) -> None:
+    """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
+    ranks = Ranks()
+    started += ranks.patrols
+    memory = mmap.mmap(-1, 1 << 20)
+    for rank, patrol in enumerate(ranks.patrols):
+        patrol.board = Board(memory, rank, begun=0.0, place=rank, places=2)
+    there = ranks.patrols[0]
+    there.start()
+    until(lambda: beat(ranks, 0) > 1)
+    theirs, mine = Call(5, "barrier", place="train.py:25"), Call(5, "all_reduce", place="train.py:22")
+    note = Note(theirs, time.monotonic(), 1, 5)
+    there.posts.spent["train.py:22", "all_reduce", "0", True] = Spent(4, 0.1, 0.1)
+    there.posts.ring.append(note)
+    there.posts.inside[there._here._main] = note
+    ranks.patrols[1].differs(Note(mine, 0.0, 2, 5), Other(0, theirs))
+    (report,) = ranks.reports
+    assert report.ranks[0].call == theirs
+    assert report.ranks[0].places == {"train.py:22": 4}
+    assert report.ranks[0].stack
+    # it was wanted for this once
+    assert ranks.patrols[0].board is not None
+    until(lambda: not ranks.patrols[0].board.asks)
+    quiet = beat(ranks, 0) + 2
+    until(lambda: beat(ranks, 0) >= quiet)
+    assert read_position(read_post(ranks.store.values[rank_key(0)]).position).places == {}
+
+
+def test_a_rank_that_another_tells_of_waits_for_that(started: list[Patrol]) -> None:
+    """Begun meanwhile, its call would end a third process, and the launcher the one that is about to tell."""
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    ranks.store.set(TOLD, "0")
+    mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
+    there, main = ranks.patrols[1], ranks.patrols[1]._here._main
+    held = threading.Thread(target=there.differs, args=(Note(mine, time.monotonic(), 1, 3), Other(0, theirs)))
+    held.start()
+    until(lambda: len(there.posts.inside) == 1)
+    # it goes on to post, and is seen in its call
+    there.posts.inside[main] = next(iter(there.posts.inside.values()))
+    now = beat(ranks, 1)
+    until(lambda: beat(ranks, 1) > now + 1)
+    assert read_head(ranks.store.values[rank_key(1)]).state == "waiting"
+    assert held.is_alive()
+    ranks.store.set(SAID, "1")
+    held.join(LIMIT_S)
+    assert not held.is_alive()
+    assert list(there.posts.inside) == [main]
+    assert ranks.reports == []
+
+
+def test_who_calls_the_same_is_told_together(started: list[Patrol]) -> None:
+    ranks = Ranks(4)
+    started += ranks.patrols
+    theirs, mine = Call(3, "all_reduce", sizes=((20,),)), Call(3, "all_reduce", sizes=((19,),))
+    for patrol in ranks.patrols[:3]:
+        patrol.posts.inside[patrol._here._main] = Note(theirs, time.monotonic(), 1, 3)
+        patrol.start()
+    until(lambda: all(beat(ranks, rank) > 1 for rank in range(3)))
+    ranks.patrols[3].differs(Note(mine, 0.0, 1, 3), Other(1, theirs))
+    (report,) = ranks.reports
+    assert report.mismatches[0].calls == (((0, 1, 2), theirs), ((3,), mine))
+
+
 def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Patrol]) -> None:
     """gloo ends a process whose sizes differ: nobody comes to a second one."""
-    from distcheck.rehearsal.board import Other
-
     ranks = Ranks()
     started += ranks.patrols
     ranks.patrols[0].start()
