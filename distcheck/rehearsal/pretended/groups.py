@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import functools
+import sys
+from multiprocessing import util
 from typing import Any
 
 import torch
@@ -64,6 +66,7 @@ def install(devices: Devices) -> None:
         return
     _nccl_class()
     _group_methods(devices)
+    _outlived()
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
             function = _checked(getattr(c10d, name), devices)
@@ -108,6 +111,40 @@ def _nccl_class() -> None:
         c10d.default_pg_nccl_timeout = datetime.timedelta(minutes=10)
 
 
+#: Groups that are there, and those that have gone and that somebody else still holds.
+_made: list[Any] = []
+
+
+def _outlived() -> None:
+    """Hold a group that a model outlives until the process ends, or makes its default group anew.
+
+    NCCL's groups go without the interpreter's lock; gloo's wait for their threads. Where a DDP model holds the last one
+    that is done with the lock held, and a thread of gloo may need it to give back a tensor: both wait for ever (torch
+    2.13; without us too, in one of some ten ends on a busy machine). Whoever lets go from Python gives up the lock.
+    """
+    real_init, real_destroy = c10d.init_process_group, c10d.destroy_process_group
+
+    @functools.wraps(real_init)
+    def init(*args: Any, **kwargs: Any) -> Any:
+        if not dist.is_initialized():
+            _made.clear()
+            # of a process of multiprocessing too, which runs no other exit handlers
+            util.Finalize(None, _made.clear, exitpriority=0)
+        return real_init(*args, **kwargs)
+
+    @functools.wraps(real_destroy)
+    def destroy(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return real_destroy(*args, **kwargs)
+        finally:
+            there = c10d._world.pg_map
+            # held by the list, and by the name and the argument here
+            _made[:] = [group for group in _made if group in there or sys.getrefcount(group) > 3]
+
+    for module in (c10d, dist):
+        module.init_process_group, module.destroy_process_group = init, destroy
+
+
 def _group_methods(devices: Devices) -> None:
     group = dist.ProcessGroup
     real_register, real_get, real_default, real_types = (
@@ -120,6 +157,8 @@ def _group_methods(devices: Devices) -> None:
     kind, cpu = group.BackendType, torch.device("cpu")
 
     def register(self: Any, device: Any, backend_type: Any, backend: Any = None) -> None:
+        if not any(group is self for group in _made):
+            _made.append(self)
         if backend_type in (kind.NCCL, kind.GLOO) and device.type in ("cuda", "cpu"):
             if _has_backend(self):
                 return  # cpu:gloo,cuda:nccl: torch keeps one gloo a group, and refuses another where a device is bound

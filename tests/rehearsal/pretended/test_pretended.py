@@ -740,11 +740,12 @@ def train(rank, folder, way):
     dist.barrier()
     if rank == 0:
         print(way, mean.item().hex(), sum(value.double().sum().item() for value in state.values()).hex(), flush=True)
-    dist.destroy_process_group()
 
 def work(rank, folder, ways):
     for way in ways:
         train(rank, folder, way)
+        # a DDP model that outlives a group of gloo may hang at its end, without us too (torch 2.13)
+        dist.destroy_process_group()
 
 if __name__ == "__main__":
     mp.spawn(work, (sys.argv[1], sys.argv[2:]), nprocs=2)
@@ -768,6 +769,59 @@ def test_a_group_of_two_backends_takes_a_device(tmp_path: Path, backend: str) ->
         """
     )
     assert said.splitlines() == ["cpu [1.0, 1.0]", "cuda:1 [1.0, 1.0]"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_model_may_outlive_its_group(tmp_path: Path) -> None:
+    """With NCCL that hangs nowhere; gloo's threads may need the lock that whoever frees the model holds."""
+    said = run(
+        f"""
+        import torch.distributed as dist, torch.nn as nn
+        child = os.fork()
+        rank = 0 if child else 1
+        device = torch.device("cuda", rank)
+        torch.cuda.set_device(device)
+
+        def train(number):
+            meet = f"file://{tmp_path}/{{number}}"
+            dist.init_process_group("nccl", init_method=meet, rank=rank, world_size=2)
+            model = nn.parallel.DistributedDataParallel(nn.Linear(4, 4).to(device))
+            model(torch.ones(2, 4, device=device)).sum().backward()
+            dist.all_reduce(torch.ones(4, device=device))
+            dist.barrier()
+            dist.destroy_process_group()
+
+        for number in range(60):
+            train(number)
+        if not child:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print("came to its end")
+        """
+    )
+    assert said == "came to its end\n"
+
+
+@pytest.mark.torch
+def test_a_group_that_nobody_holds_is_let_go_at_its_end(tmp_path: Path) -> None:
+    """The file of its store is removed with it; the next group may want the same."""
+    said = run(
+        f"""
+        import torch.distributed as dist
+        for number in range(2):
+            meet = "{tmp_path}/meet"
+            dist.init_process_group("nccl", init_method=f"file://{{meet}}", rank=0, world_size=1)
+            dist.barrier()
+            part = dist.new_group([0])
+            dist.destroy_process_group(part)
+            print(os.path.exists(meet))
+            del part
+            dist.destroy_process_group()
+            print(os.path.exists(meet))
+        """
+    )
+    assert said.split() == ["True", "False"] * 2
 
 
 @pytest.mark.torch
