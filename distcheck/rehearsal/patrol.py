@@ -32,10 +32,10 @@ from .wire import (
     ASKED,
     CHAIR,
     CLOSING,
+    DIFFERENCE_TOLD,
     ENDED,
     LET_GO,
     OFF,
-    SAID,
     Post,
     Question,
     differs_key,
@@ -189,7 +189,7 @@ class Patrol:
             differs = Mismatch(note.call.group, note.call.number, _sides(ranks, note.call))
             self._store.set(differs_key(note.call.group), str(self.seat.rank))
             chair.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
-            self._store.set(SAID, "1")
+            self._store.set(DIFFERENCE_TOLD, "1")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
             self._say(f"distcheck watch: rank {self.seat.rank} could not tell of calls that differ: {_line(error)}")
         finally:
@@ -204,7 +204,7 @@ class Patrol:
         try:
             while time.monotonic() < end:
                 with self._turning:
-                    if self._store is None or self._store.check([SAID]):
+                    if self._store is None or self._store.check([DIFFERENCE_TOLD]):
                         return
                 time.sleep(self.tick_s / 20)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's

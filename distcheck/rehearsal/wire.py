@@ -22,7 +22,7 @@ TOLD = f"{PREFIX}/told"
 #: there where a standstill was ever reported
 REPORTED = f"{PREFIX}/reported"
 #: there where calls that differ were told by the rank that saw it: those that it holds back may begin theirs
-SAID = f"{PREFIX}/said"
+DIFFERENCE_TOLD = f"{PREFIX}/difference_told"
 #: how many ranks have come to their end
 ENDED = f"{PREFIX}/ended"
 #: rank 0 is about to end, and its store with it; how many ranks have let go of that

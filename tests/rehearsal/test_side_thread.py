@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distcheck.rehearsal.board import Board, Other
-from distcheck.rehearsal.model import Call, Positions
+from distcheck.rehearsal.model import Call, Position, Positions
 from distcheck.rehearsal.patrol import Patrol
 from distcheck.rehearsal.posts import Note, Posts, Spent
 from distcheck.rehearsal.stores import Seat
@@ -19,9 +19,9 @@ from distcheck.rehearsal.summary import Summary
 from distcheck.rehearsal.wire import (
     CHAIR,
     CLOSING,
+    DIFFERENCE_TOLD,
     LET_GO,
     OFF,
-    SAID,
     TOLD,
     rank_key,
     read_head,
@@ -74,12 +74,22 @@ def beat(ranks: Ranks, rank: int) -> int:
     return -2 if text is None else read_head(text).beat
 
 
-def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
-    ranks = Ranks()
+def told(ranks: Ranks, rank: int) -> Position:
+    """Where a rank has said that it is."""
+    return read_position(read_post(ranks.store.values[rank_key(rank)]).position)
+
+
+def begin(ranks: Ranks, started: list[Patrol]) -> None:
+    """All at once, until each has told where it is, and told it again."""
     started += ranks.patrols
     for patrol in ranks.patrols:
         patrol.start()
-    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    until(lambda: all(beat(ranks, patrol.seat.rank) > 1 for patrol in ranks.patrols))
+
+
+def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    begin(ranks, started)
     assert ranks.store.values[CHAIR].startswith(b"0 ")
     for patrol in ranks.patrols:
         patrol.ended("left", 0)
@@ -173,10 +183,7 @@ def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol
 def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Patrol]) -> None:
     """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
     ranks = Ranks(lasting=False)
-    started += ranks.patrols
-    for patrol in ranks.patrols:
-        patrol.start()
-    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    begin(ranks, started)
     ranks.patrols[0].ended("left", 0)
     ranks.patrols[0].leave()
     assert ranks.store.values[CLOSING] == b"1"
@@ -221,10 +228,7 @@ def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
 
 def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]) -> None:
     ranks = Ranks()
-    started += ranks.patrols
-    for patrol in ranks.patrols:
-        patrol.start()
-    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    begin(ranks, started)
     mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
     ranks.patrols[1].differs(Note(mine, 0.0, 1, 3), Other(0, theirs))
     (report,) = ranks.reports
@@ -260,32 +264,26 @@ def test_the_other_rank_tells_where_it_has_been_before(started: list[Patrol]) ->
     until(lambda: not ranks.patrols[0].board.asks)
     quiet = beat(ranks, 0) + 2
     until(lambda: beat(ranks, 0) >= quiet)
-    assert read_position(read_post(ranks.store.values[rank_key(0)]).position).places == {}
+    assert told(ranks, 0).places == {}
 
 
 def test_a_rank_that_another_tells_of_waits_for_that(started: list[Patrol]) -> None:
     """Begun meanwhile, its call would end a third process, and the launcher the one that is about to tell."""
     ranks = Ranks()
-    started += ranks.patrols
-    for patrol in ranks.patrols:
-        patrol.start()
-    until(lambda: beat(ranks, 0) > 1 and beat(ranks, 1) > 1)
+    begin(ranks, started)
     ranks.store.set(TOLD, "0")
     mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
-    there, main = ranks.patrols[1], ranks.patrols[1]._here._main
+    there = ranks.patrols[1]
     held = threading.Thread(target=there.differs, args=(Note(mine, time.monotonic(), 1, 3), Other(0, theirs)))
     held.start()
-    until(lambda: len(there.posts.inside) == 1)
-    # it goes on to post, and is seen in its call
-    there.posts.inside[main] = next(iter(there.posts.inside.values()))
-    now = beat(ranks, 1)
-    until(lambda: beat(ranks, 1) > now + 1)
-    assert read_head(ranks.store.values[rank_key(1)]).state == "waiting"
+    # as if it were the main thread: the rank goes on to post, and is seen in its call
+    there._here._main = held.ident or 0
+    until(lambda: (told(ranks, 1).state, told(ranks, 1).call) == ("waiting", mine))
     assert held.is_alive()
-    ranks.store.set(SAID, "1")
+    ranks.store.set(DIFFERENCE_TOLD, "1")
     held.join(LIMIT_S)
     assert not held.is_alive()
-    assert list(there.posts.inside) == [main]
+    assert there.posts.inside == {}
     assert ranks.reports == []
 
 

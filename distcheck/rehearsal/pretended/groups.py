@@ -66,7 +66,7 @@ def install(devices: Devices) -> None:
         return
     _nccl_class()
     _group_methods(devices)
-    _outlived()
+    _keep_outlived()
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
             function = _checked(getattr(c10d, name), devices)
@@ -115,12 +115,12 @@ def _nccl_class() -> None:
 _made: list[Any] = []
 
 
-def _outlived() -> None:
-    """Hold a group that a model outlives until the process ends, or makes its default group anew.
+def _keep_outlived() -> None:
+    """A group that a model outlives stays until the process ends, or makes its default group anew.
 
     NCCL's groups go without the interpreter's lock; gloo's wait for their threads. Where a DDP model holds the last one
     that is done with the lock held, and a thread of gloo may need it to give back a tensor: both wait for ever (torch
-    2.13; without us too, in one of some ten ends on a busy machine). Whoever lets go from Python gives up the lock.
+    2.13; without us too, in about one of a hundred ends on a busy machine). Whoever lets go from Python gives it up.
     """
     real_init, real_destroy = c10d.init_process_group, c10d.destroy_process_group
 
