@@ -1,13 +1,22 @@
-"""What tests need of a machine, and skip with a reason where it is not there."""
+"""What tests need of a machine, and what a run reports when a test hangs.
+
+Tests are skipped by mark, with the reason, where the machine lacks something. A test that runs out of time fails with
+the stacks of the processes that it started, and these don't outlive it.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
 
 import hypothesis
+import psutil
 import pytest
 
 # how long an example takes says more of the machine than of what is tested; benchmarks/ measure
@@ -15,8 +24,85 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
+def pytest_configure() -> None:
+    """Take the default for signals that a parent ignores (`nohup`, `&` in a script): processes inherit that, and tests send them."""
+    for number, default in (
+        (signal.SIGINT, signal.default_int_handler),
+        (getattr(signal, "SIGHUP", None), signal.SIG_DFL),
+    ):
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
+
+
+#: How pytest-timeout limits a test: it starts its timer once, and a test that is run again needs another.
+TIMEOUT = pytest.StashKey[Any]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start the timer of a test that is run again."""
+    if getattr(item, "execution_count", 1) > 1 and TIMEOUT in item.stash:
+        item.ihook.pytest_timeout_set_timer(item=item, settings=item.stash[TIMEOUT])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
+    """Add the stacks of child processes to the report of a test that runs out of time; its own stack is the failure."""
+    item.stash[TIMEOUT] = settings
+    result = yield
+    fail = signal.getsignal(signal.SIGALRM) if settings.method == "signal" else None
+    if callable(fail):
+
+        def report_first(number: int, frame: Any) -> None:
+            item.add_report_section("call", "stacks of child processes", stacks_of_children())
+            fail(number, frame)
+
+        signal.signal(signal.SIGALRM, report_first)
+    return result
+
+
+def stacks_of_children() -> str:
+    """Return the stack of each process below this one, read by py-spy; in its place the command line of one that runs no Python."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            command = " ".join(process.cmdline())[:200]
+        except psutil.Error:
+            continue
+        dump = subprocess.run(
+            ["py-spy", "dump", "--nonblocking", "--pid", str(process.pid)],
+            capture_output=True, text=True, timeout=20, check=False,
+        )  # fmt: skip
+        found.append(f"process {process.pid}: {command}\n{dump.stdout or dump.stderr}")
+    return "\n".join(found) or "no child process runs"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _children_end_with_a_failed_test() -> Generator[None, None, None]:
+    """End the process of a `with Popen(…)` whose body failed: leaving the block waits for it, longer than any time-out."""
+    leave = subprocess.Popen.__exit__
+
+    def kill_first(self: subprocess.Popen[bytes], kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, (AssertionError, pytest.fail.Exception)):
+            self.kill()
+        leave(self, kind, error, trace)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__exit__", kill_first)
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip by mark, with the reason; in CI the run with torch must not be skipped."""
+    """Skip by mark, with the reason; in CI the run with torch must not be skipped. Leave what isn't sampled to the full run."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None:
+            function = item.nodeid.partition("[")[0]
+            if seen[function] % sampled.kwargs["every"]:
+                item.add_marker(pytest.mark.full)
+            seen[function] += 1
     reasons = {
         "torch": _no_torch(),
         "netns": _no_namespaces(items),

@@ -32,6 +32,7 @@ WORLD = {
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(environ=ENVIRONMENTS, launched=st.booleans())
+@pytest.mark.slow
 def test_no_environment_breaks_it(tmp_path: Path, environ: dict[str, str], launched: bool) -> None:
     world = RecordedWorld(tmp_path, {**WORLD, "environ": environ})
     report = examine(make_launch(world.environ, launched=launched), world)
@@ -45,6 +46,7 @@ def test_no_environment_breaks_it(tmp_path: Path, environ: dict[str, str], launc
     environ=ENVIRONMENTS,
     place=st.sampled_from(["http_proxy", "HTTPS_PROXY", "MASTER_ADDR", "NCCL_DEBUG", "TORCH_TOKEN", "SLURM_JWT", "WANDB_API_KEY", "NCCL_SECRET_KEY"]),
 )  # fmt: skip
+@pytest.mark.slow
 def test_no_environment_shows_a_credential(tmp_path: Path, environ: dict[str, str], place: str) -> None:
     value = (
         f"http://me:{SECRET}@host:1/" if place in ("http_proxy", "HTTPS_PROXY", "MASTER_ADDR", "NCCL_DEBUG") else SECRET

@@ -124,6 +124,7 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
         assert other in ALLOWED[own], f"{path.relative_to(PACKAGE)} imports {name}"
 
 
+@pytest.mark.slow
 def test_no_circle_among_modules() -> None:
     """World and launch know each other as rooms, but no module waits for itself at import."""
     names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in modules()}

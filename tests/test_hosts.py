@@ -207,6 +207,7 @@ def mended(case: Mapping[str, Any], command: str) -> dict[str, Any] | None:
     return {**case, "options": {**case["options"], field: value}} if field in case.get("options", {}) else None
 
 
+@pytest.mark.slow
 def test_fixes_mend_and_trigger_no_other_rule(trees: Path) -> None:
     tried = 0
     for host in hosts():

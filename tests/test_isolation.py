@@ -62,6 +62,7 @@ def test_one_that_hangs_is_ended_and_not_waited_for(start: Callable[..., Any]) -
     assert [type(answer) for answer in answers] == [Unavailable]
 
 
+@pytest.mark.slow
 def test_one_whose_parent_forgets_it_ends_by_itself(start: Callable[..., Any]) -> None:
     child = start(readers.read_for_ever, limit_s=0)
     with pytest.raises(Unavailable, match="signal 14"):

@@ -340,6 +340,7 @@ def test_a_python_without_zlib_is_told(pyz: Path, tmp_path: Path, base_python: s
 # on bare ground
 
 
+@pytest.mark.slow
 def test_the_commands_without_site_packages(pyz: Path, project: Path, base_python: str) -> None:
     """As on a node where nothing was installed: isolated, no site-packages, no HOME, no PATH."""
     (project / "run.sh").write_text("torchrun --nproc_per_node=8 --nnodes=2 train.py\n")
@@ -366,6 +367,7 @@ def test_the_commands_without_site_packages(pyz: Path, project: Path, base_pytho
     assert (wrong.returncode, "Traceback" in wrong.stderr) == (2, False)
 
 
+@pytest.mark.slow
 def test_it_finds_what_the_installed_one_finds(pyz: Path, project: Path) -> None:
     """Beside the installed libraries, with YAML read by Python in place of C: the same report."""
     (project / "run.sh").write_text("torchrun --nproc_per_node=8 --nnodes=2 train.py\n")
@@ -435,6 +437,7 @@ exec env -i "$CHROOT" "$root" "$@"
 @pytest.mark.root
 @pytest.mark.skipif(sys.platform != "linux", reason="makes mounts of Linux")
 @pytest.mark.parametrize("proc", ["proc", "no proc"])
+@pytest.mark.slow
 def test_in_a_bare_and_read_only_root(
     pyz: Path, project: Path, tmp_path_factory: pytest.TempPathFactory, proc: str, base_python: str
 ) -> None:

@@ -115,6 +115,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_signals_reach_the_command_once_each(tmp_path: Path) -> None:
     with subprocess.Popen(words(tmp_path, *python(SIGNALLED)), stdout=subprocess.PIPE, cwd=ROOT) as running:
         assert running.stdout is not None
@@ -218,6 +219,7 @@ def test_what_is_typed_reaches_the_command(tmp_path: Path) -> None:
     assert b"got hello\r\n" in shown
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
     program = (
         "import signal, time\nseen = []\nsignal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
@@ -237,6 +239,7 @@ def test_no_descriptor_of_ours_is_left_in_the_command(tmp_path: Path) -> None:
     assert ran.stdout == b"[0, 1, 2]\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_without_a_keyboard_reaches_all_that_the_command_started(tmp_path: Path) -> None:
     with subprocess.Popen(
         words(tmp_path, "sh", "-c", "echo ready; sleep 30; echo after"),
@@ -251,6 +254,7 @@ def test_ctrl_c_without_a_keyboard_reaches_all_that_the_command_started(tmp_path
         assert running.wait(timeout=10) in (130, 0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_a_command_that_closed_its_streams(tmp_path: Path) -> None:
     program = (
         "import os, time\nprint('ready', flush=True)\ntime.sleep(0.3)\nfor i in range(3): os.close(i)\ntime.sleep(20)"
@@ -270,6 +274,7 @@ def test_ctrl_c_reaches_a_command_that_closed_its_streams(tmp_path: Path) -> Non
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.slow
 def test_ctrl_z_stops_both_and_they_go_on_together(tmp_path: Path) -> None:
     process, terminal = pty.fork()
     if process == 0:
@@ -304,6 +309,7 @@ def test_a_reader_that_leaves_ends_the_command_as_it_would_without_us(tmp_path: 
         assert running.wait(timeout=10) == 128 + signal.SIGPIPE
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_writes_for_ever_does_not_keep_us(tmp_path: Path) -> None:
     program = "(while echo tick; do sleep 0.1; done) & exit 3"
     began = time.monotonic()

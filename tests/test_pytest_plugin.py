@@ -457,6 +457,7 @@ def test_tests_on_ranks(pytester: pytest.Pytester) -> None:
 @needs_torch
 @pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed")
 @pytest.mark.slow
+@pytest.mark.full
 def test_tests_on_ranks_under_xdist(pytester: pytest.Pytester) -> None:
     write(pytester, test_ranks__py=GOOD_TESTS)
     result = pytester.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider", timeout=200)

@@ -39,6 +39,7 @@ class HungDriver(RecordedWorld):
         time.sleep(60)
 
 
+@pytest.mark.slow
 def test_a_name_server_that_never_answers(tmp_path: Path) -> None:
     start = time.monotonic()
     report = examine(TWO_NODES, SilentNames(tmp_path, {}))
@@ -48,6 +49,7 @@ def test_a_name_server_that_never_answers(tmp_path: Path) -> None:
     assert {"DC404", "DC403"} <= unseen
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs(tmp_path: Path) -> None:
     start = time.monotonic()
     report = examine(Launch("planned", nproc=2), HungDriver(tmp_path, {}), budget_s=1)
@@ -57,6 +59,7 @@ def test_a_driver_that_hangs(tmp_path: Path) -> None:
     assert not any(finding.severity is Severity.ERROR and finding.code.startswith("DC9") for finding in report.findings)
 
 
+@pytest.mark.slow
 def test_the_command_ends_on_time(tmp_path: Path) -> None:
     program = (
         "import sys, time, distcheck.world as w\n"
@@ -102,6 +105,7 @@ def silent_name_server() -> Iterator[str]:
 
 
 @pytest.mark.netns
+@pytest.mark.slow
 def test_a_real_name_server_that_never_answers(silent_name_server: str, tmp_path: Path) -> None:
     program = [
         sys.executable,

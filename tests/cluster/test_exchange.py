@@ -224,6 +224,7 @@ def test_complete_by_the_tasks_that_records_stand_for(tmp_path: Path) -> None:
     assert found.complete and len(found.reports) == 2 and found.waited_s < 8
 
 
+@pytest.mark.slow
 def test_bad_a_damaged_record_is_said_and_the_others_count(tmp_path: Path) -> None:
     with collecting(tmp_path, step(0)) as folder:
         hand_in(tmp_path, 1).join()

@@ -160,6 +160,7 @@ def test_bad_closed_doors_are_refused() -> None:
     )
 
 
+@pytest.mark.slow
 def test_good_a_door_that_opens_a_moment_later() -> None:
     with listener("b") as opened:
         card = opened.card
@@ -219,6 +220,7 @@ def pretender(answer: bytes | None, *, echo: bool = False) -> Iterator[int]:
         (None, True, "another program answers there"),
     ],
 )
+@pytest.mark.slow
 def test_bad_another_program_is_no_open_door(answer: bytes | None, echo: bool, error: str) -> None:
     with pretender(answer, echo=echo) as port:
         found = try_hosts(Doors("a"), [Doors("b", "127.0.0.1", (port,), "0" * 32)], loopback=True, limit_s=1.0)
@@ -233,6 +235,7 @@ def test_bad_a_door_of_another_host_with_the_same_address() -> None:
     assert outcomes(found) == {"failed": DOORS}
 
 
+@pytest.mark.slow
 def test_bad_small_packets_pass_and_a_block_does_not() -> None:
     token = "ab" * 16
     with pretender(reach._answer_to(token)) as port:

@@ -143,6 +143,7 @@ def test_good_without_node_ranks_the_owner_of_the_address_serves() -> None:
     assert sum(answer.served for answer in answers) == 1
 
 
+@pytest.mark.slow
 def test_good_the_server_may_start_later() -> None:
     port = free_port()
 
@@ -291,6 +292,7 @@ def test_good_progress_is_told() -> None:
 # somebody is missing, or came twice
 
 
+@pytest.mark.slow
 def test_bad_a_missing_host_is_named_within_the_limit() -> None:
     port = free_port()
     answers = together(
@@ -305,6 +307,7 @@ def test_bad_a_missing_host_is_named_within_the_limit() -> None:
     assert answers[0].roll.expected == {2: "gpu03"}
 
 
+@pytest.mark.slow
 def test_bad_who_waits_less_than_the_server_knows_who_is_missing() -> None:
     port = free_port()
     first, second = together(lambda: call(port, 0, 3, timeout_s=4.0), lambda: call(port, 1, 3, timeout_s=0.8))
@@ -354,6 +357,7 @@ def test_bad_hosts_that_expect_different_numbers_of_hosts() -> None:
     assert not second.complete
 
 
+@pytest.mark.slow
 def test_bad_another_job_on_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_call, "_PATIENCE_S", 0.3)
     port = free_port()
@@ -374,6 +378,7 @@ def test_bad_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "9.0" in trouble.detail
 
 
+@pytest.mark.slow
 def test_bad_a_caller_of_another_version_is_told_and_named() -> None:
     port = free_port()
 
@@ -388,6 +393,7 @@ def test_bad_a_caller_of_another_version_is_told_and_named() -> None:
     assert (trouble.kind, trouble.detail) == ("other-version", "old runs distcheck 0.0.1")
 
 
+@pytest.mark.slow
 def test_bad_a_caller_that_dies_is_missing_again() -> None:
     port = free_port()
 
@@ -401,6 +407,7 @@ def test_bad_a_caller_that_dies_is_missing_again() -> None:
     assert [item.host for item in answer.left] == ["node1"]
 
 
+@pytest.mark.slow
 def test_bad_a_server_that_dies_is_lost() -> None:
     status = json.dumps({"distcheck": "roll", "v": 1, "of": 2, "present": 1, "missing": "1"}, separators=(",", ":"))
     with server(status.encode() + b"\n") as port:
@@ -445,6 +452,7 @@ def test_bad_another_program_is_recognised(
     assert answer.roll is None
 
 
+@pytest.mark.slow
 def test_bad_a_listener_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_call, "_SILENCE_S", 0.3)
     with server(None) as port:
@@ -453,6 +461,7 @@ def test_bad_a_listener_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> N
     assert [item.kind for item in answer.troubles] == ["silent"]
 
 
+@pytest.mark.slow
 def test_bad_a_listener_that_closes() -> None:
     with server(b"", closes=True) as port:
         answer = call(port, 1, timeout_s=0.8)
@@ -460,6 +469,7 @@ def test_bad_a_listener_that_closes() -> None:
     assert [item.kind for item in answer.troubles] == ["closed"]
 
 
+@pytest.mark.slow
 def test_bad_the_port_of_the_roll_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = int(other.getsockname()[1])

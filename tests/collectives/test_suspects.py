@@ -414,6 +414,7 @@ def test_lateness_without_peers_is_not_judged() -> None:
         list(ranks_keep_up(Lateness(), CPU, UNKNOWN))
 
 
+@pytest.mark.slow
 def test_at_16384_ranks_the_three_culprits_are_found_and_nobody_else() -> None:
     hosts = [rank // 8 for rank in range(16384)]
     cluster = cluster_of(hosts, "nccl")

@@ -416,6 +416,7 @@ def running(mark: str) -> list[int]:
     return [item.pid for item in psutil.process_iter(["cmdline"]) if mark in " ".join(item.info["cmdline"] or ())]
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_ended_with_all_that_it_started() -> None:
     mark = "61.7231"
     began = time.monotonic()

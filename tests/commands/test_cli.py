@@ -329,6 +329,7 @@ def test_closed_and_full_streams_end_in_no_traceback(closed: str, tmp_path: Path
         assert result.returncode == (2 if "full" in closed else 0)
 
 
+@pytest.mark.slow
 def test_a_rank_that_nobody_collects_from_speaks_itself(tmp_path: Path) -> None:
     lonely = {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     result = distcheck("env", "--select", "DC103", cwd=tmp_path, **lonely)

@@ -90,6 +90,7 @@ def test_good_two_hosts_of_two_ranks(two: Lab) -> None:
     assert outcome.texts[1] == "", "rank 0 speaks for all"
 
 
+@pytest.mark.full
 def test_good_four_hosts_measured(four: Lab) -> None:
     outcome = collective(four, "--timeout", "60", "-b", "1K", "-e", "256K", "-n", "5")
     assert outcome.statuses == [0] * 4, outcome.errors
@@ -122,6 +123,7 @@ def test_bad_a_host_that_never_comes(four: Lab) -> None:
     assert outcome.seconds < 6 + 15
 
 
+@pytest.mark.full
 def test_bad_a_host_with_another_mtu(two: Lab) -> None:
     two.set_mtu(1, 9000, both_ends=False)
     outcome = collective(two, "--quick", "--timeout", "40")
@@ -178,6 +180,7 @@ def test_bad_a_host_with_another_torch(two: Lab, tmp_path: Path) -> None:
     assert "node1" in json.dumps(finding)
 
 
+@pytest.mark.full
 def test_bad_a_slow_host_among_four(four: Lab) -> None:
     # slow enough to stand out on a machine that does other things beside
     four.slow_down(3, "10mbit")
@@ -188,6 +191,7 @@ def test_bad_a_slow_host_among_four(four: Lab) -> None:
     assert all("node3" in json.dumps(item["where"]) + item["message"] for item in blamed)
 
 
+@pytest.mark.full
 def test_bad_a_cable_is_pulled_in_the_middle(two: Lab) -> None:
     """Both sides say so by themselves: one lost the store, the other hears no sign of life any more."""
     two.slow_down(0, "40mbit")

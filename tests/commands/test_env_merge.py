@@ -104,6 +104,7 @@ def test_good_four_hosts_one_report(folder: Path) -> None:
     assert [item for item in plain["findings"] if item["severity"] != "info"] == []
 
 
+@pytest.mark.slow
 def test_bad_a_host_that_sends_nothing_is_named_in_time(folder: Path) -> None:
     start = time.monotonic()
     first, *others = together(folder, [slurm(task) for task in (0, 1, 3)], "--merge", "--wait", "2s")
@@ -178,6 +179,7 @@ def test_good_tasks_of_mpirun(folder: Path) -> None:
     assert results[1][1] == results[2][1] == ""
 
 
+@pytest.mark.slow
 def test_bad_tasks_that_nothing_names_are_counted(folder: Path) -> None:
     status, out, _ = together(folder, [openmpi(task, 4) for task in range(2)], "--merge", "--wait", "1")[0]
     assert status == 3
@@ -192,6 +194,7 @@ def test_good_two_steps_of_one_job_do_not_mix(folder: Path) -> None:
         assert plain_of(results[number][1])["subject"]["merged_hosts"] == 2
 
 
+@pytest.mark.slow
 def test_bad_a_first_host_that_never_comes_is_named_by_another(folder: Path) -> None:
     results = together(folder, [slurm(task) for task in (1, 2, 3)], "--merge", "--wait", "1s")
     told = [(status, out) for status, out, _ in results if out]
@@ -202,6 +205,7 @@ def test_bad_a_first_host_that_never_comes_is_named_by_another(folder: Path) -> 
     assert "3 of 4 hosts" in out
 
 
+@pytest.mark.slow
 def test_bad_a_damaged_record_is_said(folder: Path) -> None:
     run = Run(folder, slurm(0, 2), "--merge", "--wait", "20s")
     place = folder / ".distcheck-12.0"
@@ -223,6 +227,7 @@ def test_bad_a_folder_that_can_not_be_written(folder: Path) -> None:
         assert "DC112" in out
 
 
+@pytest.mark.slow
 def test_bad_hosts_that_share_no_folder(folder: Path) -> None:
     """Each has a folder of its own: all say so, and what each has seen is not lost."""
     own = [folder.parent / name for name in ("a", "b")]
@@ -241,6 +246,7 @@ def test_bad_hosts_that_share_no_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_leaves_nothing_behind(folder: Path, number: signal.Signals) -> None:
     run = Run(folder, slurm(0), "--merge", "--wait", "60s")
     wait_for(folder / ".distcheck-12.0")
@@ -370,6 +376,7 @@ def test_a_folder_of_facts(tmp_path: Path) -> None:
     assert len(planned.stdout.splitlines()) <= 20
 
 
+@pytest.mark.slow
 def test_a_thousand_files_in_seconds(tmp_path: Path) -> None:
     name, text = facts_text("hgx-h100-infiniband", tmp_path / "trees")
     facts = tmp_path / "facts"

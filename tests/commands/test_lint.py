@@ -605,6 +605,7 @@ def test_several_at_once_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.slow
 def test_ctrl_c_is_quiet(tmp_path: Path, jobs: str) -> None:
     text = "import torch.distributed\n" + "def f(x):\n    return x + 1\n" * 2000
     folder = project(tmp_path, **{f"file{number}": text + f"y = {number}\n" for number in range(120)})
@@ -624,6 +625,7 @@ def test_ctrl_c_is_quiet(tmp_path: Path, jobs: str) -> None:
     assert (run.returncode, out, err.strip()) == (130, "", "Interrupted.")
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_how_far_it_is(tmp_path: Path) -> None:
     import pty
 

@@ -297,6 +297,7 @@ def test_standard_input_may_be_a_launch_file(tmp_path: Path) -> None:
 # what can't be read, what must not be shown
 
 
+@pytest.mark.slow
 def test_what_can_not_be_read_is_told_and_the_rest_is_checked(tmp_path: Path) -> None:
     folder = jobs(tmp_path, job_sbatch=JOB)
     (folder / "utf16.sh").write_text("torchrun --nproc-per-node 8 train.py\n", encoding="utf-16")
@@ -317,6 +318,7 @@ def test_what_can_not_be_read_is_told_and_the_rest_is_checked(tmp_path: Path) ->
     assert "none of the input could be read" in nothing.stderr
 
 
+@pytest.mark.slow
 def test_credentials_of_a_line_are_not_shown(tmp_path: Path) -> None:
     secret = "0123456789abcdef0123456789abcdef01234567"
     line = f"WANDB_API_KEY={secret} HF_TOKEN=hfk07 torchrun --nnodes 4 --nproc-per-node 8 train.py --api-key {secret}\n"

@@ -175,6 +175,7 @@ def test_an_ignored_cause_does_not_make_a_consequence_the_cause(tmp_path: Path) 
     assert any("--ignore DC401" in line for line in plain["subject"]["line"])
 
 
+@pytest.mark.slow
 def test_a_job_that_runs_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(HEALTHY.replace("training done\n", ""))
@@ -200,6 +201,7 @@ def test_a_job_that_runs_is_followed(tmp_path: Path) -> None:
     assert "error DC401" in out
 
 
+@pytest.mark.slow
 def test_a_log_that_is_emptied_while_it_is_followed_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(HEALTHY * 100)
@@ -249,6 +251,7 @@ def test_what_could_not_be_read_is_not_called_healthy(tmp_path: Path) -> None:
     assert "No failure is in what could be read." in distcheck("log", "train.log.gz", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(
@@ -266,6 +269,7 @@ def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
     assert "ValueError: batch 4711 is empty" in out
 
 
+@pytest.mark.slow
 def test_what_was_written_just_before_a_log_is_rotated_is_read(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(HEALTHY * 100)
@@ -286,6 +290,7 @@ def test_what_was_written_just_before_a_log_is_rotated_is_read(tmp_path: Path) -
     assert (running.returncode, "error DC401" in out) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_log_with_rotated_parts_is_followed(tmp_path: Path) -> None:
     (tmp_path / "train.log.1").write_text(HEALTHY.replace("training done\n", ""))
     path = tmp_path / "train.log"

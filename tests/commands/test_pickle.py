@@ -370,6 +370,7 @@ def test_standard_input_short_and_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how memory is counted differs")
+@pytest.mark.slow
 def test_memory_is_bounded_whatever_comes_in(tmp_path: Path) -> None:
     size = 200_000_000
     (tmp_path / "large.pt").write_bytes(checkpoint({"w": tensor(shape=(size // 4,))}, {"0": bytes(size)}))

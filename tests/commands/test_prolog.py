@@ -215,6 +215,7 @@ def test_the_page_and_the_code_name_the_same_rules() -> None:
     assert rows == {code: "1" if code in DRAINING else "0" for code in RULES}
 
 
+@pytest.mark.slow
 def test_the_page_shows_lines_that_were_printed(trees: Path) -> None:
     page = (ROOT / "docs" / "scheduler.md").read_text(encoding="utf-8")
     shown = {re.sub(r"\d\.\d s", "0.4 s", line) for line in re.findall(r"^distcheck prolog: .*$", page, re.MULTILINE)}
@@ -546,6 +547,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     start = time.monotonic()
@@ -556,6 +558,7 @@ def test_a_driver_that_hangs(tmp_path: Path) -> None:
     assert gone(int(marker.read_text()))
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_hides_nothing_else(tmp_path: Path) -> None:
     full = "distcheck.world.World.space = lambda self, path: distcheck.world.Space(1 << 40, 1 << 20)\n"
     hangs = HANGS.format(marker=str(tmp_path / "pid"))
@@ -664,6 +667,7 @@ def test_five_seconds_in_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.slow
 def test_a_signal_ends_it_openly(number: signal.Signals, tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     words = program(HANGS.format(marker=str(marker)), "env", "--profile", "prolog")

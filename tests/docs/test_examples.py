@@ -45,6 +45,7 @@ def test_examples_are_what_happens(path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if of_torch(path)], ids=name_of)
+@pytest.mark.sampled(every=4)
 def test_examples_with_torch_are_what_happens(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     only = "\n\n".join(
@@ -75,6 +76,7 @@ def test_both_readmes_show_the_same() -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("story", ["missing-rank", "node-local-rank", "process-group"])
+@pytest.mark.sampled(every=3)
 def test_the_log_of_a_story_ends_as_its_script_does(story: str) -> None:
     folder = ROOT / "docs" / "stories" / "files" / story
     (script,) = folder.glob("*.py")

@@ -311,6 +311,7 @@ def jobs(draw: st.DrawFn, *, places: tuple[str, ...] = PLACES, backends: tuple[s
 
 @given(job=jobs(), spelling=SPELLINGS)
 @settings(deadline=None, max_examples=300)
+@pytest.mark.slow
 def test_what_is_consistent_is_never_reported(job: Job, spelling: Spelling) -> None:
     text = made(job, spelling)
     found = judged(text)
@@ -424,6 +425,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.slow
 def test_what_is_broken_is_reported_and_nothing_else(name: str) -> None:
     fault = FAULTS[name]
 

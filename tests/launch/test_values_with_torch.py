@@ -161,6 +161,7 @@ def test_numbers_of_processes(text: str) -> None:
         ("USE_LIBUV", "true"),
     ],
 )
+@pytest.mark.sampled(every=4)
 def test_the_start_of_a_process_group(name: str, text: str) -> None:
     program = ONE_RANK.replace("GIVEN", repr({name: text}))
     expected = crashes(name, text)

@@ -181,6 +181,7 @@ def test_a_plug_ins_name_is_no_slip(prefix: str, rest: str) -> None:
 
 
 @given(name=st.text(max_size=40))
+@pytest.mark.slow
 def test_no_text_whatever_raises(name: str) -> None:
     TABLE.lookup(name)
     TABLE.nearest(name)

@@ -215,6 +215,7 @@ def test_nothing_at_all(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_script_of_five_megabytes() -> None:
     block = b"".join(
         b"echo %d >> log.txt; x%d=$((x%d + 1)); if [ -f $x%d ]; then y=$(date); fi\n" % (i, i, i, i) for i in range(200)
@@ -231,6 +232,7 @@ def test_a_script_of_five_megabytes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_what_is_larger_is_read_in_part_and_said_to_be() -> None:
     data = b"export GLOO_IB_DISABLE=0\ntorchrun --standalone --nproc_per_node=8 a.py\n" + b"# filler\n" * 700_000
     file = read("shell", data)
@@ -239,6 +241,7 @@ def test_what_is_larger_is_read_in_part_and_said_to_be() -> None:
     assert codes({"run.sh": data}) == {"DC110"}
 
 
+@pytest.mark.slow
 def test_ten_thousand_launch_lines() -> None:
     line = (
         b"torchrun --nnodes=%d --node_rank=$1 --nproc_per_node=8 --master_addr=10.0.0.1 --master_port=29500 train.py\n"
@@ -246,6 +249,7 @@ def test_ten_thousand_launch_lines() -> None:
     assert codes({"run.sh": b"".join(line % (2 + i) for i in range(10_000))}) == set()
 
 
+@pytest.mark.slow
 def test_one_line_of_a_megabyte() -> None:
     data = b"torchrun --standalone --nproc_per_node=8 train.py " + b"--x=y " * 170_000 + b"\n"
     assert codes({"run.sh": b"export GLOO_IB_DISABLE=0\n" + data}) == {"DC110"}
@@ -304,6 +308,7 @@ GROWING = {
 
 
 @pytest.mark.parametrize("name", GROWING)
+@pytest.mark.slow
 def test_a_small_script_asks_for_no_endless_work(name: str) -> None:
     data = GROWING[name]
     read("shell", data)

@@ -265,6 +265,7 @@ def test_lines_may_end_as_on_windows() -> None:
     assert read(text).lines == read(text.replace("\n", "\r\n")).lines
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_text_only() -> None:
     one = container(BLOCK) + "---\n"
     started = time.perf_counter()

@@ -716,6 +716,7 @@ def test_comments_are_kept_with_their_lines() -> None:
     ],
     ids=range(13),
 )
+@pytest.mark.slow
 def test_work_is_bounded(text: str) -> None:
     began = time.monotonic()
     read(text)

@@ -401,6 +401,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+@pytest.mark.slow
 def test_deep_and_long_files_do_not_crash_it(text: str) -> None:
     program, report = look({"deep.py": "import torch.distributed as dist\n" + text, "compared.py": COMPARED})
     assert Place("compared.py", 3, "DC209", "error") in places(report.findings)

@@ -305,6 +305,7 @@ readings = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(readings)
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_raises(parts: list[Reading]) -> None:
     of = join(parts)
     assert len(of.events) == sum(len(part.events) for part in parts)
@@ -316,6 +317,7 @@ def test_nothing_is_lost_and_nothing_raises(parts: list[Reading]) -> None:
     assert set(known) <= {item.who.rank for item in of.events}
 
 
+@pytest.mark.slow
 def test_a_large_job_takes_no_time_worth_telling() -> None:
     count = 16_384
     voices = tuple(Voice(Who(rank=rank), 0, rank + 1, rank + 1) for rank in range(count))

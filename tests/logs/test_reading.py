@@ -441,6 +441,7 @@ def test_tracebacks_without_number_do_not_hide_another_process(monkeypatch: pyte
     assert result.dropped >= 900
 
 
+@pytest.mark.slow
 def test_a_very_deep_traceback_is_followed_to_its_end() -> None:
     frames = '  File "/workspace/train.py", line 12, in main\n    main()\n' * 40_000
     (event,) = bad(read_text("Traceback (most recent call last):\n" + frames + "RecursionError: too deep\n"))

@@ -9,7 +9,7 @@ import pytest
 from tests.logs import noise
 from tests.logs.cases import Case, Expectation, every_case, read_case, told
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(every=20)]
 
 #: Of one file, with a failure in it.
 CASES = [case for case in every_case() if case.is_bad and case.path.is_file() and read_case(case)[0].cause != "clean"]

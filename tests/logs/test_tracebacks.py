@@ -336,6 +336,7 @@ def test_cut_off_ones_are_given_up_and_kept() -> None:
     assert not tracebacks.open
 
 
+@pytest.mark.slow
 def test_many_that_never_end_stay_bounded() -> None:
     tracebacks, done = Tracebacks(), 0
     for number in range(60_000):

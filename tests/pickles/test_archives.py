@@ -157,6 +157,7 @@ def test_methods_that_are_not_read_and_encryption_are_not_complete() -> None:
     assert not read_file(make_zip(Entry("a.pkl", random.Random(2).randbytes(200), flags=1))).complete
 
 
+@pytest.mark.slow
 def test_bombs_end_at_their_limit() -> None:
     limits = Limits(unpacked_bytes=4 << 20)
     bomb = gzip.compress(b"\x80\x02]" + b"N0" * 4_000_000)

@@ -646,6 +646,7 @@ def test_what_changes_while_it_is_walked_is_not_called_complete() -> None:
     assert "obj['after']" in [offender.path for offender in report.offenders]
 
 
+@pytest.mark.slow
 def test_objects_that_make_new_ones_for_ever_come_to_an_end() -> None:
     report = find_unpicklable([Endless(0)])
     assert not report.ok
@@ -763,6 +764,7 @@ def test_depth_is_judged_as_this_interpreter_does(kind: str, mode: str) -> None:
         assert [offender.kind for offender in report.offenders] == ["too-deep"]
 
 
+@pytest.mark.slow
 def test_what_is_nested_too_deep_is_walked_to_its_end() -> None:
     inner = lock()
     for wrap, step in ((WRAPS["list"], "[0]"), (WRAPS["dict"], "['k']"), (WRAPS["instance"], ".a")):
@@ -773,6 +775,7 @@ def test_what_is_nested_too_deep_is_walked_to_its_end() -> None:
         assert len(str(report)) < 5000
 
 
+@pytest.mark.slow
 def test_a_million_small_members() -> None:
     report = find_unpicklable([[number] for number in range(1_000_000)])
     assert report.ok

@@ -270,6 +270,7 @@ def _end(job: subprocess.Popen[bytes], folder: Path) -> None:
 
 @pytest.mark.parametrize("way", ["watch", "rehearse"])
 @pytest.mark.parametrize("hang", HANGS, ids=lambda hang: hang.name)
+@pytest.mark.sampled(every=3)
 def test_a_hang_is_named_with_its_line(tmp_path: Path, hang: Hang, way: str) -> None:
     ran = run(tmp_path, way, hang.body)
     assert ran.report is not None, ran.output
@@ -287,6 +288,7 @@ def test_a_hang_is_named_with_its_line(tmp_path: Path, hang: Hang, way: str) -> 
 
 
 @pytest.mark.parametrize("way", ["watch", "rehearse"])
+@pytest.mark.sampled(every=2)
 def test_a_healthy_job_that_is_slow_is_left_alone(tmp_path: Path, way: str) -> None:
     ran = run(tmp_path, way, SLOW)
     assert ran.status == 0, ran.output

@@ -212,6 +212,7 @@ if __name__ == "__main__":
     assert ran.status == 1
 
 
+@pytest.mark.full
 def test_a_healthy_job_that_is_slow_is_left_alone(tmp_path: Path) -> None:
     ran = run(
         tmp_path,

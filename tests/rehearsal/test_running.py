@@ -133,6 +133,7 @@ def test_a_script_is_what_it_is_without_us(name: str, tmp_path: Path) -> None:
     assert ours == plain
 
 
+@pytest.mark.slow
 def test_the_scripts_that_end_otherwise_do_so(tmp_path: Path) -> None:
     """The comparison above would hold for two runs that both fail at once."""
     (tmp_path / "train.py").write_text(SCRIPTS["interrupted"])

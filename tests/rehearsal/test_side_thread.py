@@ -142,6 +142,7 @@ def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[Patrol]) -
     until(lambda: ranks.store.values[CHAIR].startswith(b"1 "))
 
 
+@pytest.mark.slow
 def test_a_parent_keeps_the_chair(started: list[Patrol]) -> None:
     ranks = Ranks()
     ranks.store.set(CHAIR, "-1 1 0")
@@ -180,6 +181,7 @@ def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol
     assert not patrol._thread.is_alive() or patrol._thread.join(LIMIT_S) is None
 
 
+@pytest.mark.slow
 def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Patrol]) -> None:
     """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
     ranks = Ranks(lasting=False)
@@ -226,6 +228,7 @@ def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
     assert ranks.reports[0].ranks[0].stack
 
 
+@pytest.mark.slow
 def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]) -> None:
     ranks = Ranks()
     begin(ranks, started)
@@ -239,6 +242,7 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]
     assert len(ranks.reports) == 1
 
 
+@pytest.mark.slow
 def test_the_other_rank_tells_where_it_has_been_before(started: list[Patrol]) -> None:
     """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
     ranks = Ranks()
@@ -287,6 +291,7 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[Patrol]) -> N
     assert ranks.reports == []
 
 
+@pytest.mark.slow
 def test_who_calls_the_same_is_told_together(started: list[Patrol]) -> None:
     ranks = Ranks(4)
     started += ranks.patrols
@@ -300,6 +305,7 @@ def test_who_calls_the_same_is_told_together(started: list[Patrol]) -> None:
     assert report.mismatches[0].calls == (((0, 1, 2), theirs), ((3,), mine))
 
 
+@pytest.mark.slow
 def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Patrol]) -> None:
     """gloo ends a process whose sizes differ: nobody comes to a second one."""
     ranks = Ranks()

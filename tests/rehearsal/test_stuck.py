@@ -111,6 +111,7 @@ def report(*options: str, environ: Mapping[str, str] | None = None) -> tuple[int
 
 
 @needs_py_spy
+@pytest.mark.slow
 def test_ranks_that_wait_are_told_apart_from_the_one_that_does_not_come(start: Start) -> None:
     pids = [start(0).pid, start(1).pid]
     status, plain = report("--job", job())
@@ -148,6 +149,7 @@ def test_nothing_is_done_to_a_rank(start: Start) -> None:
 
 
 @needs_py_spy
+@pytest.mark.slow
 def test_a_rank_that_is_stopped(start: Start) -> None:
     start(0)
     other = start(1)
@@ -158,6 +160,7 @@ def test_a_rank_that_is_stopped(start: Start) -> None:
 
 
 @needs_py_spy
+@pytest.mark.slow
 def test_a_rank_whose_process_can_not_be_seen_is_not_checked(start: Start) -> None:
     start(0, size=4, local_size=1)
     status, plain = report("--job", job())
@@ -166,6 +169,7 @@ def test_a_rank_whose_process_can_not_be_seen_is_not_checked(start: Start) -> No
     assert [item["what"] for item in plain["not_checked"]] == ["ranks 1-3"]
 
 
+@pytest.mark.slow
 def test_without_py_spy_states_are_told_and_stacks_are_not_checked(start: Start, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
@@ -203,6 +207,7 @@ def test_every_format_tells_the_finding(name: str) -> None:
 
 
 @needs_py_spy
+@pytest.mark.slow
 def test_its_json_is_in_the_published_shape(start: Start) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     start(0)
@@ -230,6 +235,7 @@ def test_what_is_used_wrongly(options: tuple[str, ...], told: str) -> None:
 
 
 @needs_py_spy
+@pytest.mark.slow
 def test_hosts_are_merged_into_one_report(start: Start, tmp_path: Path) -> None:
     """Two tasks of one step; both look at this host, as one that shares its processes with the other would."""
     start(0)

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("job", parameters())
+@pytest.mark.sampled(every=6)
 def test_a_real_job_is_told_as_what_it_was(job: Job, recordings: Recordings, tmp_path: Path) -> None:
     recording = recordings.get(job.name)
     if CLEAN in job.expected:
@@ -83,6 +84,7 @@ def test_a_folder_without_the_file_of_the_guilty_rank(recordings: Recordings, tm
     assert report.story["outcome"] == CONSEQUENCES or report.story.get("code") == "DC518", report.story
 
 
+@pytest.mark.full
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """What a launcher started in a session of its own ends with the job."""
     with Bench() as bench:

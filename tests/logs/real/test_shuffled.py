@@ -12,7 +12,7 @@ from tests.logs.real.conftest import Recordings
 from tests.logs.real.jobs import CLEAN, CONSEQUENCES, UNNAMED, Job
 from tests.logs.real.told import complaints, parameters, tell, tell_job
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.full]
 
 #: Started by hand: each line's process is known, so that any label can be put before it.
 BY_HAND = (

@@ -117,6 +117,7 @@ def lines_of(script: str) -> set[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("way", ["mount", "python"])
+@pytest.mark.sampled(every=2)
 def test_bad_files_are_found_at_their_lines(tmp_path: Path, way: str) -> None:
     report = rehearsed(tmp_path, BAD, way)
     found = {(finding["where"]["line"], finding["code"]) for finding in report["findings"]}

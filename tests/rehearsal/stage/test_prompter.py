@@ -143,6 +143,7 @@ def test_bad_calls_that_differ_do_not_begin(stage: Stage) -> None:
     assert all(position.stack for position in positions.ranks), "no stacks"
 
 
+@pytest.mark.slow
 def test_bad_a_rank_has_ended_before_a_call(stage: Stage) -> None:
     stage.ranks[0].calls()
     stage.prompter.gone(1, 3)
@@ -153,11 +154,13 @@ def test_bad_a_rank_has_ended_before_a_call(stage: Stage) -> None:
     )
 
 
+@pytest.mark.slow
 def test_good_a_rank_that_computes_may_yet_come(stage: Stage) -> None:
     stage.ranks[0].calls()
     stage.stays_silent(6 * PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_good_who_waits_for_a_rank_that_has_raised_is_no_news(stage: Stage) -> None:
     zero, one = stage.ranks
     one.patrol.ended("raised", 1, "ValueError: a bad file")
@@ -166,6 +169,7 @@ def test_good_who_waits_for_a_rank_that_has_raised_is_no_news(stage: Stage) -> N
     stage.stays_silent(4 * PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_ranks_end_together(stage: Stage) -> None:
     zero, one = stage.ranks
     zero.finishes(3)
@@ -178,6 +182,7 @@ def test_ranks_end_together(stage: Stage) -> None:
     assert stage.prompter.unfinished() == ()
 
 
+@pytest.mark.slow
 def test_good_a_rank_that_has_done_its_steps_goes_on_for_another(stage: Stage) -> None:
     """A stage of a pipeline, or one without an optimizer."""
     zero, one = stage.ranks

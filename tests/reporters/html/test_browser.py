@@ -21,7 +21,7 @@ from distcheck.reporters.html import style
 from .. import samples
 from ..pages import CASES, Page, browse, browser, page
 
-pytestmark = [pytest.mark.slow, browser]
+pytestmark = [pytest.mark.slow, pytest.mark.full, browser]
 #: What is looked at in the browser: each kind of page, and one with all the pictures.
 SHOWN = (*samples.REPORTS, "eight", "failed", "empty")
 #: Looks at each frame, and leaves what it saw in the document.

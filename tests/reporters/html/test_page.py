@@ -210,6 +210,7 @@ def test_no_measured_value_becomes_markup() -> None:
 
 
 @given(st.text(max_size=60), st.text(min_size=1, max_size=60).filter(lambda text: bool(text.strip())))
+@pytest.mark.slow
 def test_any_text_leaves_the_page_whole(host: str, message: str) -> None:
     test = synthetic.smoke_test(8, hosts=(host,), collectives=("all_reduce",), sizes=(1024, 4096))
     text, read = page(synthetic.report(test, synthetic.finding(message)))
@@ -225,6 +226,7 @@ _SHARP = st.text(st.sampled_from("<>&\"'`/-!=; \t\n\\#%{}[]()ab\x00\x1b\u202e\ud
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(any_report.reports())
+@pytest.mark.slow
 def test_any_finding_leaves_the_page_whole(report: Report) -> None:
     text, read = page(report, verbose=True)
     holds_no_evil(text, [attribute for _, attributes in read.elements for attribute in attributes])
