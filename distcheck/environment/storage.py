@@ -13,8 +13,10 @@ from ..launch.model import Launch
 from ..model import Finding, Fix, Severity, Unavailable, Where
 from ..registry import fact, probe
 from ..world import World
+from .devices import runs_on_gpus
 from .gpus import Gpus
 from .platform import Platform
+from .software import Software
 
 MIB = 1 << 20
 #: What Docker, containerd and Podman give a container that asks for nothing: 64 MiB.
@@ -96,9 +98,17 @@ def read_scratch(world: World) -> Scratch:
 
 @probe(rules.DC320)
 def shared_memory_holds_the_ranks(
-    launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable, platform: Platform | Unavailable
+    launch: Launch,
+    memory: SharedMemory,
+    gpus: Gpus | Unavailable,
+    platform: Platform | Unavailable,
+    software: Software | Unavailable,
 ) -> Iterator[Finding]:
-    """/dev/shm has room for NCCL's and the data loaders' segments of all ranks of this host."""
+    """/dev/shm has room for NCCL's segments of all ranks of this host.
+
+    gloo uses sockets and no shared memory; with it only data-loader workers need the room, and the launch doesn't show
+    whether there are any: that is worth knowing, and no more.
+    """
     if launch.command is not None and CONTAINER_STARTERS.intersection(launch.command.wrappers):
         raise Unavailable("the command starts a container, which has a /dev/shm of its own")
     cards = 0 if isinstance(gpus, Unavailable) else len(gpus.gpus)
@@ -114,13 +124,16 @@ def shared_memory_holds_the_ranks(
         "leftover_files": memory.leftovers,
     }
     where = Where(object="/dev/shm")
+    nccl = runs_on_gpus(launch, gpus, software)
+    hurts = launch.launched and nccl
+    who = f"{ranks} ranks" if nccl else f"gloo does not use it; NCCL or DataLoader workers of {ranks} ranks"
     short = memory.free_bytes < needed
     if short and memory.total_bytes >= max(needed, SMALL_BYTES):
-        severity = Severity.ERROR if launch.launched else Severity.INFO
+        severity = Severity.ERROR if hurts else Severity.INFO
         left = f"; {memory.leftovers} files there look left over by crashed runs" if memory.leftovers else ""
         yield rules.DC320.found(
             f"/dev/shm has {_mib(memory.free_bytes)} free of {_mib(memory.total_bytes)}; "
-            f"{ranks} ranks need {_mib(needed)}{left}",
+            f"{who} need {_mib(needed)}{left}",
             severity=severity,
             where=where,
             evidence=evidence,
@@ -136,8 +149,8 @@ def shared_memory_holds_the_ranks(
         size = "16g"
         yield rules.DC320.found(
             f"/dev/shm holds {_mib(memory.total_bytes)}, {_mib(memory.free_bytes)} of it free; "
-            f"{ranks} ranks need at least {_mib(max(needed, SMALL_BYTES))}",
-            severity=severity if launch.launched else Severity.INFO,
+            f"{who} need at least {_mib(max(needed, SMALL_BYTES))}",
+            severity=severity if hurts else Severity.INFO,
             where=where,
             evidence={**evidence, "needed_bytes": max(needed, SMALL_BYTES)},
             fix=_enlarge(platform, size),

@@ -89,6 +89,24 @@ def test_a_pre_flight_error_starts_nothing(tmp_path: Path) -> None:
     assert "nothing was started" not in only.stderr
 
 
+@pytest.mark.root
+@pytest.mark.slow
+def test_good_dc320_a_job_on_gloo_starts_where_shared_memory_is_small(tmp_path: Path) -> None:
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text("#!/bin/sh\necho started\n")
+    torchrun.chmod(0o755)
+    line = (
+        f"{sys.executable} -m distcheck run --fail-on warning --select DC320 -- {torchrun} --nproc-per-node=8 train.py"
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "--propagation", "private", "sh", "-c", f"mount -t tmpfs -o size=64m tmpfs /dev/shm && exec {line}"],
+        env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
+
+
 def test_preflight_only_starts_nothing(tmp_path: Path) -> None:
     result = distcheck("run", "--preflight-only", "--fail-on", "never", *python("print('started')"), cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "")

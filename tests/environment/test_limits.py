@@ -757,8 +757,9 @@ from distcheck.model import Unavailable
 from distcheck.world import World
 world = World()
 memory = read_shared_memory(world)
-launch = Launch("planned", nproc=2)
-found = list(shared_memory_holds_the_ranks(launch, memory, Unavailable("no driver"), read_platform(world)))
+launch = Launch("planned", nproc=2, backend="nccl")
+unread = Unavailable("not read")
+found = list(shared_memory_holds_the_ranks(launch, memory, unread, read_platform(world), unread))
 print(json.dumps({"memory": memory._asdict(), "found": [item.as_dict() for item in found]}))
 """
 

@@ -24,6 +24,7 @@ from tests.recorded import recorded_world
 GIB = 1 << 30
 MIB = 1 << 20
 NO_GPU = Unavailable("no driver")
+NO_TORCH = Unavailable("torch is not installed")
 DOCKER = Platform("linux", container="docker")
 HOST = Platform("linux")
 RANKS_8 = Launch("planned", nproc=8)
@@ -37,17 +38,38 @@ def eight_gpus() -> Gpus:
     ("launch", "memory", "gpus", "severity"),
     [
         pytest.param(
-            RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, Severity.ERROR, id="container default, eight ranks"
+            RANKS_8, SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), Severity.ERROR, id="container default, eight ranks"
         ),
         pytest.param(
-            Launch("planned", nproc=2), SharedMemory(256 * MIB, 256 * MIB), NO_GPU, Severity.WARNING, id="small"
+            Launch("planned", nproc=2, backend="nccl"),
+            SharedMemory(256 * MIB, 256 * MIB),
+            NO_GPU,
+            Severity.WARNING,
+            id="small",
         ),
-        pytest.param(RANKS_8, SharedMemory(16 * GIB, 100 * MIB, 30), NO_GPU, Severity.ERROR, id="large, but full"),
+        pytest.param(
+            RANKS_8, SharedMemory(16 * GIB, 100 * MIB, 30), eight_gpus(), Severity.ERROR, id="large, but full"
+        ),
+        pytest.param(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, Severity.INFO, id="no GPU, so gloo"),
+        pytest.param(
+            RANKS_8._replace(backend="gloo"),
+            SharedMemory(64 * MIB, 64 * MIB),
+            eight_gpus(),
+            Severity.INFO,
+            id="gloo by choice",
+        ),
+        pytest.param(
+            RANKS_8._replace(backend="gloo"),
+            SharedMemory(16 * GIB, 100 * MIB),
+            eight_gpus(),
+            Severity.INFO,
+            id="gloo, full",
+        ),
         pytest.param(Launch(), SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), Severity.INFO, id="no launch yet"),
     ],
 )
 def test_bad_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable, severity: Severity) -> None:
-    (finding,) = shared_memory_holds_the_ranks(launch, memory, gpus, DOCKER)
+    (finding,) = shared_memory_holds_the_ranks(launch, memory, gpus, DOCKER, NO_TORCH)
     assert (finding.code, finding.severity) == ("DC320", severity)
     assert finding.evidence["free_bytes"] == memory.free_bytes
 
@@ -66,14 +88,14 @@ def test_bad_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Un
     ],
 )
 def test_good_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable) -> None:
-    assert list(shared_memory_holds_the_ranks(launch, memory, gpus, HOST)) == []
+    assert list(shared_memory_holds_the_ranks(launch, memory, gpus, HOST, NO_TORCH)) == []
 
 
 @pytest.mark.parametrize("starter", ["docker", "podman"])
 def test_good_dc320_another_container_has_its_own(starter: str) -> None:
     launch = RANKS_8._replace(command=LaunchCommand("torchrun", wrappers=(starter,)))
     with pytest.raises(Unavailable, match="of its own"):
-        list(shared_memory_holds_the_ranks(launch, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, HOST))
+        list(shared_memory_holds_the_ranks(launch, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, HOST, NO_TORCH))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +108,7 @@ def test_good_dc320_another_container_has_its_own(starter: str) -> None:
     ],
 )
 def test_the_fix_is_for_this_machine(platform: Platform | Unavailable, by: str, words: str) -> None:
-    (finding,) = shared_memory_holds_the_ranks(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, platform)
+    (finding,) = shared_memory_holds_the_ranks(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, platform, NO_TORCH)
     assert finding.fix.by == by
     assert words in finding.fix.text
 
