@@ -146,6 +146,21 @@ def test_only_what_is_asked_for_is_read() -> None:
     assert set(run(Seed()).facts) == {"Seed"}
 
 
+def test_the_seconds_of_each_reader_are_in_the_report() -> None:
+    @fact()
+    def read_in_a_moment(seed: Seed) -> Orphaned:
+        time.sleep(0.05)
+        return Orphaned(1)
+
+    @probe(rules.DC401)
+    def needs_both(orphaned: Orphaned, lost: Lost) -> Iterator[Finding]:
+        return iter(())
+
+    seconds = {item.name.rsplit(".", 1)[1]: item.elapsed_s for item in run(Seed()).probes if item.status == "ran"}
+    assert set(seconds) == {"read_in_a_moment", "read_lost"}
+    assert 0.05 <= seconds["read_in_a_moment"] < 10
+
+
 def test_a_fact_that_cannot_be_had_is_not_checked() -> None:
     @probe(rules.DC401)
     def needs(lost: Lost) -> Iterator[Finding]:
@@ -197,6 +212,7 @@ def test_a_probe_that_raises_is_a_finding_and_the_others_run() -> None:
     assert failed.traceback is not None
     assert "KeyError" in failed.traceback
     assert report.checked == {"DC402"}
+    assert [item.what for item in report.not_checked] == ["DC401"]
 
 
 def test_a_reader_that_raises_is_a_finding() -> None:
@@ -237,7 +253,9 @@ def test_the_callers_time_limit() -> None:
     def needs(slow: Slow) -> Iterator[Finding]:
         return iter(())
 
+    start = time.monotonic()
     report = run(Seed(), budget_s=0.1)
+    assert time.monotonic() - start < 10
     assert report.out_of_time
     assert report.not_checked[0].what == "DC401"
     assert report.findings == ()
@@ -395,10 +413,18 @@ def test_the_rank_is_added_to_findings_of_processes_only() -> None:
     def of_the_process(seed: Seed) -> Iterator[Finding]:
         yield rules.DC203.found("mine", fix=FIX)
 
+    @probe(rules.DC204, per="process")
+    def of_other_ranks(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC204.found("theirs", where=Where(ranks="0-3"), fix=FIX)
+
     @probe(rules.DC401)
     def of_the_host(seed: Seed) -> Iterator[Finding]:
         yield rules.DC401.found("ours", fix=FIX)
 
     report = Checker(rooms=(), plug_ins=False).plan(Seed).run(Seed(), place=Where(rank=9, local_rank=1))
-    assert {item.code: item.where.rank for item in report.findings} == {"DC203": 9, "DC401": None}
+    assert {item.code: (item.where.rank, item.where.ranks) for item in report.findings} == {
+        "DC203": (9, None),
+        "DC204": (None, "0-3"),
+        "DC401": (None, None),
+    }
     assert report.worst is Severity.ERROR

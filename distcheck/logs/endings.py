@@ -10,7 +10,7 @@ from ..model import Finding, Fix, Severity, rank_ranges
 from ..registry import probe
 from ..rules.signatures import Kind
 from .circumstances import is_of_launcher, severity_of
-from .model import Event, Timeline, found
+from .model import ENDED_BY_SIGTERM, Event, Timeline, found
 from .waits import ranks_in_words
 
 #: Names and addresses that lead back to the writer itself.
@@ -147,7 +147,7 @@ def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
     waited = any(event.kind is Kind.TIMEOUT for event in timeline.events)
     if (not lost and (not ended or waited)) or any(worker.exitcode == -9 for worker in timeline.workers):
         return
-    dead = [worker for worker in timeline.workers if worker.exitcode not in (None, 0, -15)]
+    dead = [worker for worker in timeline.workers if worker.exitcode not in (None, 0, *ENDED_BY_SIGTERM)]
     where = _where_to_look(timeline, lost)
     events = lost or ended
     what = "lost a peer that died first" if lost else "were ended by their launcher"

@@ -11,7 +11,7 @@ from ..model import Finding, Fix, Rule, Severity
 from ..registry import probe
 from ..rules.signatures import Kind
 from .circumstances import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
-from .model import Event, Timeline, Who, found
+from .model import ENDED_BY_SIGTERM, Event, Timeline, Who, found
 from .pickling import LIST_OF_ALL
 from .waits import (
     Standing,
@@ -32,7 +32,7 @@ from .waits import (
 _EARLY = 10
 _LONELY = ("BARRIER", "BROADCAST", "ALLREDUCE", "_ALLGATHER_BASE", "ALLGATHER")
 #: Exit codes of ranks that were ended by others, or by their own watchdog.
-_OF_OTHERS = (None, 0, -6, -15)
+_OF_OTHERS = (None, 0, -6, *ENDED_BY_SIGTERM)
 _LAST_ERROR = re.compile(r"Last error:\s*(?P<text>[^\n]{1,200})")
 #: A part of the work that a progress bar shows as done.
 _DONE = re.compile(r"\b(\d{1,3})%\|")

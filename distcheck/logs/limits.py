@@ -16,7 +16,7 @@ from .circumstances import (
     severity_of,
     value_of,
 )
-from .model import Event, Timeline, WorkerFailure
+from .model import ENDED_BY_SIGTERM, Event, Timeline, WorkerFailure
 
 #: Code of Python that allocates in /dev/shm and says only that no space is left: heaps and semaphores of processes.
 _SHARED_MEMORY_CODE = ("multiprocessing/heap.py", "multiprocessing/synchronize.py", "multiprocessing/shared_memory.py")
@@ -330,7 +330,7 @@ def _killed_first(timeline: Timeline) -> list[WorkerFailure]:
     """The rows of a launcher's report of processes that were killed, if the one that it saw first is one of them."""
     killed = [row for row in timeline.workers if row.exitcode in _KILLED]
     firsts = [row for row in timeline.workers if row.first] or [
-        row for row in timeline.workers if row.exitcode not in (-15, 143)
+        row for row in timeline.workers if row.exitcode not in ENDED_BY_SIGTERM
     ]
     return [row for row in firsts if row in killed][:1] or ([] if firsts else killed)
 

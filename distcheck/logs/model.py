@@ -174,6 +174,10 @@ class Dump(NamedTuple):
     problem: str = ""
 
 
+#: Exit codes of a process that SIGTERM ended, as Python and as a shell (128 + 15) write them.
+ENDED_BY_SIGTERM = (-15, 143)
+
+
 class WorkerFailure(NamedTuple):
     """A row of torchrun's failure report, or an ``error.json``."""
 

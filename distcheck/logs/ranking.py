@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..model import Finding, Severity
 from ..rules.signatures import Kind
-from .model import ROLES, Event, Timeline, Who
+from .model import ENDED_BY_SIGTERM, ROLES, Event, Timeline, Who
 
 #: What explains what: where a rule of the key is the cause, findings of these are what it led to. Sources: the entries
 #: of the same names in the rules' pages.
@@ -352,7 +352,7 @@ def _lost_somebody(timeline: Timeline, rank: int | None, attempt: int) -> bool:
 
 
 #: Exit codes of processes that the launcher ended itself: SIGTERM, SIGKILL and SIGINT, as torchrun writes them.
-_ENDED_BY_OTHERS = (-15, -9, -2, 143, 137, 130)
+_ENDED_BY_OTHERS = (*ENDED_BY_SIGTERM, -9, -2, 137, 130)
 
 
 def _signal_name(exitcode: int | None) -> str:

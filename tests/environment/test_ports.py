@@ -464,6 +464,11 @@ def test_the_port_for_the_fix(tmp_path: Path, low: int, high: int, taken: list[i
     assert found.state == "taken"
 
 
+def test_the_port_for_the_fix_is_one_that_the_kernel_gives_to_all_users(tmp_path: Path) -> None:
+    files = {**LINUX_DEFAULTS, f"{SYSCTL}/ip_unprivileged_port_start": "30000\n"}
+    assert read(recorded_world(tmp_path, files=files, taken_ports=[29500]), STATIC).free_port == 30000
+
+
 @pytest.mark.parametrize(
     ("text", "reserved"), [("40000", True), ("8080,39990-40010\n", True), ("39990-39999,x-,-", False)]
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from distcheck.logs.hangs import collectives_end, every_rank_meets, no_collective_failed, recorders_agree
-from distcheck.logs.model import Collective, Dump, Event, Source, Timeline, Traceback, Who
+from distcheck.logs.model import Collective, Dump, Event, Source, Timeline, Traceback, Who, WorkerFailure
 from distcheck.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
@@ -67,6 +67,13 @@ def test_what_failed_before_is_the_reason() -> None:
     failure = Event("exception", Kind.FAILURE, Who(2), 0, 3, None, "KeyError: 'labels'")
     one = only(collectives_end(timeline(failure, wait(0, 9), wait(1, 10), ranks=3)))
     assert (one.code, one.where.rank, one.evidence["role"]) == ("DC511", 2, "timeout")
+
+
+@pytest.mark.parametrize(("exitcode", "failed"), [(3, True), (-15, False), (143, False)])
+def test_a_rank_that_sigterm_ended_had_not_failed_before(exitcode: int, failed: bool) -> None:
+    row = WorkerFailure(2, 2, None, exitcode, None, first=True)
+    one = only(collectives_end(timeline(wait(0, 9), wait(1, 9), ranks=3, workers=(row,))))
+    assert (one.where.rank, "rank 2 had failed before" in one.message) == (2, failed)
 
 
 def test_what_failed_after_is_not() -> None:

@@ -84,6 +84,15 @@ def test_two_causes_the_first_is_told() -> None:
     assert ranked.lead.code == "DC321"
 
 
+def test_of_two_causes_the_worse_is_told_whatever_the_order_of_lines() -> None:
+    first, second = event(Kind.CAUSE, 4, rank=1), event(Kind.CAUSE, 8, rank=0)
+    of = timeline(first, second)
+    mild = finding("DC321", of, first, severity=Severity.WARNING)
+    ranked = rank_findings(of, [mild, finding("DC612", of, second, severity=Severity.ERROR)])
+    assert ranked.lead is not None
+    assert ranked.lead.code == "DC612"
+
+
 def test_the_rank_that_the_launcher_saw_fail_first_counts_more_than_the_order_of_files() -> None:
     first, second = event(Kind.CAUSE, 4, rank=0), event(Kind.CAUSE, 4, rank=3, source=1)
     of = timeline(first, second, workers=(WorkerFailure(3, 3, None, 1, None, first=True),))
@@ -140,6 +149,23 @@ def test_a_job_that_went_on_has_no_failure() -> None:
 def test_an_error_like_line_in_the_middle_is_no_failure() -> None:
     assert rank_findings(timeline(event(Kind.FAILURE, 20, name="error-line")), []).outcome == "clean"
     assert rank_findings(timeline(event(Kind.FAILURE, 990, name="error-line")), []).outcome == "unnamed"
+
+
+def test_a_line_that_only_looks_like_an_error_displaces_no_finding() -> None:
+    waited, looks = event(Kind.TIMEOUT, 985, rank=0), event(Kind.FAILURE, 990, rank=1, name="error-line")
+    of = timeline(waited, looks)
+    ranked = rank_findings(of, [finding("DC511", of, waited)])
+    assert (ranked.outcome, ranked.lead and ranked.lead.code) == ("cause", "DC511")
+
+
+@pytest.mark.parametrize("exitcode", [-15, 143])
+def test_a_rank_that_sigterm_ended_is_not_the_first_death(exitcode: int) -> None:
+    table = event(Kind.TABLE, 9, name="elastic-report")
+    row = WorkerFailure(0, 0, None, exitcode, None, first=True, line=9)
+    ranked = rank_findings(timeline(table, workers=(row,)), [])
+    assert (ranked.outcome, ranked.first) == ("consequences", table)
+    ranked = rank_findings(timeline(table, workers=(row._replace(exitcode=3),)), [])
+    assert (ranked.outcome, ranked.first and ranked.first.signature) == ("unnamed", "ended")
 
 
 def test_the_story_fits_the_published_schema() -> None:

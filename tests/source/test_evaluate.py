@@ -40,6 +40,9 @@ def shown(source: str, **others: str) -> values.Value:
         ('show(os.environ["RANK"])', values.ENV_TEXT),
         ("show(dist.get_rank() % torch.cuda.device_count())", values.LOCAL_RANK),
         ("show(dist.get_rank() // torch.cuda.device_count())", values.NODE_RANK),
+        # only the number of processes on a node makes a node's rank
+        ("show(dist.get_rank() // 2)", values.RANK_DEPENDENT),
+        ("show(dist.get_rank() // dist.get_world_size())", values.RANK_DEPENDENT),
         ("show(dist.get_rank() + 1)", values.RANK_DEPENDENT),
         ("show(dist.get_world_size())", values.WORLD_SIZE),
         ("rank, size = dist.get_rank(), dist.get_world_size()\nshow(size)", values.WORLD_SIZE),
@@ -119,6 +122,10 @@ REACH = [
     ('if int(os.environ["LOCAL_RANK"]) == 0:\n    show()', values.LOCAL_MAIN),
     ("if dist.get_rank() >= 0:\n    show()", values.DISTRIBUTED),
     ("if dist.get_world_size() > 1:\n    show()", values.DISTRIBUTED),
+    ("if dist.get_world_size() >= 2:\n    show()", values.DISTRIBUTED),
+    # always true
+    ("if dist.get_world_size() >= 1:\n    show()", values.EVERYONE),
+    ("if int(os.environ['WORLD_SIZE']) > 0:\n    show()", values.EVERYONE),
     ("if not dist.is_initialized() or dist.get_rank() == 0:\n    show()", values.MAIN),
     ("if dist.get_rank() == dist.get_world_size() - 1:\n    show()", values.ONE),
     ("dist.get_rank() == 0 and show()", values.MAIN),
