@@ -1,7 +1,9 @@
-"""Recorded machines: each gives the findings that it must give, and no others.
+"""Recorded machines: each gives the errors and warnings that it must give, and no others.
 
 A machine is a folder below ``tests/hosts``: ``world.json`` (answers of the system), ``files.json`` (its file tree),
 ``facts.json`` (facts that no file tells, such as GPUs), ``cases.json`` (launches on it with what must be found).
+``expect`` lists the errors and warnings of a launch, all of them. ``info`` lists codes that are reported as information;
+others may be, so that a new rule of that kind changes no file here.
 A case may change the machine: ``environ`` (null: not set), ``world``, ``files``, ``without`` (beginnings of paths that
 are not there), ``facts`` (fields of a fact; of a list, the entries by their position). A case with ``defect`` stands for
 a verdict that is known to be wrong, with what is wrong about it.
@@ -131,9 +133,9 @@ def launch_of(case: Mapping[str, Any], world: RecordedWorld) -> Launch:
 
 
 def verdict(report: Report) -> dict[str, Any]:
-    """Code to severity, or to all severities where a rule spoke more than once."""
+    """Code to severity above info, or to all severities where a rule reports several findings."""
     found: dict[str, list[str]] = {}
-    for finding in report.findings:
+    for finding in report.at_least(Severity.WARNING):
         found.setdefault(finding.code, []).append(finding.severity.word)
     return {code: words[0] if len(words) == 1 else sorted(words) for code, words in sorted(found.items())}
 
@@ -156,6 +158,8 @@ def test_host_gives_what_it_must_and_no_more(host: str, case: Mapping[str, Any],
     report = examine(launch, world, facts=facts_of(host, case))
 
     assert verdict(report) == dict(sorted(case["expect"].items())), shown(report)
+    quiet = {finding.code for finding in report.findings if finding.severity is Severity.INFO}
+    assert set(case.get("info", ())) <= quiet, shown(report)
     for finding in report.findings:
         assert finding.fix is not None and finding.fix.text.strip(), f"{finding.code} has no fix"
     unchecked = {code for entry in report.not_checked for code in entry.what.split(", ")}

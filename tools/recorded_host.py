@@ -55,7 +55,7 @@ def changes_of(path: Path, beginning: str) -> dict[str, Any]:
     """
     for case in json.loads(path.read_text(encoding="utf-8")):
         if case["name"].startswith(beginning):
-            if unknown := set(case) - {"name", "command", "options", "launched", "expect", "world", "environ"}:
+            if unknown := set(case) - {"name", "command", "options", "launched", "expect", "info", "world", "environ"}:
                 raise ValueError(f"{case['name']}: it changes {', '.join(sorted(unknown))}")
             return dict(case)
     raise ValueError(f"{path}: no case begins with {beginning!r}")
