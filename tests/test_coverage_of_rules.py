@@ -1,9 +1,9 @@
-"""Every rule that env, ranks side by side, a live group, pickle or watch can report has a probe, a bad and a good case."""
+"""Every rule is reported for a bad case and not for a good one, through the public command, for each of its checks."""
 
 from __future__ import annotations
 
-import ast
-import functools
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,77 +14,143 @@ from distcheck.cluster import judges
 from distcheck.collectives import smoke
 from distcheck.commands import rehearse_report
 from distcheck.model import Rule
+from tests.cases_of_rules import Cases, clusters, files, groups, jobs, machines, run
+from tests.commands.test_cli import ROOT, distcheck
+from tests.rehearsal.faults import FAULTS
+from tests.test_plugins import add_entry_point
 
-TESTS = Path(__file__).parent
-
-#: DC901 to DC903 are made by the checker, DC904 and DC905 belong to commands that read files.
-BY_PROBES = [
-    rule
-    for rule in rules.ALL
-    if {"env", "ranks", "live", "pickle", "watch"} & set(rule.ways) and not rule.code.startswith("DC9")
-]
 #: Which rooms see a rule in a way.
 ROOMS = {
     "env": ("distcheck.environment",),
     "ranks": (*judges.ROOMS, "distcheck.cluster.arrival"),
     "live": smoke.ROOMS,
-    # bad and good cases of these are files: tests/lint/test_cases.py holds that there are enough
     "lint": ("distcheck.source",),
-    # as of these: tests/launch/test_cases.py
     "launch": ("distcheck.launchfiles",),
     "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
-    # as of these: tests/logs/test_cases.py
     "log": ("distcheck.logs",),
     "watch": ("distcheck.rehearsal.standing", "distcheck.rehearsal.summary"),
     "rehearse": rehearse_report.ROOMS,
     "stuck": ("distcheck.rehearsal.outside.stillness", "distcheck.rehearsal.outside.numbered"),
 }
+#: Where the cases of a way are.
+CASES: dict[str, Callable[[str], Cases]] = {
+    "env": machines.of_machines,
+    "ranks": clusters.of_clusters,
+    "live": groups.of_groups,
+    "lint": files.of_scripts,
+    "launch": files.of_launch_files,
+    "pickle": files.of_pickles,
+    "log": files.of_logs,
+    "watch": jobs.of_watched_jobs,
+    "stuck": jobs.of_stuck_jobs,
+}
+#: Ways whose cases take too long for this file, with the test that runs each of them through the public command. Not to
+#: grow.
+ELSEWHERE = {"rehearse": "tests/rehearsal/test_examples.py: ranks run with torch, some 10 s a case"}
+
+#: DC901 to DC905 are about distcheck itself and are the same for all commands; each has a test below.
+OF_COMMANDS = [
+    (rule, way)
+    for rule in rules.ALL
+    if not rule.code.startswith("DC9")
+    for way in rule.ways
+    if way not in ELSEWHERE
+]  # fmt: skip
 
 
-@functools.cache
-def functions(prefix: str) -> list[tuple[str, str]]:
-    """The test functions of a kind, name and source, decorators included."""
-    found = []
-    for path in sorted(TESTS.rglob("test_*.py")):
-        source = path.read_text(encoding="utf-8")
-        lines = source.splitlines()
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
-                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-                found.append((f"{path.name}::{node.name}", "\n".join(lines[first - 1 : node.end_lineno])))
-    return found
-
-
-def probes_of(rule: Rule, ways: tuple[str, ...] = ("env", "ranks", "live", "pickle", "watch")) -> list[str]:
-    rooms = tuple(room for way in ways for room in ROOMS[way])
-    Checker(rooms=rooms, plug_ins=False)
-    return [
-        probe.name.rsplit(".", 1)[1]
-        for probe in registry.probes()
-        if rule in probe.rules and probe.function.__module__.startswith(rooms)
-    ]
+def name(value: Rule | str) -> str:
+    return value if isinstance(value, str) else value.code
 
 
 @pytest.mark.parametrize(
     ("rule", "way"),
-    [(rule, way) for rule in rules.ALL if not rule.code.startswith("DC9") for way in rule.ways if way in ROOMS],
-    ids=lambda value: value if isinstance(value, str) else value.code,
+    [(rule, way) for rule in rules.ALL if not rule.code.startswith("DC9") for way in rule.ways],
+    ids=name,
 )
 def test_a_rule_has_a_probe_for_each_way(rule: Rule, way: str) -> None:
-    assert probes_of(rule, (way,)), f"no probe can find {rule.code} {rule.name} by {way}"
+    Checker(rooms=ROOMS[way], plug_ins=False)
+    assert any(
+        rule in probe.rules and probe.function.__module__.startswith(ROOMS[way]) for probe in registry.probes()
+    ), f"no probe can find {rule.code} {rule.name} by {way}"
 
 
-@pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)
-def test_a_rule_has_a_bad_case(rule: Rule) -> None:
-    assert any(rule.code.lower() in source.lower() for _, source in functions("test_bad")), (
-        f"no test_bad… names {rule.code}"
-    )
+@pytest.mark.parametrize(("rule", "way"), OF_COMMANDS, ids=name)
+def test_a_bad_case_is_reported(rule: Rule, way: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cases = CASES[way](rule.code).bad
+    assert cases, f"{rule.code} has no bad case for {way}"
+    assert any(rule.code in case.said(tmp_path_factory.mktemp("bad")).codes for case in cases), [
+        case.name for case in cases
+    ]
 
 
-@pytest.mark.parametrize("rule", BY_PROBES, ids=lambda rule: rule.code)
-def test_a_rule_has_a_good_case(rule: Rule) -> None:
-    """A good case calls the rule's probe by name, or names the rule."""
-    names = [rule.code, *probes_of(rule)]
-    assert any(name.lower() in source.lower() for _, source in functions("test_good") for name in names), (
-        f"no test_good… for {rule.code}"
-    )
+@pytest.mark.parametrize(("rule", "way"), OF_COMMANDS, ids=name)
+def test_a_good_case_is_not_reported(rule: Rule, way: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cases = CASES[way](rule.code).good
+    assert cases, f"{rule.code} has no good case for {way}"
+    assert any(rule.code not in case.said(tmp_path_factory.mktemp("good")).codes for case in cases), [
+        case.name for case in cases
+    ]
+
+
+def test_a_rule_whose_cases_run_elsewhere_has_one_there() -> None:
+    assert set(CASES) | set(ELSEWHERE) == set(ROOMS)
+    rehearsed = {rule.code for rule in rules.ALL if "rehearse" in rule.ways and not rule.code.startswith("DC9")}
+    assert rehearsed == {fault.code for fault in FAULTS}
+
+
+# rules about distcheck itself
+
+PLUG_IN = """\
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.registry import fact, probe
+from distcheck.source.program import Program
+
+
+class Slow(NamedTuple):
+    value: int
+
+
+@fact(limit_s=0.1)
+def read_slowly(program: Program) -> Slow:
+    time.sleep(60)
+
+
+@probe(rules.DC701)
+def fails(program: Program) -> Iterator[object]:
+    raise ValueError("broken")
+
+
+@probe(rules.DC702)
+def needs_what_is_slow(program: Program, slow: Slow) -> Iterator[object]:
+    return iter(())
+"""
+
+
+def test_bad_and_good_dc901_to_dc903_of_plug_ins(tmp_path: Path) -> None:
+    """In a process of its own: what a plug-in registers stays registered."""
+    (tmp_path / "train.py").write_text("import torch.distributed as dist\ndist.barrier()\n")
+    site = tmp_path / "site"
+    for module, text in (("fails", PLUG_IN), ("missing", "import no_such_module\n")):
+        add_entry_point(site, f"{module}-1", f"{module} = {module}")
+        (site / f"{module}.py").write_text(text)
+
+    def codes(**environ: str) -> set[str]:
+        words = ("lint", "--isolated", "--no-cache", "--output-format", "json", "train.py")
+        return {item["code"] for item in json.loads(distcheck(*words, cwd=tmp_path, **environ).stdout)["findings"]}
+
+    assert not {"DC901", "DC902", "DC903"} & codes()
+    assert codes(PYTHONPATH=f"{ROOT}:{site}") >= {"DC901", "DC902", "DC903"}
+
+
+def test_bad_and_good_dc904_and_dc905_of_files(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    words = ("lint", "--isolated", "--no-cache", "-j", "1", "--extend-select", "DC905", str(train))
+    broken = "import torch.distributed as dist\nif dist.get_rank() == 0:\n    dist.barrier(\n"
+    unused = "import torch.distributed as dist\ndist.get_rank()  # distcheck: ignore[DC701]\n"
+    for text, codes in ((broken, {"DC904"}), (unused, {"DC905"}), ("import torch.distributed as dist\n", set())):
+        train.write_text(text)
+        assert {code for code in run(tmp_path, *words).codes if code.startswith("DC9")} == codes

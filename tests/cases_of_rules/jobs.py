@@ -1,0 +1,81 @@
+"""Jobs that run: where the ranks are, given to the functions that make the reports of ``watch`` and ``stuck``.
+
+Both commands have no other input than processes that run.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from distcheck.commands import stuck, watch
+from distcheck.model import Unavailable
+from distcheck.rehearsal.model import Block, Frame, Mismatch, Position, Positions
+from distcheck.rehearsal.outside.snapshot import Snapshot
+from distcheck.rehearsal.summary import Summary
+from distcheck.rules import Selection
+from tests.rehearsal import test_standing as standing
+from tests.rehearsal import test_summary as summary
+from tests.rehearsal.outside import test_stillness as still
+
+from . import Case, Cases, Said, said_by
+
+
+def watched(given: Positions | Summary, _: Path) -> Said:
+    """The report of ``distcheck watch``, of a hang or at the end."""
+    make = watch.summary_of if isinstance(given, Summary) else watch.report_of
+    return said_by(make(given, Selection()))  # type: ignore[operator]
+
+
+def looked_at(given: Snapshot, _: Path) -> Said:
+    """The report of ``distcheck stuck``."""
+    return said_by(stuck.judged([given], Selection(), (), Unavailable("no NVIDIA driver"), "n1"))
+
+
+call, waiting, job, left = standing.call, standing.waiting, standing.job, standing.left
+FORWARD = (
+    Frame("torch/distributed/distributed_c10d.py", 1, "broadcast"),
+    Frame("torch/nn/parallel/distributed.py", 1500, "_pre_forward"),
+    Frame("eval.py", 41, "validate", own=True),
+)
+BRANCH = job(
+    waiting(0, call(5, place="train.py:50")),
+    waiting(1, call(2, "barrier", "1", "train.py:60"))._replace(entered={"0": 4, "1": 2}),
+    groups={"1": (0, 1)},
+)
+DIFFERENT = Mismatch("0", 5, (((0,), call(5)), ((1,), call(5)._replace(reduce="max", place="train.py:90"))))
+WATCHED: dict[str, Positions | Summary] = {
+    "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
+    "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
+    "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
+    "DC519": job(waiting(0, call(412)), left(1, 411, places={standing.TRAIN: 411})),
+    "DC701": BRANCH._replace(around={"train.py:60": (Block("branch", 58, 61),)}),
+    "DC702": job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={standing.TRAIN: 411})),
+    "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
+    "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),
+    "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
+}
+STUCK: dict[str, Snapshot] = {
+    "DC502": still.snapshot(still.away(0, "moves on"), surplus={0: (9,)}),
+    "DC511": still.snapshot(still.waits(0), Position(1, "n1", 101, "stopped", detail="by a signal")),
+    "DC517": still.snapshot(still.waits(0, "barrier"), still.waits(1), still.waits(2)),
+    "DC701": still.snapshot(still.waits(0), still.away(1), interval_s=30.0),
+    "DC702": still.snapshot(still.waits(0), Position(1, "n1", state="left"), still.waits(2)),
+    "DC726": still.snapshot(still.away(0), still.waits(1, "barrier"), still.waits(2, "barrier")),
+}
+#: All ranks work: each is in a call, or has gone on from it.
+WELL = job(standing.computing(0, 5), standing.computing(1, 5))
+ENDED_WELL = summary.job(20.0, 21.0, 19.0, 20.5)
+MOVES = still.snapshot(still.waits(0), still.away(1, "moves on"), busy=(1,))
+
+
+def of_watched_jobs(code: str) -> Cases:
+    """A job that hangs or ends so, and a job without it."""
+    bad = WATCHED[code]
+    good = ENDED_WELL if isinstance(bad, Summary) else WELL
+    return Cases([Case(code, partial(watched, bad))], [Case("a job that is well", partial(watched, good))])
+
+
+def of_stuck_jobs(code: str) -> Cases:
+    """A job that hangs so, and a job that moves."""
+    return Cases([Case(code, partial(looked_at, STUCK[code]))], [Case("a job that moves", partial(looked_at, MOVES))])
