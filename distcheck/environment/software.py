@@ -55,6 +55,10 @@ PACKAGES = frozenset(
 NCCL_SONAME = "libnccl.so.2"
 #: What each release of NCCL writes of itself into its library (``NCCL version 2.27.5+cuda12.9``).
 NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)(?:\+cuda(\d+\.\d+))?")
+#: What ``torch.cuda.get_arch_list()`` splits, a constant of libtorch_python.so: ``sm_80 sm_90 compute_90``, for ROCm
+#: ``gfx90a gfx942`` (torch/csrc/cuda/Module.cpp, ``CUDA_ARCH_FLAGS``; read in the wheel of torch 2.9.1 for CUDA 12.8).
+_ARCHITECTURE = rb"(?:(?:sm|compute)_\d{2,3}[af]?|gfx[0-9a-f]{1,4}(?:-\d)*(?:-generic)?(?::[a-z]+[+-])*)"
+ARCHITECTURES = re.compile(_ARCHITECTURE + rb"(?: " + _ARCHITECTURE + rb")*(?=\0)")
 #: The first torch whose store uses libuv unless told otherwise; its Windows builds have none (pytorch/pytorch#139990).
 LIBUV_BY_DEFAULT = (2, 4)
 #: The last for which init_process_group was reported to ask for libuv on Windows; 2.13 does not.
@@ -89,7 +93,7 @@ class Software(NamedTuple):
     #: CUDA version that torch was built with, from ``torch/version.py``; None for a CPU or ROCm build
     cuda: str | None = None
     hip: str | None = None
-    #: architectures that torch was built for; empty where files do not tell
+    #: architectures that torch was built for, as its library lists them; empty where the library does not tell
     architectures: tuple[str, ...] = ()
     #: installed NCCL packages, name and version
     nccl_packages: tuple[tuple[str, str], ...] = ()
@@ -184,6 +188,8 @@ def read_software(world: World, launch: Launch, settings: Settings) -> Software:
         hip=values.get("hip"),
         writable=world.writable(folder),
     )
+    if software.cuda or software.hip:
+        software = software._replace(architectures=_architectures(world, torch))
     if software.cuda and world.platform == "linux":
         required = _nccl_requirement(world, folder, listed[0]) if listed and listed[1] == folder else None
         software = _with_nccl(world, settings, torch, software._replace(nccl_required=required))
@@ -602,6 +608,13 @@ def _launcher_elsewhere(world: World, launch: Launch) -> str | None:
     else:
         folder = next((entry.rstrip("/") for entry in world.program_path if world.exists(f"{entry}/{program}")), own)
     return None if folder == own else folder
+
+
+def _architectures(world: World, torch: str) -> tuple[str, ...]:
+    """The architectures that torch was built for; empty where its library holds no list of them, or several."""
+    constants = _loader.read_section(world, f"{torch}/lib/libtorch_python.so", b".rodata") or b""
+    lists = set(ARCHITECTURES.findall(constants))
+    return tuple(lists.pop().decode().split()) if len(lists) == 1 else ()
 
 
 # reading: NCCL

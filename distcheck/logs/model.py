@@ -170,7 +170,6 @@ class Dump(NamedTuple):
     #: ranks of each group where the dump says it
     groups: Mapping[str, tuple[int, ...]] = {}
     world_size: int | None = None
-    torch: str = ""
     problem: str = ""
 
 

@@ -35,9 +35,12 @@ from distcheck.environment.software import (
     torch_is_installed,
     torch_is_the_installed_one,
 )
+from distcheck.examination import examine
 from distcheck.launch.model import Launch, LaunchCommand
+from distcheck.launch.reader import LaunchOptions, make_launch
 from distcheck.launch.settings import Setting, Settings
 from distcheck.model import Finding, Severity, Unavailable
+from distcheck.rules import Selection
 from distcheck.world import World
 from tests.environment.elf import make_elf, write_elf
 from tests.recorded import RecordedWorld, recorded_world
@@ -866,6 +869,42 @@ def test_named_plugins_are_looked_for(tmp_path: Path, variable: str, value: str,
     assert all(plugin.variable == variable for plugin in plugins.named)
 
 
+#: What stands around the list in the wheel of torch 2.9.1 for CUDA 12.8; nothing separates it from what comes before.
+BUILT_FOR = b"string ipc_hsm_70 sm_75 sm_80 sm_90 compute_90\0\0\0/pytorch/torch/csrc/cuda/Module.cpp\0"
+
+
+@pytest.mark.parametrize(
+    ("constants", "architectures"),
+    [
+        (BUILT_FOR, ("sm_70", "sm_75", "sm_80", "sm_90", "compute_90")),
+        (b"x\0sm_90a\0", ("sm_90a",)),
+        (b"x\0gfx90a:xnack- gfx942 gfx11-generic\0", ("gfx90a:xnack-", "gfx942", "gfx11-generic")),
+        (b"x\0sm_80 sm_90\0compute_70\0", ()),
+        (b"x\0sm_80 is too old\0", ()),
+    ],
+)
+def test_the_architectures_of_torch(tmp_path: Path, constants: bytes, architectures: tuple[str, ...]) -> None:
+    world = cuda_world(tmp_path)
+    write_elf(tmp_path, f"{SITE}/torch/lib/libtorch_python.so", make_elf(rodata=constants))
+    assert read_software(world, Launch(), Settings()).architectures == architectures
+
+
+def test_a_library_that_can_not_be_read_tells_no_architectures(tmp_path: Path) -> None:
+    assert read_software(cuda_world(tmp_path), Launch(), Settings()).architectures == ()
+
+
+@pytest.mark.parametrize(("architecture", "codes"), [("12.0", ["DC335"]), ("9.0", [])])
+def test_bad_and_good_dc335_in_env(tmp_path: Path, architecture: str, codes: list[str]) -> None:
+    """What is read of torch's library reaches the rule."""
+    world = cuda_world(tmp_path)
+    write_elf(tmp_path, f"{SITE}/torch/lib/libtorch_python.so", make_elf(rodata=BUILT_FOR.replace(b" compute_90", b"")))
+    launch = make_launch({}, options=LaunchOptions(nproc_per_node="1"))
+    gpus = Gpus("nvidia", (Gpu(0, "GPU-0", "a card", architecture=architecture),), "580.65.06", "13.0")
+    report = examine(launch, world, facts={Gpus: gpus}, selection=Selection(select=("DC335",)))
+    assert [item.code for item in report.findings] == codes
+    assert "DC335" in report.checked
+
+
 # on this machine
 
 
@@ -874,8 +913,10 @@ def test_the_torch_of_this_machine() -> None:
     software = read_software(World(), Launch(), Settings())
     assert software.python == ".".join(str(part) for part in sys.version_info[:3])
     code = "import torch; print(torch.__version__, torch.version.cuda, torch.version.hip)"
+    code += "; print(*(getattr(torch._C, '_cuda_getArchFlags', str)() or '').split())"
     done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
     if done.returncode:
         assert software.torch is None or "No module named" not in done.stderr.splitlines()[-1]
         return
-    assert done.stdout.split() == [str(software.torch), str(software.cuda), str(software.hip)]
+    expected = [str(software.torch), str(software.cuda), str(software.hip), *software.architectures]
+    assert done.stdout.split() == expected

@@ -1,0 +1,84 @@
+"""Every field of a fact is filled by the package. A probe that reads a field which no reader fills finds nothing."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import typing
+from collections import defaultdict
+from pathlib import Path
+
+from distcheck import registry
+from distcheck.checker import Checker
+from tests.test_coverage_of_rules import ROOMS
+
+PACKAGE = Path(__file__).parents[1] / "distcheck"
+
+
+def facts_of_probes() -> set[type]:
+    """The facts that probes ask for, and the types of their fields."""
+    for rooms in ROOMS.values():
+        Checker(rooms=rooms, plug_ins=False)
+    found: set[type] = set()
+    waiting: list[object] = [
+        parameter.type for probe in registry.probes() for parameter in registry.parameters(probe.function)
+    ]
+    while waiting:
+        kind = waiting.pop()
+        waiting.extend(typing.get_args(kind))
+        if kind in found or not (isinstance(kind, type) and hasattr(kind, "_fields")):
+            continue
+        if kind.__module__.startswith("distcheck."):
+            found.add(kind)
+            # a type that is imported for the type checker only has no name when the program runs
+            with contextlib.suppress(NameError):
+                waiting.extend(typing.get_type_hints(kind).values())
+    return found
+
+
+def unfilled(kinds: set[type]) -> dict[str, list[str]]:
+    """The fields of each type that no call of the package gives a value, neither of the type nor of ``_replace``.
+
+    What is made of keywords or values that a program holds (``**``, ``*``) may have any field.
+    """
+    calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
+    replaced: defaultdict[str, set[Path]] = defaultdict(set)
+    texts = {}
+    for path in PACKAGE.rglob("*.py"):
+        texts[path] = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(texts[path])):
+            if isinstance(node, ast.Call):
+                called = str(getattr(node.func, "attr", getattr(node.func, "id", "")))
+                calls[called].append(node)
+                for keyword in node.keywords if called in ("_replace", "partial") else ():
+                    replaced[keyword.arg or "**"].add(path)
+    found = {}
+    for kind in kinds:
+        fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+        here = calls[kind.__name__]
+        if any(isinstance(part, ast.Starred) for call in here for part in call.args):
+            continue
+        if any(keyword.arg is None for call in here for keyword in call.keywords):
+            continue
+        filled = {keyword.arg for call in here for keyword in call.keywords}
+        filled.update(*(fields[: len(call.args)] for call in here))
+        filled.update(name for name in fields if any(kind.__name__ in texts[path] for path in replaced[name]))
+        if missing := [name for name in fields if name not in filled]:
+            found[f"{kind.__module__}.{kind.__name__}"] = missing
+    return found
+
+
+def test_every_field_of_a_fact_is_filled() -> None:
+    kinds = facts_of_probes()
+    assert len(kinds) > 100
+    assert unfilled(kinds) == {}
+
+
+def test_a_field_that_nobody_fills_is_found() -> None:
+    class Software(typing.NamedTuple):
+        """It has the name of a fact of ours, and one field more."""
+
+        python: str
+        never_filled: str = ""
+
+    assert unfilled({Software}) == {f"{__name__}.Software": ["never_filled"]}
