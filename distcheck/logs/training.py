@@ -106,7 +106,7 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
             f"parameters of the model got no gradient in the step before{known}",
             fix=Fix(
                 "use all outputs in the loss, or freeze what is not trained (requires_grad_(False), before DDP(...)); "
-                "where branches are left out on purpose, find_unused_parameters=True; TORCH_DISTRIBUTED_DEBUG=DETAIL "
+                "where branches are left out on purpose, find_unused_parameters=True; TORCH_DISTRIBUTED_DEBUG=INFO "
                 "names the parameters",
                 where="code",
             ),

@@ -159,8 +159,8 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
                 "one differs was not kept",
                 evidence={"group": mismatch.group, "number": mismatch.number},
                 fix=Fix(
-                    "run it once with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares operation, sizes and dtypes "
-                    "before each call and names the first that differs",
+                    "run it once under 'distcheck rehearse', which compares operation, sizes and dtypes before each "
+                    "call and names the first that differs",
                     where="launch-line",
                 ),
             )
