@@ -23,6 +23,8 @@ from .secrets import mask
 LONGEST_VALUE = 16384
 #: Longest file that a reader gets, in bytes: /proc and /sys files are small, and a hostile one must not fill memory.
 LONGEST_FILE = 4 * 1024 * 1024
+#: Why there is no NVML where the loader finds no library of that name.
+NO_NVML = "no NVIDIA driver: its library libnvidia-ml is not found"
 
 
 class Address(NamedTuple):
@@ -287,7 +289,7 @@ class World:
             ctypes.CDLL("nvml.dll" if self.platform == "win32" else "libnvidia-ml.so.1")
         except OSError as error:
             if isinstance(error, FileNotFoundError) or "no such file" in str(error).lower():
-                raise Unavailable("no NVIDIA driver: its library libnvidia-ml is not found") from None
+                raise Unavailable(NO_NVML) from None
             raise Unavailable(f"the NVIDIA driver's library libnvidia-ml can't be loaded: {error}") from None
         try:
             import pynvml

@@ -15,6 +15,7 @@ from .. import __version__
 from ..checker import Checker
 from ..environment.devices import CUDA_MASK, HIP_MASK, ROCR_MASK, Devices
 from ..environment.fabric import Fabric
+from ..environment.gpu_access import GpuAccess, gpu_access
 from ..environment.gpu_health import THROTTLES
 from ..environment.gpus import Driver, Gpu, Gpus
 from ..environment.interfaces import Interface, Interfaces
@@ -127,10 +128,10 @@ def host_facts_needed(*, whole: bool = True) -> tuple[type, ...]:
 
     :param whole: false: only what a rank needs beside the first one of its host
     """
-    few = (Settings, Gpus, Devices, HostIdentity)
+    few = (Settings, Gpus, Devices, Driver, Software, HostIdentity)
     if not whole:
         return few
-    return (*few, Code, Driver, Fabric, HostName, Interfaces, NcclPlugins, Platform, Software)
+    return (*few, Code, Fabric, HostName, Interfaces, NcclPlugins, Platform)
 
 
 def read_host_record(
@@ -190,9 +191,11 @@ def make_host_record(
     devices = get(Devices)
     identity = get(HostIdentity, "boot_id", "namespaces") or HostIdentity()
     kept = {item.name: item for item in settings.items if _bears_on_all(item.name)}
+    own = _own(launch, pid) if ranks is None else ranks
+    access = _gpu_access(known)
     record = HostRecord(
         host,
-        ranks=tuple(_filled(rank, settings, devices, gpus) for rank in (_own(launch, pid) if ranks is None else ranks)),
+        ranks=tuple(_filled(rank, settings, devices, gpus)._replace(gpu_access=access) for rank in own),
         boot_id=identity.boot_id,
         namespaces=identity.namespaces,
         settings={name: _short(item.value) for name, item in kept.items()},
@@ -279,6 +282,18 @@ def _filled(rank: RankRecord, settings: Settings, devices: Devices | None, gpus:
     return rank._replace(
         device=rank.device or rank_device(rank.local_rank, devices, gpus), settings={**own, **rank.settings}
     )
+
+
+def _gpu_access(known: Mapping[type, object]) -> GpuAccess:
+    """Whether torch in this process can use a GPU, as far as facts were read."""
+
+    def get(made: type[Made]) -> Made | Unavailable:
+        value = known.get(made)
+        return value if isinstance(value, (made, Unavailable)) else Unavailable("it was not read")
+
+    if Gpus not in known:
+        return GpuAccess()
+    return gpu_access(get(Gpus), get(Devices), get(Driver), get(Software))
 
 
 def _device(gpu: Gpu) -> Device:

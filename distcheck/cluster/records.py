@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ..environment.gpu_access import GpuAccess
 from ..facts_file import from_plain
 from ..model import to_plain
 
@@ -44,6 +45,8 @@ class RankRecord(NamedTuple):
     device: Device | None = None
     #: masks and other variables whose values differ between the ranks of this host
     settings: Mapping[str, str] = {}
+    #: whether torch in this process can use a GPU, whichever it is
+    gpu_access: GpuAccess = GpuAccess()
 
 
 class HostInterface(NamedTuple):

@@ -21,7 +21,6 @@ from ..cluster.records import (
     Clock,
     Cluster,
     HostRecord,
-    RankRecord,
     Reach,
     RecordError,
     Roll,
@@ -31,6 +30,7 @@ from ..cluster.records import (
 )
 from ..facts_file import from_plain
 from ..model import to_plain
+from .backend import Choice, choose
 from .blame import compose_failure
 from .guardian import Event, Guardian
 from .meeting import ANSWERS_PER_S, Meeting, MeetingLost
@@ -96,8 +96,9 @@ class Found(NamedTuple):
     unread: tuple[tuple[str, str], ...] = ()
     #: what each host's look found: host name → plain findings and not-checked
     looks: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    backend: str = ""
-    device: str = ""
+    choice: Choice = Choice()
+    #: names of the GPUs that torch gave to the ranks, one entry a rank
+    gpu_names: tuple[str, ...] = ()
     #: phases that ended well, with their seconds
     phases: Mapping[str, float] = {}
     proof: Proof | None = None
@@ -483,18 +484,22 @@ class Driver:
         reach = self._try_doors(len(leaders))
         if not self.chair:
             return dict(json.loads(self._until(lambda: self.meeting.read("decision"))))
-        backend, device = choose(self.options, hosts)
+        choice = choose(self.options, hosts)
         self.found = self.found._replace(
             roll=roll,
-            cluster=Cluster(hosts, backend, self.world_size, self.own.rendezvous),
+            cluster=Cluster(hosts, choice.backend, self.world_size, self.own.rendezvous),
             reach=reach,
             looks=tuple(looks),
             unread=tuple(unread),
-            backend=backend,
-            device=device,
+            choice=choice,
         )
         go = not self.stops(self.found)
-        word = {"go": go, "backend": backend, "device": device, "hosts": _short(_numbers(hosts, self.world_size))}
+        word = {
+            "go": go,
+            "backend": choice.backend,
+            "device": choice.device,
+            "hosts": _short(_numbers(hosts, self.world_size)),
+        }
         self.meeting.post("decision", json.dumps(word))
         return word
 
@@ -549,6 +554,10 @@ class Driver:
 
                 proofs: list[RankProof] = [from_plain(RankProof, item["proof"]) for item in values]
                 self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
+            if phase == "start":
+                self.found = self.found._replace(
+                    gpu_names=tuple(filter(None, (item["device_name"] for item in values)))
+                )
             for item in values:
                 if item.get("measured"):
                     self.found = self.found._replace(measured=from_plain(Measurements, item["measured"]))
@@ -720,21 +729,6 @@ def takes_the_floor(run: str, *, leads: bool) -> object | None:
         floor.close()
         return None
     return floor
-
-
-def choose(options: Options, hosts: Iterable[HostRecord]) -> tuple[str, str]:
-    """Backend and device for all: NCCL where every rank has a GPU and every torch has NCCL."""
-    everyone = tuple(hosts)
-    ranks: list[RankRecord] = [rank for host in everyone for rank in host.ranks]
-    gpus = all(rank.device is not None for rank in ranks) and bool(ranks)
-    backend = options.backend
-    if backend == "auto":
-        able = gpus and all("nccl" in host.backends for host in everyone) and options.device != "cpu"
-        backend = "nccl" if able else "gloo"
-    device = options.device
-    if device == "auto":
-        device = "cuda" if backend == "nccl" else "cpu"
-    return backend, device
 
 
 def _numbers(hosts: Iterable[HostRecord], world_size: int) -> tuple[int, ...]:

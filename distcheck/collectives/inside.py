@@ -24,6 +24,7 @@ from ..facts_file import from_plain
 from ..launch.reader import make_launch
 from ..model import Report, to_plain
 from ..world import World
+from .backend import choose
 from .blame import compose_failure
 from .driver import Found
 from .live import Live, Operations
@@ -149,8 +150,7 @@ class _Inside:
             roll=Roll(self.size, self.size),
             cluster=Cluster(hosts, self.options.backend, self.size),
             looks=((looked.record.host, plain_look(looked.report, whole=True)),),
-            backend=self.options.backend,
-            device=self.options.device,
+            choice=choose(self.options),
         )
         live = self._make_group(tuple(numbers))
         for phase in live_phases(self.options, self.size):

@@ -18,6 +18,7 @@ from ..model import Finding, NotApplicable, NotChecked, Report, merge_findings, 
 from ..rules import Selection
 from .blame import compose_failure
 from .model import MEASUREMENTS_VERSION, Failure, RankState, SmokeTest
+from .verdicts import sentence
 
 KIND = "distcheck rank record"
 _VERSION = 1
@@ -123,6 +124,10 @@ def merged_report(folder: str, selection: Selection) -> Report:
     smoke = SmokeTest(
         MEASUREMENTS_VERSION, world_size, hosts, failure=failure if isinstance(failure, Failure) else None
     )
+    if smoke.failure is not None:
+        smoke = smoke._replace(sentence=f"{sentence(smoke)}; the records name no backend and no device")
+    else:
+        smoke = smoke._replace(sentence="no record holds the report; the records name no backend and no device")
     old = revived(spoken.report, unread) if spoken is not None else None
     findings = (*report.findings, *(old.findings if old is not None else ()))
     return report._replace(

@@ -38,6 +38,7 @@ from ..model import (
 )
 from ..rules import Selection
 from ..world import World
+from .backend import Choice, choose, hardware_text
 from .driver import Driver, Found, Own, address_of, takes_the_floor
 from .guardian import Guardian
 from .meeting import Meeting, MeetingLost, StoreMeeting, Table, open_store
@@ -60,6 +61,7 @@ from .worker import Seams
 #: The rooms whose probes judge what a live group showed.
 ROOMS = (
     "distcheck.collectives.correctness",
+    "distcheck.collectives.backend",
     "distcheck.collectives.verdicts",
     "distcheck.collectives.nccl_log",
     "distcheck.collectives.suspects",
@@ -145,6 +147,8 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
     # torch's own C++ log would bury the report; a user who sets it wants it
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     import_torch()
+    if not looked.record.backends:  # torch's files do not show how it was built
+        looked = looked._replace(record=looked.record._replace(backends=_backends_of_torch()))
 
     world_size = seats[0].world_size
     alone = len(seats) == world_size
@@ -238,10 +242,17 @@ def import_torch() -> None:
             signal.signal(signal.SIGINT, before)
 
 
+def _backends_of_torch() -> tuple[str, ...]:
+    import torch.distributed as dist
+
+    able = {"gloo": "is_gloo_available", "nccl": "is_nccl_available"}
+    return tuple(name for name, call in able.items() if getattr(dist, call, bool)())
+
+
 def _transport(found: Found, guardian: Guardian) -> Transport | Unavailable:
     """What the first rank's NCCL says that it used."""
-    if found.backend != "nccl":
-        return NotApplicable(f"the backend is {found.backend or 'not chosen'}, not NCCL")
+    if found.choice.backend != "nccl":
+        return NotApplicable(f"the backend is {found.choice.backend or 'not chosen'}, not NCCL")
     if guardian.log_file is None:
         return Unavailable("NCCL's log could not be kept apart here")
     try:
@@ -321,7 +332,9 @@ def _has_error(found: Found, ask: Ask) -> bool:
         for finding in plain["findings"]
         if _rule(finding["code"]) is not None
     )
-    return looks or _judge_cluster(found, ask).worst is Severity.ERROR
+    return looks or any(
+        part.worst is Severity.ERROR for part in (_judge_cluster(found, ask), _judge_choice(found, ask))
+    )
 
 
 def _rule(code: str) -> Any:
@@ -339,6 +352,16 @@ def _judge_cluster(found: Found, ask: Ask) -> Report:
         selection=ask.selection,
         command="collective",
     )
+
+
+def _judge_choice(found: Found, ask: Ask) -> Report:
+    """Whether the backend leaves GPUs untested."""
+    facts: dict[type, object] = {
+        Choice: found.choice,
+        Cluster: found.cluster or Unavailable("the roll was not complete"),
+    }
+    checker = Checker(ask.selection, rooms=("distcheck.collectives.backend",), plug_ins=False)
+    return checker.plan(*facts, command="collective", closed=True).run(facts=facts)
 
 
 def _untried(found: Found) -> Unavailable:
@@ -364,6 +387,7 @@ def _judge_live(found: Found, ask: Ask, transport: Transport | Unavailable) -> R
         Pairs: found.pairs or absent,
         Failure: found.failure or NotApplicable("nothing failed"),
         Cluster: found.cluster or absent,
+        Choice: found.choice if found.choice.backend else NotApplicable("no backend was chosen"),
         Options: ask.options,
         Transport: transport,
         Baselines: ask.baselines or NotApplicable("no baseline was given"),
@@ -402,8 +426,8 @@ def report_of(
         MEASUREMENTS_VERSION,
         seats[0].world_size,
         hosts,
-        found.backend,
-        found.device,
+        found.choice.backend,
+        found.choice.device,
         found.phases,
         found.proof,
         found.measured,
@@ -412,7 +436,9 @@ def report_of(
         found.failure,
         comparisons,
     )
-    smoke = smoke._replace(sentence=_of_roll(found.roll) or sentence(smoke))
+    choice = found.choice if found.choice.backend else choose(ask.options)
+    on = hardware_text(choice, found.gpu_names or _gpu_names(found.cluster), seats[0].world_size)
+    smoke = smoke._replace(sentence=f"{_of_roll(found.roll) or sentence(smoke)}; {on}")
     subject = dict(looked.report.subject)
     subject["line"] = _line(seats, hosts, found, looked, ask)
     return Report(
@@ -427,6 +453,12 @@ def report_of(
         checked=frozenset(checked),
         measurements=to_plain(smoke),
     )
+
+
+def _gpu_names(cluster: Cluster | None) -> tuple[str, ...]:
+    """The GPUs that the ranks would use, by NVML."""
+    hosts = () if cluster is None else cluster.hosts
+    return tuple(rank.device.name for host in hosts for rank in host.ranks if rank.device is not None)
 
 
 def _of_roll(roll: Roll | None) -> str:
@@ -485,8 +517,8 @@ def _line(
     size = seats[0].world_size
     parts = [f"{size} rank{'s' * (size != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"]
     parts.append(hosts[0] if len(hosts) == 1 else f"{hosts[0]} …")
-    if found.backend:
-        parts.append(f"{found.backend} on {found.device}")
+    if found.choice.backend:
+        parts.append(f"{found.choice.backend} on {found.choice.device}")
     if ask.options.max_bytes is not None:
         parts.append(f"up to {size_text(ask.options.max_bytes)}")
     versions: Mapping[str, str] = looked.record.versions

@@ -90,7 +90,7 @@ class CollectiveCommand(shared.GroupedCommand):
     "--roll-port", type=click.IntRange(1, 65535), help="Where the hosts call their roll.  [default: the other port + 1]"
 )
 @click.option(
-    "--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", help="[default: NCCL with GPUs]"
+    "--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", help="[default: NCCL; gloo without GPUs]"
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where the tensors are.")
 @click.option("-b", "--min-bytes", type=Size(), metavar="SIZE", help="Smallest message: 1024, 64K, 8M.")

@@ -131,11 +131,11 @@ def has_own_mask(launch: Launch, devices: Devices, scheduler: Scheduler | Unavai
 def _without_gpus(values: Mapping[str, str]) -> Devices:
     """Without a list of GPUs only a mask that hides them all is sure."""
     masks = tuple((name, values[name]) for name in (ROCR_MASK, HIP_MASK, CUDA_MASK) if name in values)
-    hidden = any(_hides_all(text) for _, text in masks)
+    hidden = any(hides_all(text) for _, text in masks)
     return Devices(masks, () if hidden else None)
 
 
-def _hides_all(text: str) -> bool:
+def hides_all(text: str) -> bool:
     """A mask that is meant to hide all: empty, a negative number first, or Slurm's word for none."""
     return text.strip() in ("", NO_DEVICES) or text.strip().startswith("-")
 
@@ -169,7 +169,7 @@ def _enumerate(picked: Sequence[Gpu]) -> tuple[str, ...]:
 
 def _read_cuda_mask(text: str, cards: Sequence[Gpu]) -> tuple[list[Gpu], str | None, list[str]]:
     """The GPUs that a mask names, or the MIG instance, and what it does otherwise than it says."""
-    if _hides_all(text):
+    if hides_all(text):
         return [], None, []
     if text.startswith("MIG-"):
         instance, faults = _read_mig_mask(text, cards)
@@ -256,7 +256,7 @@ def _read_hip_mask(text: str, cards: Sequence[Gpu], *, blanks: bool) -> tuple[li
     :param blanks: blanks around a number are overlooked (ROCR); HIP takes only what is written exactly as a number
     """
     picked: list[Gpu] = []
-    if _hides_all(text):
+    if hides_all(text):
         return [], []
     entries = text.split(",")
     for place, entry in enumerate(entries):

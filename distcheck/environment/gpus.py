@@ -103,6 +103,8 @@ class Driver(NamedTuple):
     amd_gpus: int = 0
     #: /dev/dxg is there, through which WSL2 reaches the GPUs of Windows
     through_windows: bool = False
+    #: device nodes that all GPUs of a driver share: ``/dev/nvidiactl``, ``/dev/nvidia-uvm``, ``/dev/kfd`` …
+    shared_nodes: tuple[str, ...] = ()
 
     @property
     def nothing_there(self) -> bool:
@@ -139,7 +141,8 @@ def read_driver(world: World) -> Driver:
     """From /proc/driver/nvidia, /dev and /sys/class/kfd; opens no device."""
     if world.platform != "linux":
         raise Unavailable(f"the drivers' files are looked at on Linux only, not on {world.platform}")
-    nodes = tuple(f"/dev/{name}" for name in _names(world, "/dev") if re.fullmatch(r"nvidia\d+", name))
+    names = _names(world, "/dev")
+    nodes = tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\d+", name))
     return Driver(
         module_version=_module_version(world),
         library_version=_library_version(world),
@@ -149,6 +152,7 @@ def read_driver(world: World) -> Driver:
         nvswitches=len(_names(world, "/proc/driver/nvidia-nvswitch/devices")),
         amd_gpus=sum(1 for _ in _amd_nodes(world)),
         through_windows=world.exists("/dev/dxg"),
+        shared_nodes=tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\D.*|kfd", name)),
     )
 
 

@@ -55,7 +55,9 @@ def counts(report: Report) -> str:
 
 
 def sentence(report: Report) -> str:
-    """The one line of the smoke test to remember; empty where the report has none."""
+    """The line of the smoke test that names what was tested on what; empty for other commands."""
+    if report.command == "collective" and not report.measurements:
+        return "no rank was started: no backend or device was chosen"
     return str(report.measurements.get("sentence") or "")
 
 

@@ -27,7 +27,7 @@ _LONGEST_CELL = 60
 def render(report: Report, style: Style = Style()) -> str:
     """The report as text for a terminal or a bug report."""
     if style.quiet and "verdicts" not in report.subject and not report.story:
-        return "\n".join([*_sentence(report, style), _last_line(report, style)]) + "\n"
+        return "\n".join(_last_lines(report, style)) + "\n"
     if "merged_hosts" in report.subject and not style.verbose:
         from . import merged
 
@@ -85,8 +85,7 @@ def closing_lines(report: Report, style: Style) -> Iterator[str]:
         yield from _probes(report)
     yield ""
     yield from (escape(str(line)) for line in report.subject.get("closing", ()))
-    yield from _sentence(report, style)
-    yield _last_line(report, style)
+    yield from _last_lines(report, style)
 
 
 def first_line(report: Report) -> str:
@@ -252,15 +251,22 @@ def _probes(report: Report) -> Iterator[str]:
 
 
 def _sentence(report: Report, style: Style) -> list[str]:
-    """The one line to remember, where the run has one."""
-    return [paint(line, "1", style) for line in wrapped(sentence(report), style.width, "", "")]
+    """The result of a smoke test in one line; where that is too long, backend and device stand on the last one."""
+    text = sentence(report)
+    lines = wrapped(text, style.width, "", "")
+    head, end, tail = text.rpartition("; ")
+    if len(lines) > 1 and end:
+        lines = [line for part in (f"{head};", tail) for line in wrapped(part, style.width, "", "")]
+    return [paint(line, "1", style) for line in lines]
 
 
-def _last_line(report: Report, style: Style) -> str:
+def _last_lines(report: Report, style: Style) -> list[str]:
+    """The counts, which are last but in a smoke test: its last line names what was tested on what."""
     text = f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s"
     worst = report.worst
     color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
-    return paint(text, color, style)
+    parts = (_sentence(report, style), [paint(text, color, style)])
+    return [line for part in (parts[::-1] if report.command == "collective" else parts) for line in part]
 
 
 def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:

@@ -22,6 +22,7 @@ from distcheck.cluster.own_record import (
 from distcheck.cluster.records import Code, Device, HostRecord, RankRecord, from_json, join_ranks, to_json
 from distcheck.environment.devices import Devices, apply_masks
 from distcheck.environment.fabric import Fabric, RdmaPort
+from distcheck.environment.gpu_access import GpuAccess
 from distcheck.environment.gpus import Driver, Gpu, Gpus
 from distcheck.environment.interfaces import Interface, Interfaces
 from distcheck.environment.names import HostName, Name
@@ -82,7 +83,11 @@ def facts(**settings: str) -> dict[type, object]:
 def test_a_record_of_all_facts() -> None:
     record = make_host_record(facts(NCCL_IB_HCA="=mlx5_0", NCCL_DEBUG="INFO"), launch(9), host="gpu02", pid=4711)
     device = Device("GPU-1", "0000:01:00.0", "NVIDIA H100 80GB HBM3", 80 << 30, "9.0")
-    assert record.ranks == (RankRecord(9, 1, 16, 8, 1, 4711, device, {}),)
+    assert record.ranks == (
+        RankRecord(
+            9, 1, 16, 8, 1, 4711, device, {}, GpuAccess("usable", "8 × NVIDIA H100 80GB HBM3", training=True)
+        ),
+    )  # fmt: skip
     assert (record.host, record.boot_id, record.container) == ("gpu02", "a7be24d3", "docker")
     assert record.versions["nccl"] == "2.28.9"
     assert {"python", "torch", "cuda", "driver", "kernel", "distcheck", "triton"} <= set(record.versions)

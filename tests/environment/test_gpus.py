@@ -396,7 +396,11 @@ def test_the_drivers_files_are_read(tmp_path: Path) -> None:
     world = recorded_world(tmp_path, files=files, unwritable=["/dev/nvidia1"])
     driver = read_driver(world)
     assert driver == Driver(
-        library_version="550.90.07", nodes=("/dev/nvidia0", "/dev/nvidia1"), blocked=("/dev/nvidia1",), nvswitches=1
+        library_version="550.90.07",
+        nodes=("/dev/nvidia0", "/dev/nvidia1"),
+        blocked=("/dev/nvidia1",),
+        nvswitches=1,
+        shared_nodes=("/dev/nvidia-uvm", "/dev/nvidiactl"),
     )
     assert not driver.nothing_there
 

@@ -388,6 +388,7 @@ _LIVE = "needs a live process group that fails or is slow; tests/collectives doe
 #: Pages whose examples are not carried out here, and why.
 NOT_EXECUTED: Mapping[str, str] = {
     **dict.fromkeys(("DC510", "DC511", "DC513", "DC514", "DC515", "DC516"), _LIVE),
+    "DC315": "needs a driver that fails",
     "DC518": "needs the log of a job that died; tests/logs has real ones",
     "DC612": "needs ranks that write one file at the same time",
     "DC613": "needs GPUs: the tensors of the file were on them",
