@@ -31,7 +31,7 @@ from distcheck.rules import Selection
 from tests.commands.test_cli import environment
 from tests.environment.test_gpu_access import CrashingDriver, FailingDriver, HungDriver, machine
 from tests.fake_nvml import FakeNvml, pcie_a100
-from tests.recorded import RecordedWorld
+from tests.recorded import RecordedWorld, write_files
 
 H100 = "NVIDIA H100 80GB HBM3"
 GOOD = GpuAccess(USABLE, f"8 × {H100}", True)
@@ -252,6 +252,41 @@ def test_the_last_line_under_torchrun(tmp_path: Path) -> None:
         0,
         "2 ranks on 1 host: all collectives correct; bandwidth not measured; on gloo, CPU",
     )
+
+
+#: A rank on a machine whose NVML crashes, and whose torch has the version file of a CUDA build.
+CRASHING_RANK = """
+import faulthandler, os, signal, sys
+from distcheck.world import World
+
+def nvml(self):
+    faulthandler.disable()
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+World.nvml = nvml
+World.python_path = (os.path.abspath("site-packages"),)
+
+from distcheck.collective import main
+main()
+"""
+
+
+@pytest.mark.torch
+def test_bad_dc315_a_crashing_driver_under_torchrun(tmp_path: Path) -> None:
+    files = {
+        "rank.py": CRASHING_RANK,
+        "site-packages/torch/__init__.py": "",
+        "site-packages/torch/version.py": "__version__ = '2.13.0+cu130'\ncuda = '13.0'\nhip = None\n",
+        "site-packages/torch/lib/libtorch_cuda.so": "",
+    }
+    write_files(tmp_path, files)
+    words = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "rank.py", "--quick")
+    status, line = collective(*words, "--output-format", "concise", folder=tmp_path)
+    assert (status, line.rpartition("; ")[2]) == (1, "on nccl, 2 × unknown GPU")
+    status, line = collective(*words, "--output-format", "concise", "--select", "DC315", folder=tmp_path)
+    assert (status, line.rpartition("; ")[2]) == (1, "on nccl, 2 × unknown GPU")
+    status, line = collective(*words, "--output-format", "concise", "--backend", "gloo", folder=tmp_path)
+    assert (status, line.rpartition("; ")[2]) == (0, "on gloo, CPU")
 
 
 @pytest.mark.torch
