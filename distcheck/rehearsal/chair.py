@@ -17,10 +17,10 @@ from ..collectives.blame import tells_of_lost_peer
 from ..collectives.processes import kernel_state
 from .blocks import with_blocks
 from .longest import Longest, long_waits
-from .model import SETUP, Mismatch, Position, Positions
+from .model import SETUP, Call, Mismatch, Position, Positions
 from .posts import MILESTONE
 from .signatures import agreed
-from .standing import GONE, differing, stands, suspicious
+from .standing import GONE, cause_of, differing, hangs, stands, suspicious
 from .wire import (
     ASKED,
     CHAIR,
@@ -84,8 +84,11 @@ class Chair:
         self.known: dict[int, Position] = {}
         #: the question that is open; 0: none
         self.question = 0
-        #: a standstill has been reported, and nothing has moved since
+        #: calls that differ, or a hang, have been reported, and nothing has moved since
         self.told = False
+        #: the job hangs, and that has been reported; with a cause: a call that differs, which has been reported
+        self.hangs = False
+        self.cause: Call | None = None
         #: those that were opened since they came
         self.posts: dict[int, Post] = {}
         #: to which the ranks' paths are relative; "": the working directory
@@ -110,11 +113,13 @@ class Chair:
         self._compares_at = self._judges_at = clock()
         self._asked_at = 0.0
         self._done_then = 0
+        #: groups whose mismatch has been reported; the mismatches in whose calls ranks may hang
         self._mismatched: set[str] = set()
+        self._differ: tuple[Mismatch, ...] = ()
         self._longest: dict[tuple[str, str], Longest] = {}
 
     def look(self, beat: int) -> bool:
-        """Read all, and judge; True where a standstill was reported just now.
+        """Read all, and judge; True where calls that differ, or a hang, were reported just now.
 
         :param beat: of the one that looks, a number that grows
         """
@@ -127,32 +132,40 @@ class Chair:
             return False
         begun = self._spent()
         positions = self.positions()
-        if not new and not suspicious(positions):
+        if not new and not suspicious(positions._replace(mismatches=self._differ)):
             self._nothing()
             self._long_waits(positions)
-            self._judges_at = self._clock() + (self._spent() - begun) / _JUDGING
+            self._judge_later(begun)
             return False
-        if self.told and not new:
+        if self._hang_told and not new:
             return False
         if not self.question:
             self._ask(beat, new)
             return False  # the ranks say more with their next ticks
         if not self._answered(positions) and self._clock() - self._asked_at < 3 * self._tick_s + 1:
             return False
+        positions = self.positions(judged=True)
+        waiting = differing(positions)
+        noted = tuple(self._mismatch(group, between) for group, between in new.items())
+        noted = noted or tuple(mismatch for mismatch in waiting if mismatch.group not in self._mismatched)
+        self._mismatched.update(mismatch.group for mismatch in noted)
+        self._differ += noted
         if new and all(self._store.check([differs_key(group)]) for group in new):
             # the rank that came second has told of it before its call began
             self.told, self._done_then = True, self._done()
-            self._mismatched.update(new)
             return False
-        positions = self.positions(judged=True)
-        noted = [self._mismatch(group, between) for group, between in new.items()]
-        self._mismatched.update(new)
-        positions = positions._replace(mismatches=(*noted, *(() if noted else differing(positions))))
-        if not stands(positions):
+        known = positions._replace(mismatches=(*self._differ, *waiting))
+        stuck = hangs(known)
+        cause = cause_of(stuck, known)
+        if not noted and (cause is not None or not stuck):
+            self.hangs, self.cause = bool(stuck), cause
+            self._judge_later(begun)
             return False
         self.told, self._done_then = True, self._done()
+        # a hang with another cause than the calls that differ is reported by itself, at the next look
+        self.hangs, self.cause = not noted or cause is not None, cause
         self.first_to_tell()
-        self.tell(positions)
+        self.tell(positions._replace(mismatches=noted))
         return True
 
     def look_back(self) -> bool:
@@ -189,10 +202,20 @@ class Chair:
         self._store.set(REPORTED, str(self.rank))
         self._report(with_blocks(positions, self.folder))
 
+    @property
+    def _hang_told(self) -> bool:
+        return self.hangs and self.cause is None
+
+    def _judge_later(self, begun: float) -> None:
+        self._judges_at = self._clock() + (self._spent() - begun) / _JUDGING
+
     def _nothing(self) -> None:
         self.question = 0
+        if self.cause is not None:
+            self.hangs, self.cause = False, None
+        self._differ = tuple(mismatch for mismatch in self._differ if self._is_in(mismatch))
         if self.told and self._done() > self._done_then:
-            self.told = self._tells = False
+            self.told = self.hangs = self._tells = False
             self._store.set(TOLD, "")
             self._say("distcheck watch: the job goes on")
 
@@ -200,10 +223,10 @@ class Chair:
         return sum(head.done for head in self._heads.values())
 
     def _nothing_new(self) -> bool:
-        """What stands was told, and nothing has moved since; or waits were judged a moment ago."""
-        if self.told:
+        """A hang was reported, and nothing has moved since; or waits were judged a moment ago."""
+        if self._hang_told:
             return self._done() == self._done_then
-        return not self.question and self._clock() < self._judges_at
+        return (self.cause is not None or not self.question) and self._clock() < self._judges_at
 
     # reading
 
@@ -382,6 +405,13 @@ class Chair:
                 calls = tuple((tuple(rank for rank, _ in side), side[0][1]) for side in sides)
                 return Mismatch(group, calls[0][1].number, calls)
         return Mismatch(group, between[1], ())
+
+    def _is_in(self, mismatch: Mismatch) -> bool:
+        """Whether a rank has made its call that differs, and no other in that group since."""
+        self._open()
+        numbers = {call.number for _, call in mismatch.calls}
+        positions = (read_position(post.position) for post in self.posts.values())
+        return any(position.entered.get(mismatch.group) in numbers for position in positions)
 
     # long, and no hang
 

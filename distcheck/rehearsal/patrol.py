@@ -24,6 +24,7 @@ from .longest import Longest
 from .model import Call, Frame, Mismatch, Position, Positions
 from .posts import Note, Posts
 from .signatures import agreed
+from .standing import group_name
 from .stores import Seat
 from .summary import Ledger, Summary, gathered, ledger_of
 from .whereabouts import Whereabouts
@@ -281,10 +282,17 @@ class Patrol:
         self._chairs = self._is_chair(chair)
         if self._asked == ABORT:
             self._abort()
-        if self._chairs and chair.look(self._beat) and self.abort:
-            self._store.set(CHAIR, f"{self.seat.rank} {self._beat} {ABORT}")
-            time.sleep(2 * self.tick_s)
-            self._abort()
+        if self._chairs:
+            reported = chair.look(self._beat)
+            if chair.hangs and self.abort:
+                if chair.cause is not None and not reported:
+                    self._say(
+                        f"distcheck watch: the job hangs because call #{chair.cause.number} of "
+                        f"{group_name(chair.cause.group)} differs between ranks, and ends with status {ABORTED}"
+                    )
+                self._store.set(CHAIR, f"{self.seat.rank} {self._beat} {ABORT}")
+                time.sleep(2 * self.tick_s)
+                self._abort()
         return True
 
     def _abort(self) -> None:

@@ -15,6 +15,7 @@ from ..model import Finding, Fix, Rule, Where, rank_ranges
 from ..registry import probe
 from .aside import BRANCH, FORWARD, LOOP, Aside, apart_by_rank, aside, in_ddp_forward, stands_in_a_branch_on_the_rank
 from .model import SETUP, UNSEEN, Call, Mismatch, Position, Positions
+from .signatures import agreed
 
 #: States of a rank that comes to no call any more, as far as can be told.
 GONE = ("left", "raised", "stopped", "silent")
@@ -32,13 +33,16 @@ class Wait(NamedTuple):
     waiting: tuple[int, ...]
     #: of its group, and not (or no longer) on their way to it
     missing: tuple[int, ...]
-    #: of the one that has waited longest
+    #: of the one that has waited longest; where calls differ, of the last one that came
     since_s: float
+    #: the ranks have made calls that differ
+    differs: bool = False
 
 
 def waits(positions: Positions) -> tuple[Wait, ...]:
     """All calls in which ranks wait, the longest wait first."""
     by_rank = {position.rank: position for position in positions.ranks}
+    apart = differing_calls(positions)
     found: dict[tuple[object, ...], list[Position]] = {}
     for position in positions.ranks:
         if position.state == "waiting" and position.call is not None:
@@ -49,9 +53,30 @@ def waits(positions: Positions) -> tuple[Wait, ...]:
     for there in found.values():
         first = max(there, key=lambda position: position.since_s)
         call = first.call or Call(0, "")
-        missing = _missing(call, there, by_rank, positions)
-        made.append(Wait(call, tuple(sorted(position.rank for position in there)), missing, first.since_s))
+        waiting = tuple(sorted(position.rank for position in there))
+        if (call.group, call.number) in apart:
+            made.append(_differing_wait(call, waiting, by_rank, positions))
+        else:
+            made.append(Wait(call, waiting, _missing(call, there, by_rank, positions), first.since_s))
     return tuple(sorted(made, key=lambda wait: (-wait.since_s, wait.waiting)))
+
+
+def differing_calls(positions: Positions) -> frozenset[tuple[str, int]]:
+    """Group and number of the calls that differ and can hang: torch does not compare reductions."""
+    return frozenset(
+        (mismatch.group, call.number)
+        for mismatch in positions.mismatches
+        if len({agreed(call._replace(reduce="")) for _, call in mismatch.calls}) > 1
+        for _, call in mismatch.calls
+    )
+
+
+def _differing_wait(call: Call, waiting: tuple[int, ...], by_rank: dict[int, Position], positions: Positions) -> Wait:
+    """A rank that went through a call that differs was in another call: it counts as missing."""
+    missing = tuple(rank for rank in positions.ranks_of(call.group) if rank not in waiting)
+    seen = [by_rank[rank] for rank in (*waiting, *missing) if rank in by_rank]
+    since_s = min(position.since_s for position in seen if position.state == "waiting")
+    return Wait(call, waiting, missing, since_s, differs=True)
 
 
 def _missing(
@@ -88,13 +113,40 @@ def standstill(positions: Positions) -> tuple[Wait, ...]:
         free.clear()
     left = list(waits(positions))
     while True:
-        ends = [wait for wait in left if all(rank in free for rank in wait.missing) and not _too_long(wait, positions)]
+        ends = [wait for wait in left if _may_end(wait, free, positions)]
         if not ends:
             break
         for wait in ends:
             free.update(wait.waiting)
         left = [wait for wait in left if wait not in ends]
     return tuple(left)
+
+
+def _may_end(wait: Wait, free: set[int], positions: Positions) -> bool:
+    if wait.differs:
+        # torch lets some calls differ: they end once the last rank has come
+        return any(rank in free for rank in wait.missing)
+    return all(rank in free for rank in wait.missing) and not _too_long(wait, positions)
+
+
+def hangs(positions: Positions) -> tuple[Wait, ...]:
+    """The waits of a standstill that have lasted for the patience."""
+    return tuple(wait for wait in standstill(positions) if wait.since_s >= positions.patience_s)
+
+
+def cause_of(stuck: Sequence[Wait], positions: Positions) -> Call | None:
+    """The first call that differs, where such calls are the cause of all these waits; None where they are not."""
+    apart = differing_calls(positions)
+    last = {position.rank: position.call for position in positions.ranks}
+    causes = []
+    for wait in stuck:
+        # a rank that has gone may have lost its peer in such a call
+        calls = [wait.call, *(last.get(rank) for rank in wait.missing)]
+        found = next((call for call in calls if call is not None and (call.group, call.number) in apart), None)
+        if found is None:
+            return None
+        causes.append(found)
+    return causes[0] if causes else None
 
 
 def differing(positions: Positions) -> tuple[Mismatch, ...]:
@@ -130,7 +182,7 @@ _FAMILY = {
 def suspicious(positions: Positions) -> bool:
     """Whether it is time to ask all ranks for more: it stands, or all wait, for as long as the patience; or one waits
     that long in a call of which nobody knows the number yet."""
-    if stands(positions):
+    if hangs(positions):
         return True
     waiting = [position for position in positions.ranks if position.state == "waiting"]
     long = [position for position in waiting if position.since_s >= positions.patience_s]
@@ -146,7 +198,7 @@ def _too_long(wait: Wait, positions: Positions) -> bool:
 
 def stands(positions: Positions) -> bool:
     """Whether there is something to report: a mismatch, or a standstill of at least the patience."""
-    return bool(positions.mismatches) or any(wait.since_s >= positions.patience_s for wait in standstill(positions))
+    return bool(positions.mismatches or hangs(positions))
 
 
 @probe(rules.DC517, rules.DC701, rules.DC519, rules.DC704)
@@ -155,8 +207,8 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
     for mismatch in positions.mismatches:
         if not mismatch.calls:
             yield rules.DC517.found(
-                f"up to call {mismatch.number} of {_group(mismatch.group)} not all ranks have called the same; which "
-                "one differs was not kept",
+                f"up to call {mismatch.number} of {group_name(mismatch.group)} not all ranks have called the same; "
+                "which one differs was not kept",
                 evidence={"group": mismatch.group, "number": mismatch.number},
                 fix=Fix(
                     "run it once under 'distcheck rehearse', which compares operation, sizes and dtypes before each "
@@ -174,7 +226,7 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
         )
         first = mismatch.calls[-1][1]
         yield rules.DC517.found(
-            f"call #{mismatch.number} of {_group(mismatch.group)} differs in {_difference(mismatch)}: {told}",
+            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: {told}",
             where=_where(first.place, mismatch.calls[-1][0]),
             evidence={
                 "group": mismatch.group,
@@ -267,8 +319,8 @@ def _finding(wait: Wait, by_rank: dict[int, Position], positions: Positions) -> 
     missing = [by_rank.get(rank, Position(rank, state="silent")) for rank in wait.missing]
     if not missing:
         return rules.DC511.found(
-            f"all ranks of {_group(wait.call.group)} are in {_at(wait.call)} for {wait.since_s:.0f} s, and it does not "
-            "end",
+            f"all ranks of {group_name(wait.call.group)} are in {_at(wait.call)} for {wait.since_s:.0f} s, and it does "
+            "not end",
             where=_where(wait.call.place, ()),
             evidence={"call": _at(wait.call), "waiting": rank_ranges(wait.waiting), "since_s": round(wait.since_s, 1)},
             fix=Fix(
@@ -399,7 +451,8 @@ def _ranks(ranks: Iterable[int]) -> str:
     return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {rank_ranges(listed)}"
 
 
-def _group(name: str) -> str:
+def group_name(name: str) -> str:
+    """What a message calls a group."""
     if name.startswith(SETUP):
         return "the job"
     return "the default group" if name == "0" else f"group {name}"

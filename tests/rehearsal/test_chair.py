@@ -349,6 +349,122 @@ def test_bad_a_digest_that_differs_is_asked_for_and_named() -> None:
     assert mismatch.calls[1][1].reduce == "max"
 
 
+class Apart(Job):
+    """Ranks 0 and 1 make different calls #2 in their group.
+
+    :param told: rank 1 has told of it before its call began
+    """
+
+    def __init__(self, *others: Any, told: bool = True, second: str = "barrier", **more: Any) -> None:
+        super().__init__(2 + len(others), patience_s=5.0)
+        self.group = "1" if others else "0"
+        self.calls = (call(2, group=self.group), call(2, second, group=self.group, **more))
+        if told:
+            self.store.set(differs_key(self.group), "1")
+
+    def tick(self, *positions: Position, seconds: float = 1.0, **more: Any) -> bool:
+        self.now += seconds
+        self.beat += 1
+        for position in positions:
+            differ = position.rank < 2
+            calls = {self.group: [(2, self.calls[position.rank])]} if self.chair.question and differ else {}
+            digests = {self.group: ((1, 11), (2, 22 + position.rank))} if differ else {}
+            self.tell(position, calls=calls, digests=digests, groups={"1": "0-1", "2": "2-3"}, **more)
+        return self.chair.look(self.beat)
+
+    def in_it(self, since_s: float) -> tuple[Position, Position]:
+        first, second = (waiting(rank, 2, since_s) for rank in range(2))
+        entered = {self.group: 2}
+        return (
+            first._replace(call=self.calls[0], entered=entered), second._replace(call=self.calls[1], entered=entered)
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_bad_a_hang_in_calls_that_differ_is_known_within_the_patience(told: bool) -> None:
+    """DC517 is reported at once, and once; that the job hangs since is known, with its cause."""
+    job = Apart(told=told)
+    known_at = None
+    for second in range(200):
+        job.tick(*job.in_it(float(second)))
+        assert job.chair.hangs == (job.chair.cause is not None)
+        if job.chair.hangs and known_at is None:
+            known_at = second
+    assert known_at is not None
+    assert 5 <= known_at <= 8
+    assert job.chair.cause == job.calls[0]
+    assert [len(report.mismatches) for report in job.reports] == [1] * (not told)
+    assert job.said == []
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_good_calls_that_differ_and_end(told: bool) -> None:
+    """DC517 where torch lets them differ: no hang, whatever comes later."""
+    job = Apart(told=told, second="all_reduce", reduce="max")
+    for second in range(4):
+        job.tick(*job.in_it(float(second)))
+    for done in range(3, 40):
+        job.tick(*(waiting(rank, done, 0.5)._replace(done=10 * done) for rank in range(2)))
+        assert not job.chair.hangs
+    # what is in calls of that number later is not in the calls that differ: a group may begin anew
+    for second in range(50):
+        job.tick(*(waiting(rank, 2, float(second)) for rank in range(2)))
+        assert not job.chair.hangs
+    assert len(job.reports) == (not told)
+
+
+def test_bad_calls_that_differ_hang_while_another_group_goes_on() -> None:
+    job = Apart(2, 3)
+    for second in range(20):
+        others = (
+            computing(rank, 1, done=5 * second)._replace(entered={"2": 5 * second}, call=call(5 * second, group="2"))
+            for rank in (2, 3)
+        )
+        job.tick(*job.in_it(float(second)), *others)
+    assert job.chair.cause == job.calls[0]
+    assert job.reports == []
+
+
+@pytest.mark.parametrize("second", ["barrier", "all_reduce"])
+def test_bad_another_group_hangs_as_well(second: str) -> None:
+    """Rank 3 is stopped: no call that differs is the cause of that, and it has not been reported."""
+    job = Apart(2, 3, second=second, reduce="" if second == "barrier" else "max")
+    for tick in range(30):
+        others = (
+            waiting(2, 7, float(tick))._replace(call=call(7, group="2"), entered={"2": 7}),
+            Position(3, "gpu01", 103, "stopped", entered={"2": 6}),
+        )
+        job.tick(*job.in_it(float(tick)), *others)
+    (report,) = job.reports
+    assert report.mismatches == ()
+    assert report.ranks[3].state == "stopped"
+    assert job.chair.hangs
+    assert job.chair.cause is None
+
+
+def test_bad_a_rank_leaves_after_calls_that_differed() -> None:
+    """DC702: nothing has moved since the difference was told, and the hang is another one."""
+    job = Apart(second="all_reduce", reduce="max")
+    gone = left(1, 2)._replace(call=job.calls[1])
+    for tick in range(30):
+        job.tick(waiting(0, 3, float(tick)), gone)
+    (report,) = job.reports
+    assert report.mismatches == ()
+    assert report.ranks[1].state == "left"
+    assert job.chair.hangs
+
+
+def test_a_hang_passes_and_another_comes() -> None:
+    job = Job(2)
+    for hang in (1, 2):
+        for second in range(25):
+            job.tick(waiting(0, 412 * hang, float(second)), left(1, 411))
+        assert job.chair.hangs
+        assert len(job.reports) == hang
+        job.tick(computing(0, 412 * hang, done=900 * hang), left(1, 411))
+        assert not job.chair.hangs
+
+
 # many
 
 

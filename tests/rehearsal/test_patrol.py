@@ -175,6 +175,63 @@ print("came to its end", flush=True)
     assert "call #701 of the default group differs in reduction" in ran.message
 
 
+@pytest.mark.parametrize(
+    ("ranks", "body"),
+    [
+        (3, "dist.all_reduce(x) if rank == 0 else dist.barrier()"),
+        # the last one comes when the others have waited for longer than the patience
+        (3, "time.sleep(4 * (rank == 2)); dist.all_reduce(x) if rank == 2 else dist.barrier()"),
+        (2, "for op in ((dist.barrier, lambda: dist.all_reduce(x))[:: 1 - 2 * rank]): op()"),
+        (2, "dist.broadcast(x, rank); dist.barrier()"),
+    ],
+    ids=["three", "late", "crossed", "roots"],
+)
+def test_a_hang_after_calls_that_differ_ends_the_job(tmp_path: Path, ranks: int, body: str) -> None:
+    ran = run(
+        tmp_path,
+        f"""
+for step in range(3):
+    dist.all_reduce(x)
+open("here", "w").close()
+{body}
+""",
+        "--on-hang",
+        "abort",
+        ranks=ranks,
+    )
+    assert ran.codes == ["DC517"], ran.output
+    assert "call #4 of the default group differs in " in ran.message
+    assert ran.status == 1, ran.output
+    (line,) = [line for line in ran.output.splitlines() if line.startswith("distcheck watch: ")]
+    assert line == (
+        "distcheck watch: the job hangs because call #4 of the default group differs between ranks, and ends with "
+        "status 1"
+    )
+
+
+@pytest.mark.parametrize("call", ["dist.all_reduce(x, op=dist.ReduceOp.MAX)", "dist.all_reduce(x.to(torch.int32))"])
+def test_calls_that_differ_and_do_not_hang_end_nothing(tmp_path: Path, call: str) -> None:
+    ran = run(
+        tmp_path,
+        f"""
+for step in range(3):
+    dist.all_reduce(x)
+{call} if rank else dist.all_reduce(x)
+for step in range(12):
+    time.sleep(0.5)
+    dist.all_reduce(x)
+dist.destroy_process_group()
+print("came to its end", flush=True)
+""",
+        "--on-hang",
+        "abort",
+        hangs=False,
+    )
+    assert ran.codes == ["DC517"], ran.output
+    assert ran.status == 0, ran.output
+    assert ran.output.count("came to its end") == 2
+
+
 def test_ranks_of_mp_spawn_and_a_call_in_a_thread(tmp_path: Path) -> None:
     """Nobody has made these processes ranks; the store is rank 0's own; and the main thread of rank 0 waits for one that
     waits in a collective. The job is ended with the verdict."""

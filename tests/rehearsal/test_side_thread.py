@@ -305,6 +305,34 @@ def test_who_calls_the_same_is_told_together(started: list[Patrol]) -> None:
     assert report.mismatches[0].calls == (((0, 1, 2), theirs), ((3,), mine))
 
 
+@pytest.mark.parametrize("abort", [True, False])
+def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
+    started: list[Patrol], monkeypatch: pytest.MonkeyPatch, abort: bool
+) -> None:
+    ended: list[Patrol] = []
+    monkeypatch.setattr(Patrol, "_abort", lambda self: (ended.append(self), self._stop.set()))
+    ranks = Ranks(abort=abort)
+    begin(ranks, started)
+    calls = Call(3, "all_reduce", sizes=((20,),)), Call(3, "barrier")
+    for rank, patrol in enumerate(ranks.patrols):
+        note = Note(calls[rank], time.monotonic(), 11 + rank, 3)
+        patrol.posts.entered["0"] = 3
+        patrol.posts.ring.append(note)
+        patrol.posts.inside[patrol._here._main] = note
+    ranks.patrols[1].differs(Note(calls[1], time.monotonic(), 12, 3), Other(0, calls[0]))
+    if abort:
+        until(lambda: len(ended) == 2)
+        assert ranks.said == [
+            "distcheck watch: the job hangs because call #3 of the default group differs between ranks, and ends with "
+            "status 1"
+        ]
+    else:
+        until(lambda: any(patrol._chair is not None and patrol._chair.hangs for patrol in ranks.patrols))
+        assert ranks.said == []
+        assert ended == []
+    assert len(ranks.reports) == 1
+
+
 @pytest.mark.slow
 def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Patrol]) -> None:
     """gloo ends a process whose sizes differ: nobody comes to a second one."""

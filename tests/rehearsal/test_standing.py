@@ -9,7 +9,7 @@ import pytest
 from distcheck.checker import Checker
 from distcheck.model import Finding
 from distcheck.rehearsal.model import Block, Call, Frame, Mismatch, Position, Positions
-from distcheck.rehearsal.standing import differing, stands, standstill, suspicious, waits
+from distcheck.rehearsal.standing import cause_of, differing, hangs, stands, standstill, suspicious, waits
 
 TRAIN = "train.py:88"
 
@@ -177,6 +177,88 @@ def test_bad_one_waits_where_ddp_reduces() -> None:
     (mismatch,) = differing(positions)
     assert [ranks for ranks, _ in mismatch.calls] == [(0,), (1,)]
     assert stands(positions._replace(mismatches=(mismatch,)))
+
+
+def apart(one: Call, other: Call) -> dict[str, tuple[Mismatch, ...]]:
+    return {"mismatches": (Mismatch(one.group, one.number, (((0,), one), ((1,), other))),)}
+
+
+#: A mismatch: rank 0 reduces, rank 1 is in a barrier.
+REDUCES, IN_BARRIER = call(5), call(5, "barrier", place="train.py:90")
+#: Torch compares neither of these.
+MAX, AS_INT = call(5)._replace(reduce="max"), call(5)._replace(dtypes=("int32",))
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        job(waiting(0, REDUCES), waiting(1, IN_BARRIER), **apart(REDUCES, IN_BARRIER)),
+        # the third makes the call of one of them
+        job(waiting(0, REDUCES), waiting(1, IN_BARRIER), waiting(2, IN_BARRIER), **apart(REDUCES, IN_BARRIER)),
+        # a root goes through its broadcast alone, and waits in the next call
+        job(
+            waiting(0, call(6)), waiting(1, REDUCES), **apart(call(5, "broadcast"), REDUCES)
+        ),
+        # it has ended after its broadcast
+        job(left(0, 5), waiting(1, REDUCES), **apart(call(5, "broadcast"), REDUCES)),
+        # it has lost its peer in the call, and another group waits for it
+        job(
+            left(0, 5)._replace(state="raised", detail="RuntimeError"), computing(1, 6),
+            waiting(2, call(2, group="1")), groups={"1": (0, 2)}, **apart(REDUCES, IN_BARRIER),
+        ),
+        # the rank that is missing here waits in the call that differs
+        job(
+            waiting(0, REDUCES), waiting(1, IN_BARRIER), waiting(2, call(2, group="1"))._replace(entered={"0": 4, "1": 2}),
+            groups={"1": (0, 2), "0": (0, 1)}, **apart(REDUCES, IN_BARRIER),
+        ),
+        # group numbers differ where C++ has made a call on one rank only
+        job(waiting(0, REDUCES), waiting(1, call(6, "barrier")), **apart(REDUCES, call(6, "barrier"))),
+        job(waiting(0, REDUCES, 20.0), waiting(1, AS_INT, 20.0), **apart(REDUCES, AS_INT)),
+    ],
+)  # fmt: skip
+def test_bad_ranks_hang_in_calls_that_differ(positions: Positions) -> None:
+    """DC517 has been reported: the hang follows from it."""
+    cause = cause_of(hangs(positions), positions)
+    assert cause is not None
+    assert cause.number in (5, 6)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        # the last one came a moment ago, and its call may end
+        job(waiting(0, REDUCES, 3600.0), waiting(1, AS_INT, 19.0), **apart(REDUCES, AS_INT)),
+        # the last one has yet to come
+        job(waiting(0, REDUCES), waiting(1, AS_INT), computing(2, 4), **apart(REDUCES, AS_INT)),
+        # one has gone through it and computes
+        job(computing(0, 5), waiting(1, AS_INT), **apart(REDUCES, AS_INT)),
+        # another reduction hangs nowhere: all are in one call, which takes its time
+        job(waiting(0, REDUCES), waiting(1, MAX), **apart(REDUCES, MAX)),
+        # all have come further
+        job(waiting(0, call(6)), waiting(1, call(6)), **apart(REDUCES, AS_INT)),
+        # the same number in another group
+        job(
+            *(waiting(rank, call(5, group="1")) for rank in range(2)), groups={"1": (0, 1)}, **apart(REDUCES, AS_INT)
+        ),
+        # which call differs was not kept
+        job(waiting(0, call(5)), waiting(1, call(5)), mismatches=(Mismatch("0", 5, ()),)),
+    ],
+)  # fmt: skip
+def test_good_calls_that_differ_may_end(positions: Positions) -> None:
+    assert hangs(positions) == ()
+    assert cause_of((), positions) is None
+
+
+def test_a_hang_with_another_cause_than_the_calls_that_differ() -> None:
+    positions = job(
+        waiting(0, REDUCES), waiting(1, IN_BARRIER),
+        waiting(2, call(2, group="1")), Position(3, state="stopped", entered={"1": 1}),
+        groups={"0": (0, 1), "1": (2, 3)}, **apart(REDUCES, IN_BARRIER),
+    )  # fmt: skip
+    stuck = hangs(positions)
+    assert [wait.waiting for wait in stuck] == [(0, 1), (2,)]
+    assert cause_of(stuck[:1], positions) == REDUCES
+    assert cause_of(stuck, positions) is None
 
 
 def test_good_one_collective_by_two_names() -> None:
