@@ -32,6 +32,8 @@ from distcheck.collectives.model import Measurements, Options, Step
 from distcheck.facts_file import from_plain
 from distcheck.model import to_plain
 
+pytestmark = pytest.mark.quiet
+
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30

@@ -20,7 +20,7 @@ from distcheck.collectives.live import Operations
 from distcheck.collectives.model import Options, Step
 from tests.collectives import ranks
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.quiet]
 
 #: Runs in all; each takes one to ten seconds.
 RUNS = 64

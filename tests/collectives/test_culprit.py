@@ -32,6 +32,8 @@ from distcheck.collectives.model import Lateness, Measurements, Options, Pair, P
 from distcheck.collectives.suspects import ALONE, FEWEST_RANKS, late_ranks, links_are_alike, ranks_keep_up
 from distcheck.model import Unavailable, to_plain
 
+pytestmark = pytest.mark.quiet
+
 #: Bytes of a message: 17 ms at 1 GB/s.
 SIZE = 16 << 20
 #: Seconds that a slow rank or link takes longer: much more than four ranks lose to each other on two busy cores.

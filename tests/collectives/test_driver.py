@@ -15,7 +15,7 @@ from distcheck.cluster.records import RankRecord
 from distcheck.collectives.model import Options, Step
 from tests.collectives import ranks
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.quiet]
 
 QUICK = Options(quick=True, timeout_s=8.0)
 

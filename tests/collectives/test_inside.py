@@ -16,7 +16,7 @@ import pytest
 import distcheck.collectives
 from tests.collectives.ranks import free_port
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.quiet]
 
 
 def in_ranks(size: int, folder: Path, job: Callable[[int], Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.quiet]
 
 HEAD = """
 import os, signal, sys, time
