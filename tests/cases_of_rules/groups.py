@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from distcheck.cluster.records import Cluster, HostRecord
+from distcheck.collectives.backend import choose
 from distcheck.collectives.driver import Found
 from distcheck.collectives.model import Lateness, Options
 from distcheck.collectives.prover import PEER_COPY
@@ -18,6 +19,7 @@ from distcheck.collectives.smoke import Ask, Looked, report_of
 from distcheck.logs.nccl_info import Transport, parse_log
 from distcheck.model import NotApplicable, Report
 from tests.collectives import test_nccl_log
+from tests.collectives.test_backend import ABSENT, BROKEN, GOOD, GpuAccess, host
 from tests.collectives.test_correctness import proof_of, wrong
 from tests.collectives.test_failures import DETAIL, failure, state
 from tests.collectives.test_suspects import cluster_of, computing, measure, on_time
@@ -40,6 +42,7 @@ def reported(
     """The report of ``distcheck collective`` on what its phases found."""
     looked = Looked(Report("env", subject={"host": "gpu01", "line": []}), HostRecord("gpu01"))
     seats = (Seat(0, sum(len(host.ranks) for host in cluster.hosts), 0, 8, 0),)
+    found.setdefault("choice", choose(options, cluster.hosts))
     return report_of(Found(cluster=cluster, **found), looked, Ask(options=options), seats, 1.0, transport)
 
 
@@ -60,6 +63,11 @@ WAITS = failure("timeout", (3,), state(3, "stopped"))
 DIED = failure("died", (3,), state(3, "killed", detail="it was killed by SIGKILL"), error="it was killed by SIGKILL")
 #: What was found where the rule is broken, and where it is not.
 FOUND: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "DC120": (
+        {"cluster": Cluster((host("gpu01", GOOD, backends=("gloo",)),))},
+        {"cluster": Cluster((host("gpu01", GpuAccess(ABSENT), backends=("gloo",)),))},
+    ),
+    "DC315": ({"cluster": Cluster((host("gpu01", BROKEN),))}, {"cluster": Cluster((host("gpu01", GOOD),))}),
     "DC336": ({"proof": proof_of(wrong(5, PEER_COPY))}, {"proof": proof_of(wrong(5))}),
     "DC510": ({"proof": proof_of(wrong(5))}, {"proof": proof_of()}),
     "DC511": ({"failure": WAITS}, {"failure": DIED}),
