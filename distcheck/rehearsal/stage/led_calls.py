@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import glob
 import io
 import os
 import shutil
@@ -62,6 +63,10 @@ class Leader(Led):
             if real in known:
                 known.add(called)
         setattr(os, name, called)
+        # pathlib of Python 3.13 globs with functions that this class has kept since its import
+        globber: Any = getattr(glob, "_StringGlobber", None)
+        if hasattr(globber, name):
+            setattr(globber, name, staticmethod(called))
         if sys.version_info < (3, 11):
             import pathlib
 
