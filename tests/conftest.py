@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Generator
 from typing import Any
@@ -22,6 +23,10 @@ import pytest
 # how long an example takes says more of the machine than of what is tested; benchmarks/ measure
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+# the cache of lint is in the user's cache folder: tests have one of their own, which ends with them
+_caches = tempfile.TemporaryDirectory(prefix="distcheck-tests-")
+os.environ["XDG_CACHE_HOME"] = _caches.name
 
 
 def pytest_configure() -> None:

@@ -111,8 +111,7 @@ def lint(words: Sequence[str], configuration: Configuration) -> Seen:
     inputs = linting.inputs_of(asked)
     with Progress(sys.stderr) as line:
         looked = linting.look(asked, inputs, {}, linting.Patient(line, time.monotonic()))
-    if asked.cache is not None:
-        asked.cache.save()
+    linting.save_cache(asked)
     tell_what_is_odd(asked, inputs, looked)
     unmarked = asked._replace(given={**asked.given, "select": (), "ignore": ()})
     report = described(looked, inputs, unmarked, Configuration())

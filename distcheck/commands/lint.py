@@ -118,7 +118,7 @@ class LintCommand(shared.GroupedCommand):
 @shared.configuration_options
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
-@click.option("--cache-dir", metavar="DIR", help="Where the cache is.  [default: .distcheck_cache in the project]")
+@click.option("--cache-dir", metavar="DIR", help="Where the cache is.  [default: the user's cache folder]")
 def command(**given: Any) -> int:
     """Find rank and device misuse in training scripts, and what is wrong with the files that start them.
 
@@ -145,10 +145,7 @@ def command(**given: Any) -> int:
         looked = linting.look(asked, inputs, changed, progress)
         if wants_fixes:
             looked, fixed = linting.fix(asked, inputs, looked, changed, progress)
-    if asked.cache is not None:
-        trouble = asked.cache.save()
-        if trouble is not None and (given["cache_dir"] or given["verbose"]):
-            linting.say(asked, f"the cache can't be written: {trouble}")
+    linting.save_cache(asked)
     looked = looked._replace(report=looked.report._replace(elapsed_s=time.monotonic() - began))
     return finish(asked, inputs, configuration, looked, changed, fixed)
 
@@ -288,25 +285,18 @@ def _nodes(given: Mapping[str, Any], configuration: Configuration) -> Nodes | No
 
 
 def _cache(given: Mapping[str, Any], configuration: Configuration, here: str) -> Cache | None:
-    from ..source.cache import FOLDER_NAME, Cache
+    """The cache in the folder of the option, of the site, or of this user. A project can't choose what is written."""
+    from ..reporters.places import checkout_of
+    from ..source.cache import Cache, user_folder
     from ..source.summary import ENGINE_VERSION
 
     if given["no_cache"]:
         return None
     folder = given["cache_dir"]
     if folder is None:
-        placed = configuration.placed("cache-dir")
-        folder = os.path.join(placed[0][1] or here, placed[0][0]) if placed else None
+        sites = (one for one in configuration.entries if one.name == "cache-dir" and one.origin == SITE_FILE)
+        site = next((value for entry in sites for value in entry.values), None)
+        folder = user_folder() if site is None else os.path.expanduser(os.path.expandvars(site))
     if folder is None:
-        folder = os.path.join(_project_folder(configuration, here), FOLDER_NAME)
-    return Cache(folder, f"{__version__}-{ENGINE_VERSION}")
-
-
-def _project_folder(configuration: Configuration, here: str) -> str:
-    """Where the project's configuration is, else its repository, else the working folder."""
-    for entry in configuration.entries:
-        if entry.origin != SITE_FILE:
-            return os.path.dirname(os.path.abspath(entry.origin))
-    from ..reporters.places import checkout_of
-
-    return checkout_of(here) or here
+        return None
+    return Cache(os.path.join(here, folder), f"{__version__}-{ENGINE_VERSION}", checkout=checkout_of(here) or here)

@@ -15,7 +15,7 @@ import click
 
 from .. import registry, rules
 from ..checker import Checker
-from ..configuration import Configuration
+from ..configuration import SITE_FILE, Configuration
 from ..model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
 from ..rules import Selection
 
@@ -386,6 +386,21 @@ def _in_place(finding: Finding, program: Program, known: dict[str, list[str]]) -
         end_line = None if where.end_line is None else line + where.end_line - where.line
         where = where._replace(cell=cell, line=line, end_line=end_line)
     return finding._replace(where=where, evidence=evidence)
+
+
+def save_cache(asked: Asked) -> None:
+    """Write what is new in the cache, and report a folder that is not used."""
+    if asked.cache is None:
+        return
+    given = asked.given
+    for entry in asked.configuration.entries:
+        if entry.name == "cache-dir" and entry.origin != SITE_FILE and not given["cache_dir"]:
+            say(asked, f"{entry.origin}: cache-dir is ignored: a project can not choose it; fix: pass --cache-dir")
+    why = asked.cache.save()
+    if asked.cache.unsafe is not None:
+        say(asked, f"the cache is not used: {why}")
+    elif why is not None and (given["cache_dir"] or given["verbose"]):
+        say(asked, f"the cache can't be written: {why}")
 
 
 def say(asked: Asked, text: str) -> None:

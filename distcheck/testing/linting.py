@@ -94,8 +94,7 @@ def take_look(config: pytest.Config) -> Look:
             looked = linting.look(asked, inputs, {}, silent)
         except click.UsageError as error:
             raise pytest.UsageError(f"--distcheck: {error.format_message()}") from None
-        if asked.cache is not None:
-            asked.cache.save()
+        linting.save_cache(asked)
         report = described(looked, inputs, asked, configuration)
     return Look(report, None if asked.fail_on == "never" else Severity.parse(asked.fail_on))
 

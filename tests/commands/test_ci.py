@@ -53,7 +53,7 @@ dist.destroy_process_group()
 
 
 def environment(**extra: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")}
     path = os.pathsep.join(filter(None, [extra.pop("PYTHONPATH", ""), str(ROOT)]))
     return {**kept, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **extra}
 

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 def environment(**extra: str) -> dict[str, str]:
     """A plain shell: nothing of a launch, and our package on the path."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "SYSTEMROOT")}
+    names = ("PATH", "HOME", "LANG", "SYSTEMROOT", "XDG_CACHE_HOME")
+    kept = {name: value for name, value in os.environ.items() if name in names}
     return {**kept, "PYTHONPATH": str(ROOT), **extra}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import re
 import signal
@@ -15,6 +16,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from distcheck import __version__
+from distcheck.source import engine
+from distcheck.source.cache import Cache
+from distcheck.source.extract import extract
+from distcheck.source.summary import ENGINE_VERSION, pack
 from tests.commands.test_cli import SCHEMA, distcheck, environment, report_of
 
 #: Two errors: the global rank as a device where the local one is known, and a variable compared with a number.
@@ -458,7 +464,7 @@ def test_standard_input(tmp_path: Path) -> None:
     assert mended.stdout == TRAIN.replace('os.environ["RANK"] == 0', 'int(os.environ["RANK"]) == 0')
     assert "DC201" in mended.stderr
     assert piped(tmp_path, "def f(:\n  rank()", "-").returncode == 2
-    assert os.listdir(tmp_path) == [] or os.listdir(tmp_path) == [".distcheck_cache"]
+    assert os.listdir(tmp_path) == []
 
 
 # bad input
@@ -557,37 +563,114 @@ def test_a_notebooks_findings_name_their_cell(tmp_path: Path) -> None:
 
 
 def test_the_cache_changes_nothing_but_the_time(tmp_path: Path) -> None:
-    folder = project(tmp_path, train=TRAIN, good=GOOD)
-    first = lint(folder, "--output-format", "concise").stdout
-    caches = list((folder / ".distcheck_cache").glob("*.cache"))
+    folder = project(tmp_path / "project", train=TRAIN, good=GOOD)
+    user = {"XDG_CACHE_HOME": str(tmp_path / "user")}
+    first = lint(folder, "--output-format", "concise", **user).stdout
+    caches = list((tmp_path / "user" / "distcheck").glob("*.cache"))
     assert len(caches) == 1
-    assert lint(folder, "--output-format", "concise").stdout == first
+    assert lint(folder, "--output-format", "concise", **user).stdout == first
     caches[0].write_bytes(caches[0].read_bytes()[:100] + b"\xff" * 50)
-    assert lint(folder, "--output-format", "concise").stdout == first
+    assert lint(folder, "--output-format", "concise", **user).stdout == first
     caches[0].write_bytes(b"\x00" * 1000)
-    assert lint(folder, "--output-format", "concise").stdout == first
+    assert lint(folder, "--output-format", "concise", **user).stdout == first
     (folder / "train.py").write_text(GOOD)
-    assert lint(folder, "--output-format", "concise").stdout == ""
+    assert lint(folder, "--output-format", "concise", **user).stdout == ""
+    assert sorted(os.listdir(folder)) == ["good.py", "train.py"]
 
 
 def test_where_the_cache_is(tmp_path: Path) -> None:
-    folder = project(tmp_path, sub__train=GOOD)
-    lint(folder / "sub", "--no-cache")
-    assert not list(tmp_path.rglob(".distcheck_cache"))
-    lint(folder / "sub", "--cache-dir", "here")
+    folder = project(tmp_path / "project", sub__train=GOOD)
+    user = tmp_path / "user"
+    lint(folder / "sub", "--no-cache", XDG_CACHE_HOME=str(user))
+    assert not user.exists()
+    lint(folder / "sub", "--cache-dir", "here", XDG_CACHE_HOME=str(user))
     assert (folder / "sub" / "here" / "CACHEDIR.TAG").exists()
+    assert sorted(os.listdir(user / "distcheck")) == [".gitignore", "CACHEDIR.TAG", "distcheck-key"]
     lint(folder / "sub", DISTCHECK_LINT_CACHE_DIR=str(folder / "there"))
     assert (folder / "there" / "CACHEDIR.TAG").exists()
-    (folder / "pyproject.toml").write_text("[tool.distcheck]\nignore = []\n")
-    lint(folder / "sub")
-    assert (folder / ".distcheck_cache").exists()
+    lint(folder / "sub", XDG_CACHE_HOME=str(user))
+    assert list((user / "distcheck").glob("*.cache"))
+    assert (user / "distcheck").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_cache_that_can_not_be_written_is_said_only_where_it_was_asked_for(tmp_path: Path) -> None:
-    folder = project(tmp_path, train=GOOD)
-    (folder / ".distcheck_cache").write_text("")
-    assert lint(folder).stderr == ""
+    folder = project(tmp_path / "project", train=GOOD)
+    (tmp_path / "distcheck").write_text("")
+    assert lint(folder, XDG_CACHE_HOME=str(tmp_path)).stderr == ""
     assert "cache can't be written" in lint(folder, "--cache-dir", "train.py/x").stderr
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "site.toml"])
+def test_a_project_does_not_choose_where_the_cache_is(tmp_path: Path, name: str) -> None:
+    folder = project(tmp_path / "project", train=TRAIN)
+    (outside := tmp_path / "outside").mkdir()
+    (old := outside / "precious.cache").write_text("mine")
+    os.utime(old, (0, 0))
+    section = {"pyproject.toml": "[tool.distcheck]", "setup.cfg": "[distcheck]"}.get(name, "")
+    value = f'"{outside}"' if name.endswith(".toml") else str(outside)
+    (folder / name).write_text(f"{section}\ncache-dir = {value}\n")
+    config = ("--config", name) if name == "site.toml" else ()
+    result = lint(folder, *config)
+    assert result.returncode == 1
+    assert [line for line in result.stderr.splitlines() if "cache-dir" in line] == [
+        f"distcheck: {name if config else folder / name}: cache-dir is ignored: a project can not choose it; "
+        "fix: pass --cache-dir"
+    ]
+    assert os.listdir(outside) == ["precious.cache"]
+    assert "ignored" not in lint(folder, *config, "--cache-dir", "here").stderr
+    assert (folder / "here").is_dir()
+
+
+def test_the_site_chooses_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from distcheck import configuration
+    from distcheck.commands.lint import _cache
+
+    monkeypatch.setenv("SCRATCH", str(tmp_path))
+    settings = configuration.Configuration(
+        (
+            configuration.Entry("cache-dir", ("/outside",), "/project/pyproject.toml"),
+            configuration.Entry("cache-dir", ("$SCRATCH/lint",), configuration.SITE_FILE),
+        )
+    )
+    cache = _cache({"no_cache": False, "cache_dir": None}, settings, "/project")
+    assert cache is not None
+    cache.put(b"x" * 20, b"")
+    assert cache.save() is None
+    assert list((tmp_path / "lint").glob("*.cache"))
+
+
+def test_a_link_that_a_project_brings_is_not_followed(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project", train=TRAIN)
+    (outside := tmp_path / "outside").mkdir()
+    (folder / ".distcheck_cache").symlink_to(outside)
+    assert lint(folder).returncode == 1
+    result = lint(folder, "--cache-dir", ".distcheck_cache")
+    assert result.returncode == 1
+    assert f"a link in the checkout leads from {folder / '.distcheck_cache'} to {outside}; fix:" in result.stderr
+    assert os.listdir(outside) == []
+
+
+#: What a project may bring in place of the summary of its train.py.
+BROUGHT = {
+    "hides": pack(extract(b"x = 1\n")),
+    "crashes": b"\x05\x00\x00\x00(\xff\xff\xff\x7f",
+    "has another shape": (lambda header: len(header).to_bytes(4, "little") + header)(marshal.dumps((1, (), 2, 3, 4))),
+    "never ends": pack(extract(TRAIN.encode())._replace(scopes=[], terms=[("|", 0, 0)] * 50)),
+}
+
+
+@pytest.mark.parametrize("what", list(BROUGHT))
+@pytest.mark.parametrize("option", [(), ("--cache-dir", ".distcheck_cache")])
+def test_a_cache_that_a_project_brings_is_not_read(tmp_path: Path, what: str, option: tuple[str, ...]) -> None:
+    folder = project(tmp_path, train=TRAIN)
+    expected = lint(folder, "--no-cache", "--output-format", "concise")
+    assert expected.returncode == 1
+    cache = Cache(str(folder / ".distcheck_cache"), f"{__version__}-{ENGINE_VERSION}")
+    cache.put(engine._digest("train.py", TRAIN.encode()), BROUGHT[what])
+    assert cache.save() is None
+    for _ in range(2):
+        result = lint(folder, *option, "--output-format", "concise")
+        assert (result.stdout, result.stderr) == (expected.stdout, expected.stderr)
 
 
 def test_several_at_once_agree(tmp_path: Path) -> None:
