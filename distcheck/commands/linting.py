@@ -319,7 +319,9 @@ def fix(
 ) -> tuple[Looked, int]:
     """Fix, look again, and so on until nothing is left to do; nothing is written. How many fixes were carried out."""
     from ..editing import apply_fixes
+    from ..reporters.places import repository
 
+    place = repository().place
     fixed = 0
     refused: dict[str, str] = {}
     for _ in range(_MOST_ROUNDS):
@@ -330,6 +332,9 @@ def fix(
         for path in paths - set(refused):
             if path.endswith(".ipynb"):
                 refused[path] = "notebooks are not edited"
+                continue
+            if os.path.islink(path) and not place(os.path.realpath(path)).inside:
+                refused[path] = f"it is a link to {os.path.realpath(path)}, outside of the checkout"
                 continue
             try:
                 # an edit says where, not what: it must meet the text that was looked at

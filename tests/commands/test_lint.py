@@ -639,6 +639,19 @@ def test_the_site_chooses_where_the_cache_is(tmp_path: Path, monkeypatch: pytest
     assert list((tmp_path / "lint").glob("*.cache"))
 
 
+def test_fixes_do_not_follow_a_link_out_of_the_checkout(tmp_path: Path) -> None:
+    outside = project(tmp_path / "outside", precious=TRAIN) / "precious.py"
+    folder = project(tmp_path / "project", real=TRAIN)
+    (folder / "out.py").symlink_to(outside)
+    (folder / "again.py").symlink_to("real.py")
+    result = lint(folder, "--fix")
+    assert f"out.py is left as it is: it is a link to {outside}, outside of the checkout" in result.stderr
+    assert outside.read_text() == TRAIN
+    assert (folder / "real.py").read_text() != TRAIN
+    assert lint(folder, "--fix", "again.py").returncode == 1
+    assert (folder / "again.py").is_symlink()
+
+
 def test_a_link_that_a_project_brings_is_not_followed(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", train=TRAIN)
     (outside := tmp_path / "outside").mkdir()
