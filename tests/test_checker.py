@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -428,3 +429,241 @@ def test_the_rank_is_added_to_findings_of_processes_only() -> None:
         "DC401": (None, None),
     }
     assert report.worst is Severity.ERROR
+
+
+def test_a_run_judges_per_host_or_per_process() -> None:
+    @probe(rules.DC401)
+    def of_the_host(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC401.found("ours", fix=FIX)
+
+    @probe(rules.DC203, per="process")
+    def of_the_process(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC203.found("mine", fix=FIX)
+
+    checker = Checker(rooms=(), plug_ins=False)
+    for per, codes in (("host", {"DC401"}), ("process", {"DC203"}), (None, {"DC401", "DC203"})):
+        assert checker.plan(Seed, per=per).run(Seed()).checked == codes
+
+
+def test_what_a_probe_does_wrong_is_a_finding() -> None:
+    @probe(rules.DC401)
+    def yields_text(seed: Seed) -> Iterator[Finding]:
+        yield "no finding"  # type: ignore[misc]
+
+    @probe(rules.DC402)
+    def exits(seed: Seed) -> Iterator[Finding]:
+        raise SystemExit(5)
+
+    report = run(Seed())
+    assert sorted(item.code for item in report.findings) == ["DC901", "DC901"]
+    assert sorted(item.evidence["error"] for item in report.findings) == [
+        "SystemExit: 5",
+        "TypeError: it yielded str, not a Finding",
+    ]
+    assert report.checked == frozenset()
+
+
+def test_a_probe_that_cannot_look_says_so() -> None:
+    @probe(rules.DC401, rules.DC402)
+    def looks(seed: Seed) -> Iterator[Finding]:
+        yield rules.DC401.found("seen before", fix=FIX)
+        raise Unavailable("it has no rights")
+
+    report = run(Seed(), selection=Selection(ignore=("DC402",)))
+    assert [tuple(item) for item in report.not_checked] == [("DC401", "it has no rights")]
+    assert [item.code for item in report.findings] == ["DC401"]
+    assert (statuses(report), report.checked) == ({"looks": "not-checked"}, frozenset())
+
+
+def test_each_reader_is_listed_once_with_its_status_and_seconds() -> None:
+    @probe(rules.DC401)
+    def needs(broken: Broken, slow: Slow, doubled: Doubled) -> Iterator[Finding]:
+        return iter(())
+
+    report = run(Seed())
+    assert statuses(report) == {
+        "read_broken": "failed",
+        "read_slow": "timed-out",
+        "read_doubled": "ran",
+        "needs": "not-checked",
+    }
+    assert len(report.probes) == 4
+    seconds = {item.name.rsplit(".", 1)[1]: item.elapsed_s for item in report.probes}
+    assert seconds["read_slow"] == 0.1
+    assert 0 <= seconds["read_doubled"] < 1
+    assert {item.code: item.evidence for item in report.findings} == {
+        "DC901": {"error": "ZeroDivisionError: by zero"},
+        "DC902": {"limit_s": 0.1},
+    }
+
+
+def test_what_the_time_limit_of_a_run_ended_has_no_finding_of_its_own() -> None:
+    @fact(limit_s=30)
+    def read_slow_again(seed: Seed) -> Slow:
+        time.sleep(30)
+        return Slow(1)
+
+    @probe(rules.DC401)
+    def needs(slow: Slow) -> Iterator[Finding]:
+        return iter(())
+
+    report = run(Seed(), budget_s=0.2)
+    (reader,) = [item for item in report.probes if item.status == "timed-out"]
+    assert 0.2 <= reader.elapsed_s <= report.elapsed_s < 10
+    assert "the time limit of the whole run was over" in report.not_checked[0].why
+    assert not run(Seed(), budget_s=30, selection=Selection(select=("DC5",))).out_of_time
+
+
+def test_a_reader_runs_without_a_thread_where_no_more_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    @probe(rules.DC401)
+    def needs(doubled: Doubled) -> Iterator[Finding]:
+        yield rules.DC401.found(str(doubled.value), fix=FIX)
+
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    assert [item.message for item in run(Seed(2)).findings] == ["4"]
+
+
+def test_an_isolated_reader_whose_fact_is_lacking_is_not_started() -> None:
+    @fact(isolated=True)
+    def read_in_isolation(lost: Lost) -> Isolated:
+        return Isolated(1)
+
+    @probe(rules.DC401)
+    def needs(isolated: Isolated) -> Iterator[Finding]:
+        return iter(())
+
+    checker = Checker(rooms=(), plug_ins=False)
+    report = checker.plan(Lost).run(facts={Lost: Unavailable("it was lost before")})
+    assert [tuple(item) for item in report.not_checked] == [("DC401", "it was lost before")]
+    assert statuses(report) == {"needs": "not-checked"}
+
+
+def test_also_reads_what_no_probe_asks_for() -> None:
+    plan = Checker(rooms=(), plug_ins=False).plan(Seed, also=(Doubled,), command="log")
+    report = plan.run(Seed(3))
+    assert (report.facts["Doubled"], report.command) == (Doubled(6), "log")
+
+
+def test_every_fact_leaves_out_what_no_chain_of_readers_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registry", registry._Registry())
+
+    @fact()
+    def read_doubled(seed: Seed) -> Doubled:
+        return Doubled(seed.value * 2)
+
+    @fact()
+    def read_lost(doubled: Doubled) -> Lost:
+        return Lost(doubled.value)
+
+    @fact()
+    def read_slow(doubled: Doubled, orphaned: Orphaned) -> Slow:
+        return Slow(1)
+
+    @fact()
+    def read_from_slow(slow: Slow) -> FromLost:
+        return FromLost(1)
+
+    plan = Checker(rooms=(), plug_ins=False).plan(Seed, every_fact=True)
+    assert set(plan.run(Seed()).facts) == {"Seed", "Doubled", "Lost"}
+
+
+@pytest.mark.parametrize(
+    ("given", "closed", "rooms", "runs"),
+    [
+        ((Seed,), False, (), True),
+        ((Seed,), True, (), True),
+        ((), True, (), True),
+        ((Seed,), True, ("distcheck.model",), True),
+        ((), True, ("distcheck.model",), False),
+        ((Orphaned,), True, ("distcheck.model",), False),
+    ],
+)
+def test_a_plug_ins_probe_runs_where_its_facts_are(
+    given: tuple[type, ...], closed: bool, rooms: tuple[str, ...], runs: bool
+) -> None:
+    @probe(rules.DC401)
+    def needs(seed: Seed) -> Iterator[Finding]:
+        return iter(())
+
+    plan = Checker(rooms=rooms, plug_ins=False).plan(*given, closed=closed)
+    assert [step.item.name.rsplit(".", 1)[1] for step in plan.probes] == (["needs"] if runs else [])
+
+
+@pytest.mark.parametrize(
+    ("module", "runs"),
+    [
+        ("distcheck.model", True),
+        ("distcheck.model.part", True),
+        ("distcheck.modelling", False),
+        ("distcheck.rules", False),
+    ],
+)
+def test_probes_of_other_packages_of_ours_stay_out(module: str, runs: bool) -> None:
+    def needs(seed: Seed) -> Iterator[Finding]:
+        return iter(())
+
+    needs.__module__ = module
+    probe(rules.DC401)(needs)
+    assert bool(Checker(rooms=("distcheck.model",), plug_ins=False).plan(Seed).probes) is runs
+
+
+def test_the_annotations_of_facts() -> None:
+    def good(seed: Seed, *, lost: Lost | Unavailable, dotted: registry.Reader, plain=None) -> None:  # type: ignore[no-untyped-def]
+        """Its last parameter has no annotation."""
+
+    with pytest.raises(RegistrationError, match="'plain' has no annotation"):
+        registry.parameters(good)
+    good.__annotations__["plain"] = Lost | None
+    with pytest.raises(RegistrationError, match="'plain' names no single fact"):
+        registry.parameters(good)
+    good.__annotations__["plain"] = "registry.Nothing"
+    with pytest.raises(RegistrationError, match=r"'registry\.Nothing' is not known"):
+        registry.parameters(good)
+    good.__annotations__["plain"] = Unavailable | Slow
+    assert [tuple(item) for item in registry.parameters(good)] == [
+        ("seed", Seed, False),
+        ("lost", Lost, True),
+        ("dotted", registry.Reader, False),
+        ("plain", Slow, True),
+    ]
+
+
+def test_plug_ins_are_found_by_their_entry_points(tmp_path: Path) -> None:
+    def installed(folder: str, name: str, text: str | None) -> None:
+        (tmp_path / folder / name).mkdir(parents=True)
+        if text is not None:
+            (tmp_path / folder / name / "entry_points.txt").write_text(text)
+
+    group = "[distcheck.plugins]\n"
+    installed(
+        "a", "one-1.dist-info", f"[console_scripts]\nx = y\n{group}site = site_module:attribute\n[other]\nz = w\n"
+    )
+    installed("a", "two.egg-info", f"{group}two = module [extra]\nno equals sign\n\nthree=third\n")
+    installed("a", "plain", f"{group}plain = not_installed\n")
+    installed("a", "no-1.dist-info", None)
+    installed("a", "others-1.dist-info", "[console_scripts]\nx = y\n")
+    installed("b", "again-2.dist-info", f"{group}site = hidden\nfour = fourth\n")
+    folders = [str(tmp_path / name) for name in ("missing", "a", "b", "a")]
+    assert sorted(registry._find_plug_ins(folders)) == [
+        ("four", "fourth"),
+        ("site", "site_module"),
+        ("three", "third"),
+        ("two", "module"),
+    ]
+
+
+def test_a_plug_in_that_does_not_import_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x-1.dist-info").mkdir()
+    text = "[distcheck.plugins]\nexits = exits_at_import\ngood = json\nlost = no_such_module_here\n"
+    (tmp_path / "x-1.dist-info" / "entry_points.txt").write_text(text)
+    (tmp_path / "exits_at_import.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setattr("sys.path", [str(tmp_path), ""])
+    report = Checker(rooms=()).plan(Seed).run(Seed())
+    assert {item.where.object: item.evidence["error"] for item in report.findings if item.code == "DC903"} == {
+        "exits": "SystemExit: 3",
+        "lost": "ModuleNotFoundError: No module named 'no_such_module_here'",
+    }
+    assert {item.severity for item in report.findings} == {rules.DC903.severity}
