@@ -256,6 +256,7 @@ def test_a_file_that_is_no_python_is_a_finding(pytester: pytest.Pytester) -> Non
 
 @pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed")
 @pytest.mark.slow
+@pytest.mark.full
 def test_it_works_under_xdist(pytester: pytest.Pytester) -> None:
     write(pytester, train__py=BAD, test_one__py="def test_one(): pass\n")
     result = pytester.runpytest_subprocess("--distcheck", "-n", "2", "-p", "no:cacheprovider", timeout=100)

@@ -101,11 +101,15 @@ def run(asked: Asked) -> int:
 
 
 def is_of_ours(report: FileReport) -> bool:
-    """Whether a file that a folder holds is worth a line: an archive without a pickle is not."""
-    from ..pickles.formats import PROMISING, ending
+    """Whether a file that a folder holds is worth a line: an archive or compressed data without a pickle is not."""
+    from ..pickles.formats import PACKED, PROMISING, ending
     from ..pickles.verdict import NOTHING_TO_JUDGE
 
-    return report.unopened != (NOTHING_TO_JUDGE,) or ending(report.path.lower()) in PROMISING
+    path = report.path.lower()
+    if ending(path) in PROMISING or ending(os.path.splitext(path)[0]) in PROMISING:
+        return True
+    other = report.complete and report.format in {f"{kind} file" for kind in PACKED}
+    return not other and report.unopened != (NOTHING_TO_JUDGE,)
 
 
 def _finish(asked: Asked, found: Found, report: Report) -> int:

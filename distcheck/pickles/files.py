@@ -78,7 +78,7 @@ def looks_like_pickle(path: str | os.PathLike[str]) -> bool:
     where = os.fspath(path)
     descriptor = _open_regular(where)
     try:
-        return is_candidate(where, FileSource(descriptor).read(0, HEAD))
+        return is_candidate(where, FileSource(descriptor))
     finally:
         os.close(descriptor)
 

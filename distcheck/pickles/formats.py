@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .opcodes import HIGHEST_PROTOCOL
+from .source_bytes import BytesSource, Source
 
 #: Bytes from the start of a file that :func:`sniff` wants.
 HEAD = 4096
@@ -171,16 +172,19 @@ def ending(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def is_candidate(name: str, head: bytes) -> bool:
+def is_candidate(name: str, source: Source) -> bool:
     """Whether a file found in a folder is worth scanning.
 
-    By its first bytes (``HEAD`` of them; fewer are taken for the whole file), or because its name promises a model:
-    one that can't hold what it promises is worth saying.
+    By its content, or because its name promises a model: one that can't hold what it promises is worth reporting.
+    Raises OSError where reading fails.
     """
+    from .raw_pickles import begins_pickle
+
+    head = source.read(0, HEAD)
     base = os.path.basename(name).lower()
     last = ending(base)
     kind = sniff(head, len(head))
-    if last == ".pth" and kind == "text" and not _follows(head):
+    if last == ".pth" and kind == "text" and not begins_pickle(source):
         return False  # of Python's own, in site-packages
     if last in PROMISING or base == ".metadata":
         return True
@@ -198,21 +202,16 @@ def is_candidate(name: str, head: bytes) -> bool:
             return True
         if not inside:  # a decoder that wants more than that before it gives anything
             return last in (".bin", "")
-        return sniff(inside, max(len(inside), 1)) in _OURS or _follows(inside)
-    if kind in NOT_OPENED:
-        return ending(os.path.splitext(base)[0]) in PROMISING
-    return kind in ("text", "unknown") and _follows(head)
+        if sniff(inside, max(len(inside), 1)) in _OURS or begins_pickle(BytesSource(inside), whole=False):
+            return True
+    elif kind in NOT_OPENED and ending(os.path.splitext(base)[0]) in PROMISING:
+        return True
+    # what begins like an image may be a pickle as well: "GIF89a" and three more bytes are a number
+    return bool(source.size) and begins_pickle(source)
 
 
 #: What is worth a look within compressed data.
 _OURS = frozenset({"pickle", "legacy", "npy", "safetensors", "tar", "zip", *PACKED})
-
-
-def _follows(head: bytes) -> bool:
-    """Whether these bytes begin a pickle of protocol 0 or 1."""
-    from .raw_pickles import begins_pickle
-
-    return begins_pickle(head)
 
 
 def is_distributed_checkpoint(folder: str) -> bool:

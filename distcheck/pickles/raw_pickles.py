@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
+
 from .collector import Collector, counted
 from .formats import LEGACY_NUMBER
 from .opcodes import HIGHEST_PROTOCOL
@@ -10,22 +14,33 @@ from .trace import Global, Trace
 
 #: What ``.metadata`` of a distributed checkpoint unpickles to (torch/distributed/checkpoint/metadata.py, torch 2.0 on).
 _METADATA = ("torch.distributed.checkpoint.metadata", "Metadata")
-#: Opcodes after which a stream that begins like none is given up.
+#: Opcodes and seconds after which a file of a folder is taken for a pickle and left to the scan with its larger limits.
 _TRIAL = 50_000
+_TRIAL_S = 10.0
 #: Bytes that stand as text in a stream of protocol 2 are looked at up to this many.
 _LARGEST_TEXT = 8 << 20
 #: Pickles of plain data in front of one that names something, in a file that begins like none.
 _IN_FRONT = 8
 _EXTENSIONS = frozenset({"EXT1", "EXT2", "EXT4"})
+#: Signs that text has between its words and names of modules hardly ever have; without a call a blank is one as well.
+_BETWEEN, _BETWEEN_OR_BLANK = re.compile(r"[^\w.+@~ -]"), re.compile(r"[^\w.+@~-]")
 _BLANK = b"\0 \t\r\n"
 
 
-def begins_pickle(head: bytes) -> bool:
-    """Whether these first bytes of a file begin a pickle, as far as they go."""
+def begins_pickle(source: Source, *, whole: bool = True) -> bool:
+    """Whether a source begins a pickle, or may: it is followed as far as an unpickler reads, up to 50,000 opcodes.
+
+    Raises OSError where reading fails.
+
+    :param whole: False: the source is the beginning of more, so a stream that it cuts off may be a pickle
+    """
     from . import machine
 
-    trace = machine.run(BytesSource(head), 0, Limits(opcodes=_TRIAL))
-    return is_pickle(trace, head[trace.start : trace.start + 2], head[trace.end : trace.end + 64])
+    limits = Limits(opcodes=_TRIAL, seconds=_TRIAL_S)
+    trace = machine.run(source, 0, limits)
+    if trace.ended == "cut" and not whole:
+        return True
+    return _begins_here(source, trace, lambda at: machine.run(source, at, limits))
 
 
 def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
@@ -40,21 +55,24 @@ def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
         # "copy\nfile\n" begins like GLOBAL too: a name alone counts only if the stream comes to its end. What the first
         # name leads to has happened before an unpickler stops at a later one that is none
         first_named = min(trace.globals, key=lambda naming: naming.offset)
-        return is_importable(first_named.what) and (bool(trace.calls) or trace.ended == "stop")
+        called = bool(trace.calls)
+        return is_importable(first_named.what, called=called) and (called or trace.ended == "stop")
     if trace.calls and not _EXTENSIONS.isdisjoint(trace.opcodes):
         return True  # what it calls has no name here
     if trace.ended == "stop":
         return bool(trace.calls) or not behind.strip(_BLANK)
-    # data of protocol 0 without any name: cut off, or longer than what we may follow
-    return trace.ended in ("cut", "budget") and len(trace.opcodes) >= 4 and trace.end - trace.start > 16
+    if trace.ended == "budget":
+        return True  # longer than what we may follow: what comes later is not known to be harmless
+    # data of protocol 0 without any name, cut off
+    return trace.ended == "cut" and len(trace.opcodes) >= 4 and trace.end - trace.start > 16
 
 
 def holds_pickle(source: Source, notes: Collector) -> bool:
     """Whether a source of no known format is a pickle, or several in a row. Raises OSError where reading fails."""
-    return bool(source.size) and _begins_here(source, notes.trace(source), notes)
+    return bool(source.size) and _begins_here(source, notes.trace(source), partial(notes.trace, source))
 
 
-def _begins_here(source: Source, trace: Trace, notes: Collector) -> bool:
+def _begins_here(source: Source, trace: Trace, follow: Callable[[int], Trace]) -> bool:
     """Whether a source begins with a pickle: the first one is, or one right behind it leaves no doubt."""
     for _ in range(_IN_FRONT):
         if is_pickle(trace, source.read(trace.start, 2), source.read(trace.end, 64)):
@@ -63,7 +81,7 @@ def _begins_here(source: Source, trace: Trace, notes: Collector) -> bool:
             return False
         if trace.result == "constant" and _is_magic_number(source, trace):
             return True
-        trace = notes.trace(source, trace.end)
+        trace = follow(trace.end)
     return True  # text and numbers hold no row of so many
 
 
@@ -79,8 +97,13 @@ def _is_magic_number(source: Source, trace: Trace) -> bool:
         return False
 
 
-def is_importable(what: Global) -> bool:
-    return all(part.isidentifier() for part in (*what.module.split("."), *what.name.split(".")))
+def is_importable(what: Global, *, called: bool = False) -> bool:
+    """Whether an import can find this: ``__import__("my-mod")`` does, so that a name needs to be no identifier.
+
+    :param called: it is called; names with a blank count only then, since two lines of text are a name as well
+    """
+    between = _BETWEEN if called else _BETWEEN_OR_BLANK
+    return all(what.module.split(".")) and bool(what.name) and not between.search(what.path)
 
 
 def read_raw(
@@ -91,7 +114,7 @@ def read_raw(
     :param sure: the first bytes leave no doubt that it is meant to be a pickle
     """
     trace = notes.trace(source)
-    if not sure and not _begins_here(source, trace, notes):
+    if not sure and not _begins_here(source, trace, partial(notes.trace, source)):
         return ""
     if trace.ended == "stop" and trace.result == "constant" and _is_magic_number(source, trace):
         from .legacy import read_legacy
@@ -130,7 +153,7 @@ def follow_appended(
         if not behind.strip(_BLANK) and at + len(behind) >= source.size:
             return
         trace = notes.trace(source, at)
-        if not _begins_here(source, trace, notes):
+        if not _begins_here(source, trace, partial(notes.trace, source)):
             if notes.ends_known and not _is_blank(source, at, notes):
                 notes.odd(
                     "disagree",

@@ -477,7 +477,7 @@ def _read_unasked(reading: _Reading, member: Member) -> None:
         return
     head = opened.content.read(0, HEAD)
     kind = sniff(head, opened.content.size)
-    if kind in _WORTH_A_LOOK or (kind == "unknown" and begins_pickle(head)):
+    if kind in _WORTH_A_LOOK or begins_pickle(opened.content):
         read_member(reading.source, member, reading.path(member), reading.depth, notes, "hidden", torch=True)
 
 

@@ -525,6 +525,7 @@ def test_a_folder_called_torch_is_no_torch(project: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.quiet
 def test_a_torch_that_hangs_is_left_when_the_time_is_over(project: Path, fake_torch: Any) -> None:
     torch = fake_torch("import time; time.sleep(600)")
     began = time.monotonic()

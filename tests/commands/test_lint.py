@@ -722,6 +722,7 @@ def test_ctrl_c_is_quiet(tmp_path: Path, jobs: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_terminal_is_told_how_far_it_is(tmp_path: Path) -> None:
     import pty
 

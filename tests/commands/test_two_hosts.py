@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -70,28 +72,28 @@ def hosts() -> Iterator[Hosts]:
 
 def torchrun(hosts: Hosts, tmp_path: Path, *script: str, **extra: str) -> list[tuple[int | None, str, str]]:
     """The same launch on both hosts: status, output and errors of each."""
-    processes = []
-    for number in (0, 1):
-        scratch = tmp_path / f"scratch{number}"
-        scratch.mkdir()
-        options = [
-            "--nnodes=2",
-            f"--node-rank={number}",
-            "--nproc-per-node=2",
-            "--master-addr=node0",
-            "--master-port=29500",
-        ]
-        processes.append(
-            hosts.start(
-                number,
-                *(sys.executable, "-m", "torch.distributed.run", *options, *script),
-                cwd=tmp_path,
-                TMPDIR=str(scratch),
-                GLOO_SOCKET_IFNAME="v0",
-                **extra,
+    with ExitStack() as folders:
+        processes = []
+        for number in (0, 1):
+            options = [
+                "--nnodes=2",
+                f"--node-rank={number}",
+                "--nproc-per-node=2",
+                "--master-addr=node0",
+                "--master-port=29500",
+            ]
+            processes.append(
+                hosts.start(
+                    number,
+                    *(sys.executable, "-m", "torch.distributed.run", *options, *script),
+                    cwd=tmp_path,
+                    # short, since sockets are made in it (DC327)
+                    TMPDIR=folders.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)),
+                    GLOO_SOCKET_IFNAME="v0",
+                    **extra,
+                )
             )
-        )
-    return [finished(process) for process in processes]
+        return [finished(process) for process in processes]
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[int | None, str, str]:

@@ -183,6 +183,7 @@ def test_the_start_of_a_process_group(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"), [("TORCH_LOGS", ""), ("TORCH_DISTRIBUTED_DEBUG", "1"), ("TORCH_LOGS", "ddp")]
 )
+@pytest.mark.sampled(every=4)
 def test_the_import(name: str, text: str) -> None:
     environ = {**os.environ, name: text}
     done = subprocess.run(

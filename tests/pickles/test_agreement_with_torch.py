@@ -417,6 +417,7 @@ value = [distribute_tensor(torch.ones(4), mesh, [Shard(0)]), distribute_tensor(t
 
 
 @pytest.mark.parametrize("module", sorted(SAVED_ELSEWHERE))
+@pytest.mark.full
 def test_what_is_said_to_load_after_an_import(module: str, tmp_path: pathlib.Path) -> None:
     """Saved and loaded in processes of their own, since an import can't be taken back."""
     path = tmp_path / "one.pt"

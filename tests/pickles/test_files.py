@@ -11,6 +11,7 @@ import pytest
 
 from distcheck.pickles.files import looks_like_pickle, read_file, read_source
 from distcheck.pickles.source_bytes import BytesSource, Limits
+from distcheck.pickles.verdict import judge
 from tests.pickles.zips import Entry, checkpoint, make_zip
 
 PLAIN = pickle.dumps({"a": [1, 2]}, 2)
@@ -125,6 +126,44 @@ def test_what_is_no_regular_file_is_an_error_and_never_waited_for(tmp_path: Path
 def test_which_files_of_a_folder_are_worth_a_scan(tmp_path: Path, name: str, content: bytes, wanted: bool) -> None:
     (tmp_path / name).write_bytes(content)
     assert looks_like_pickle(tmp_path / name) is wanted
+
+
+SYSTEM = b"cos\nsystem\n(S'id'\ntR."
+#: What an unpickler goes through before the call; each is longer than the first piece that is read of a file.
+PREAMBLES = {
+    "numbers": b"I1\n0" * 3000,
+    "more opcodes than are tried": b"I1\n0" * 30_000,
+    "one long text": b"V" + b"x" * 9000 + b"\n0",
+    "one long string": b"T" + (70_000).to_bytes(4, "little") + b"x" * 70_000 + b"0",
+    "memo": b"N" + b"p0\n" * 3000 + b"0",
+    "marks": b"(1" * 3000,
+    "tuples": b")0" * 4000,
+    "a pickle of plain data": b"I1\n." + b"I2\n0" * 2000,
+    "an image by its first bytes": b"GIF89abcd0" + b"I1\n0" * 2000,
+    "protocol 2": b"\x80\x02" + b"K\x010" * 3000,
+}
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "data.dat", "config.json", "a.model", "noname"])
+@pytest.mark.parametrize("preamble", PREAMBLES)
+def test_what_stands_before_the_first_call_hides_nothing(tmp_path: Path, preamble: str, name: str) -> None:
+    (tmp_path / name).write_bytes(PREAMBLES[preamble] + SYSTEM)
+    assert looks_like_pickle(tmp_path / name)
+    assert judge(read_file(tmp_path / name)).word == "dangerous"
+
+
+def test_what_was_not_followed_to_its_end_is_not_called_safe(tmp_path: Path) -> None:
+    path = tmp_path / "weights.bin"
+    path.write_bytes(b"I1\n0" * 30_000 + SYSTEM)
+    assert judge(read_file(path, Limits(opcodes=20_000))).word == "incomplete"
+
+
+@pytest.mark.parametrize("module", ["my-mod", "1mod", "módulo-é", "a b", "my-mod.sub"])
+def test_a_module_whose_name_is_no_identifier_is_imported_all_the_same(tmp_path: Path, module: str) -> None:
+    (tmp_path / "data.dat").write_bytes(b"c" + module.encode() + b"\nrun\n(tR.")
+    assert looks_like_pickle(tmp_path / "data.dat")
+    (stream,) = read_file(tmp_path / "data.dat").streams
+    assert [naming.what.module for naming in stream.trace.globals] == [module]
 
 
 def test_a_distributed_checkpoint_is_one_unit(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_each_rule_of_rehearsals_has_a_fault() -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("example", torch_examples)
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=5)
 def test_a_right_script_is_silent_under_rehearse(tmp_path: Path, example: str) -> None:
     rehearsed = rehearse(tmp_path, example, source_of(example), SHORT, nnodes=2)
     assert rehearsed.above_info() == [], rehearsed.output
@@ -94,7 +94,7 @@ def test_a_right_script_is_silent_under_rehearse(tmp_path: Path, example: str) -
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("example", torch_examples)
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=5)
 def test_a_right_script_is_as_it_is_under_watch(tmp_path: Path, example: str) -> None:
     (tmp_path / f"{example}.py").write_text(source_of(example), encoding="utf-8")
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"] if example != "spawn" else []
@@ -128,7 +128,7 @@ def planted(*sizes: int) -> list[Any]:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "nnodes"), planted(2, 4))
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 def test_a_planted_fault_is_found(tmp_path: Path, fault: Fault, nnodes: int) -> None:
     rehearsed = rehearse(tmp_path, fault.example, fault.source(), fault.arguments, nnodes)
     told = [finding for finding in rehearsed.report["findings"] if finding["code"] == fault.code]

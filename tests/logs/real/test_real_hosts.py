@@ -16,6 +16,7 @@ from tests.logs.real.told import tell
 pytestmark = [pytest.mark.netns, pytest.mark.torch, pytest.mark.slow]
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_a_job_of_two_hosts_is_told_as_what_it_was(scenario: Scenario, recordings: Recordings, tmp_path: Path) -> None:
     """In a file of each host, and in one file with the hosts before the lines."""

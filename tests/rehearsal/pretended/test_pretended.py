@@ -826,6 +826,7 @@ def test_a_group_that_nobody_holds_is_let_go_at_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.full
 def test_training_on_two_ranks_ends_as_on_the_cpu(tmp_path: Path) -> None:
     ends = []
     for name, pretending in (
