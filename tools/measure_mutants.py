@@ -44,10 +44,10 @@ AREAS = {
     ),
     "source algebra": ("source/algebra.py", "source lint/test_cases.py"),
     "source guards": ("source/ranks.py source/evaluate.py", "source lint/test_cases.py"),
-    "exit status": ("ending.py commands/output.py", "test_ending.py commands/test_cli.py commands/test_formats.py"),
+    "exit status": ("ending.py commands/output.py", "test_ending.py commands/test_output.py commands/test_cli.py"),
     "merge": (
         "model.py cluster/merge.py commands/merging.py",
-        "test_model.py cluster/test_merge.py commands/test_env_merge.py",
+        "test_model.py cluster/test_merge.py commands/test_merging.py commands/test_env_merge.py",
     ),
     "root cause of hangs": (
         "collectives/blame.py collectives/suspects.py collectives/culprit.py rehearsal/standing.py rehearsal/aside.py",
