@@ -11,12 +11,17 @@ from distcheck.model import (
     Edit,
     Finding,
     Fix,
+    NotApplicable,
     NotChecked,
+    ProbeRun,
     Report,
     Severity,
+    Unavailable,
     Where,
     merge_findings,
     rank_ranges,
+    sort_findings,
+    to_plain,
 )
 
 FIX = Fix("type this", command="true", edits=(Edit("a.sh", 1, 1, 1, 4, "x"),))
@@ -104,3 +109,90 @@ def test_reports_add_up_in_any_order() -> None:
 def test_one_reason_is_listed_once() -> None:
     reports = [Report("env", not_checked=(NotChecked(what, "no driver"),)) for what in ("DC302, DC301", "DC301, DC309")]
     assert (reports[0] + reports[1]).not_checked == (NotChecked("DC301, DC302, DC309", "no driver"),)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [((), ""), ((3,), "3"), ((0, 1), "0-1"), ((2, 0), "0,2"), ((5, 4, 4, 1, 0, 9), "0-1,4-5,9")],
+)
+def test_ranks_in_short(ranks: tuple[int, ...], text: str) -> None:
+    assert rank_ranges(ranks) == text
+
+
+def test_findings_are_ordered_by_severity_then_path_line_code_and_message() -> None:
+    def of(code: str, severity: Severity, path: str | None, line: int | None, message: str) -> Finding:
+        return Finding(code, "name", severity, message, FIX, Where(path=path, line=line))
+
+    ordered = [
+        of("DC9", Severity.ERROR, None, None, "a"),
+        of("DC1", Severity.ERROR, "a.py", 2, "a"),
+        of("DC1", Severity.ERROR, "a.py", 10, "a"),
+        of("DC1", Severity.ERROR, "a.py", 10, "b"),
+        of("DC2", Severity.ERROR, "a.py", 10, "a"),
+        of("DC1", Severity.ERROR, "b.py", 1, "a"),
+        of("DC1", Severity.WARNING, None, None, "a"),
+        of("DC1", Severity.INFO, "a.py", None, "a"),
+        of("DC1", Severity.INFO, "a.py", 1, "a"),
+    ]
+    assert list(sort_findings(reversed(ordered))) == ordered
+
+
+@pytest.mark.parametrize(
+    ("wheres", "merged"),
+    [
+        ([Where(rank=2, local_rank=2)], Where(rank=2, local_rank=2)),
+        ([Where(rank=2, local_rank=2)] * 2, Where(rank=2, local_rank=2)),
+        ([Where()] * 2, Where()),
+        ([Where(ranks="0-1"), Where(ranks="2,5")], Where(ranks="0-2,5")),
+        ([Where(rank=0), Where()], Where(rank=0)),
+    ],
+)
+def test_the_ranks_of_equal_findings_add_up(wheres: list[Where], merged: Where) -> None:
+    (finding,) = merge_findings(rules.DC203.found("one GPU", fix=FIX, where=where) for where in wheres)
+    assert finding.where == merged
+
+
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [
+        (Where(), "DC401:taken"),
+        (Where(line=3, host="a", rank=1, ranks="1-2", local_rank=1, offset=9), "DC401:taken"),
+        (Where(path="a.py", cell=0, line=3), "DC401:a.py:0"),
+        (Where(variable="V", gpu="0", peer="b", phase="p", object="o"), "DC401:V:0:b:p:o"),
+    ],
+)
+def test_the_key_of_a_finding_names_no_line_host_or_rank(where: Where, key: str) -> None:
+    assert rules.DC401.found("taken", fix=FIX, where=where).key == key
+
+
+@pytest.mark.parametrize(
+    "fix", [FIX._replace(by="nobody"), FIX._replace(where="nowhere"), FIX._replace(text=""), "text"]
+)
+def test_a_fix_says_who_and_where(fix: Fix) -> None:
+    with pytest.raises(ValueError, match="a fix"):
+        rules.DC401.found("taken", fix=fix)
+
+
+def test_merged_reports_keep_what_any_had() -> None:
+    one = Report("env", elapsed_s=3.0, out_of_time=True, probes=(ProbeRun("a", "ran"),))
+    other = Report("env", elapsed_s=1.0, probes=(ProbeRun("b", "ran"),))
+    for both in (one + other, other + one):
+        assert (both.elapsed_s, both.out_of_time, len(both.probes)) == (3.0, True, 2)
+    assert not (other + other).out_of_time
+
+
+def test_facts_as_plain_values() -> None:
+    plain = to_plain({1: {"b", "a"}, "why": Unavailable("lost"), "no": NotApplicable("none"), "place": Where(rank=1)})
+    assert (plain["1"], plain["why"], plain["no"]) == (["a", "b"], {"unavailable": "lost"}, {"not_applicable": "none"})
+    assert plain["place"]["rank"] == 1
+    assert Unavailable("a") == Unavailable("a") != Unavailable("b")
+    assert len({Unavailable("a"), Unavailable("a"), NotApplicable("a")}) == 1
+    assert Unavailable("a") != "a"
+
+
+def test_measurements_story_and_facts_are_in_the_json_where_there_are_some() -> None:
+    assert not {"measurements", "story", "facts"} & set(Report("env").as_dict())
+    plain = Report("env", measurements={"a": 1}, story={"b": 2}, facts={"C": Where(rank=1)}).as_dict(with_facts=True)
+    assert (plain["measurements"], plain["story"], plain["facts"]["C"]["rank"]) == ({"a": 1}, {"b": 2}, 1)
+    counted = Report("env", findings=(rules.DC401.found("taken", fix=FIX),) * 2, elapsed_s=1.23456).as_dict()["summary"]
+    assert counted == {"error": 2, "warning": 0, "info": 0, "elapsed_s": 1.2346}

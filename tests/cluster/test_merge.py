@@ -420,3 +420,142 @@ def test_not_checked_is_listed_where_there_is_room() -> None:
     assert f"  DC301, DC309: {why} (on gpu0002)" in render(report, "full").splitlines()
     everywhere = one([host(number, not_checked=(NotChecked("DC301", why),)) for number in range(3)])
     assert everywhere.not_checked == (NotChecked("DC301", why),)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "missing", "line"),
+    [
+        (1, Missing(), "1 host"),
+        (2, Missing(), "2 hosts"),
+        (1000, Missing(), "1,000 hosts"),
+        (1, Missing(unnamed=1), "1 host, not all"),
+        (2, Missing(unnamed=1), "2 hosts, not all"),
+        (2, Missing(silent=("x",)), "2 of 3 hosts"),
+        (2, Missing(silent=("x",), damaged=(("y", "cut"),), unnamed=1), "2 of 4 hosts"),
+    ],
+)
+def test_how_many_hosts_sent_something(hosts: int, missing: Missing, line: str) -> None:
+    assert one([host(number) for number in range(hosts)], missing=missing).subject["line"][0] == line
+
+
+@pytest.mark.parametrize(
+    ("missing", "closing", "not_checked"),
+    [
+        (
+            Missing(unnamed=1, unit="host"),
+            "sent nothing: 1 host, which nothing names",
+            ("hosts that nothing names", "1 host sent nothing"),
+        ),
+        (
+            Missing(unnamed=2, waited_s=1.5),
+            "sent nothing within 1.5 s: 2 tasks, on hosts that nothing names",
+            ("hosts that nothing names", "2 tasks sent nothing within 1.5 s"),
+        ),
+        (Missing(silent=("x",)), "sent nothing: x", ("x", "sent nothing")),
+        (
+            Missing(damaged=(("x", "cut"),)),
+            "sent what can't be read: x",
+            ("x", "what it sent can't be used: cut"),
+        ),
+    ],
+)
+def test_who_is_missing_is_in_the_last_lines_and_not_checked(
+    missing: Missing, closing: str, not_checked: tuple[str, str]
+) -> None:
+    report = one([host(number) for number in range(4)], missing=missing)
+    assert report.subject["closing"][0] == closing
+    assert tuple(report.not_checked[0]) == not_checked
+    assert report.checked == frozenset()
+
+
+@pytest.mark.parametrize(("broken", "of", "excluded"), [(1, 2, 0), (1, 3, 1), (2, 4, 0), (2, 5, 2), (3, 6, 0)])
+def test_hosts_are_left_out_only_where_they_are_fewer_than_half(broken: int, of: int, excluded: int) -> None:
+    names = [name_of(number) for number in range(of)]
+    findings = group_findings((name, name, [broken_gpu(0)]) for name in names[:broken])
+    assert hosts_to_leave_out(findings, names) == names[:excluded]
+    assert hosts_to_leave_out([], names[broken:], Missing(silent=tuple(names[:broken]))) == names[:excluded]
+
+
+def test_hosts_are_ordered_as_people_count() -> None:
+    names = ["gpu10", "gpu9", "gpu", "gpu9a", "gpu9-10", "gpu9-9"]
+    hosts = one_per_host(HostReport(name, host(1).report, HostRecord(name, boot_id=name)) for name in names)
+    assert [item.name for item in hosts] == ["gpu", "gpu9", "gpu9-9", "gpu9-10", "gpu9a", "gpu10"]
+
+
+def test_the_finding_that_most_hosts_have_is_shown_of_the_first_of_them() -> None:
+    hosts = [host(1, broken_gpu(0, 5)), host(10, broken_gpu(0, 7)), host(9, broken_gpu(0, 7))]
+    (finding,) = one(hosts).findings
+    assert finding.message.startswith("GPU 0 has 7 uncorrected")
+    assert finding.message.endswith("(on gpu0009; 2 more hosts alike)")
+    (finding,) = one(hosts[:2]).findings
+    assert finding.message.endswith("(on gpu0001; 1 more host alike)")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((1, 1), 1),
+        ((3, 1), {"lowest": 1, "highest": 3}),
+        ((0.5, 2), {"lowest": 0.5, "highest": 2}),
+        ((True, False), True),
+        (("a", "b"), "a"),
+        ((1, None), 1),
+    ],
+)
+def test_what_differs_in_the_evidence(values: tuple[Any, Any], shown: Any) -> None:
+    found = [broken_gpu(0)._replace(evidence={"value": value}) for value in values]
+    (finding,) = group_findings([("a", "a", [found[0]]), ("b", "b", [found[1]])])
+    assert finding.evidence == {"value": shown, "hosts": 2}
+
+
+def test_the_gpus_of_at_most_four_hosts_are_named() -> None:
+    (finding,) = group_findings((name_of(number), "", [broken_gpu(number)]) for number in range(12))
+    assert finding.evidence["gpu_on_host"] == {"gpu0000": "0", "gpu0001": "1", "gpu0002": "2", "gpu0003": "3"}
+    (finding,) = group_findings([("a", "a", [broken_gpu(1), broken_gpu(0)])])
+    assert "gpu_on_host" not in finding.evidence
+
+
+def test_a_reason_names_its_hosts_unless_it_holds_on_all() -> None:
+    lacks = (NotChecked("DC302, DC301", "NVML does not answer on gpu0001"),)
+    other = (NotChecked("DC309", "NVML does not answer on gpu0002"),)
+    shared = (NotChecked("DC405", "no network"),)
+    report = one(
+        [host(1, not_checked=lacks + shared), host(2, not_checked=other + shared), host(3, not_checked=shared)]
+    )
+    assert [tuple(item) for item in report.not_checked] == [
+        ("DC301, DC302, DC309", "NVML does not answer on gpu0001 (on gpu[0001-0002])"),
+        ("DC405", "no network"),
+    ]
+
+
+def test_probes_that_failed_or_did_not_end_are_kept_up_to_twenty() -> None:
+    probes = tuple(ProbeRun(f"probe{number}", "failed" if number % 2 else "timed-out") for number in range(25))
+    others = tuple(ProbeRun(status, status) for status in ("ran", "not-checked", "not-applicable"))
+    assert one([host(1, probes=others + probes)]).probes == probes[:20]
+    judged = Report("env", probes=(ProbeRun("compare", "ran"),))
+    assert one([host(1)], judged=judged).probes == judged.probes
+
+
+def test_times_of_many_hosts() -> None:
+    slow = host(2)._replace(report=host(2).report._replace(elapsed_s=3.5, out_of_time=True))
+    report = one([host(1), slow])
+    assert (report.elapsed_s, report.out_of_time) == (3.5, True)
+    assert one([host(1), slow], elapsed_s=9.0).elapsed_s == 9.0
+    assert not one([host(1)]).out_of_time
+    assert (merge([]).elapsed_s, merge([]).checked, merge([]).stage) == (0.0, frozenset(), None)
+    assert one([host(1)], note="a note").subject["closing"] == ["a note"]
+
+
+@pytest.mark.parametrize("stage", ["shell", "planned", "rank"])
+def test_a_cluster_is_launched_where_a_host_has_a_launch(stage: str) -> None:
+    hosts = [host(1), host(2)._replace(report=Report("env", stage))]
+    assert cluster_of(hosts).launched is (stage != "shell")
+
+
+def test_namespaces_tell_hosts_of_one_name_and_boot_apart() -> None:
+    records = [HostRecord("pod", boot_id="b", namespaces={"uts": uts}) for uts in ("1", "2", "1")]
+    hosts = one_per_host([host(1)._replace(host="pod", record=record) for record in records])
+    assert [(item.name, item.tasks) for item in hosts] == [("pod", 2), ("pod#2", 1)]
+    without = HostReport("a", host(1).report, None, task=0, tasks=2)
+    (joined,) = one_per_host([without, without._replace(task=1, tasks=3)])
+    assert (joined.tasks, joined.record) == (5, None)
