@@ -237,3 +237,22 @@ def test_the_first_line_names_what_hides_findings(
     report = Report("env", subject={"line": ["host"]})
     shown = output.with_settings_line(report, {"select": select, "ignore": ignore}, settings)
     assert shown.subject["line"] == ["host", *line]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        output.write_file(str(pipe), "report")
+        assert os.read(reader, 100) == b"report"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(("counted", "cores"), [(None, 1), (1, 1), (6, 6)])
+def test_cores_where_no_process_is_bound(counted: int | None, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    assert output.cores() == cores
