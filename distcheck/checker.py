@@ -323,13 +323,13 @@ class _Run:
                 if lacking is not None:
                     self.facts[made] = lacking
                     settled = True
-                    continue
-                deadlines[made] = time.monotonic() + step.item.limit_s
-                _in_thread(
-                    lambda made=made, step=step, values=values: answers.put(
-                        (made, *_timed(lambda: step.item.function(*values)))
+                else:
+                    deadlines[made] = time.monotonic() + step.item.limit_s
+                    _in_thread(
+                        lambda made=made, step=step, values=values: answers.put(
+                            (made, *_timed(lambda: step.item.function(*values)))
+                        )
                     )
-                )
 
     def _give_up_overdue(self, missing: Mapping[type, Step], deadlines: dict[type, float]) -> None:
         now = time.monotonic()

@@ -667,3 +667,31 @@ def test_a_plug_in_that_does_not_import_is_a_finding(tmp_path: Path, monkeypatch
         "lost": "ModuleNotFoundError: No module named 'no_such_module_here'",
     }
     assert {item.severity for item in report.findings} == {rules.DC903.severity}
+
+
+def test_readers_that_answer_later_are_waited_for_after_one_is_overdue() -> None:
+    @fact(limit_s=30)
+    def read_late(seed: Seed) -> Lost:
+        time.sleep(0.6)
+        return Lost(7)
+
+    @probe(rules.DC401)
+    def needs(slow: Slow | Unavailable, lost: Lost) -> Iterator[Finding]:
+        yield rules.DC401.found(f"{type(slow).__name__} {lost.value}", fix=FIX)
+
+    assert [item.message for item in run(Seed()).findings if item.code == "DC401"] == ["Unavailable 7"]
+
+
+def test_a_time_limit_that_is_over_at_once_is_not_checked() -> None:
+    @probe(rules.DC401)
+    def needs(slow: Slow) -> Iterator[Finding]:
+        return iter(())
+
+    report = run(Seed(), budget_s=-0.5)
+    assert (report.out_of_time, report.checked, report.findings) == (True, frozenset(), ())
+    assert [item.what for item in report.not_checked] == ["DC401"]
+
+
+def test_a_reader_has_a_second_and_is_of_this_host_unless_it_says_otherwise() -> None:
+    reader = registry.readers()[Doubled]
+    assert (reader.limit_s, reader.isolated, reader.of_this_host, reader.of_launch) == (1.0, False, True, False)

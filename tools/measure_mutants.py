@@ -33,7 +33,10 @@ LEAST = 90.0
 UNSEEN = re.compile(r"Operator_(Eq_Is|Is_Eq|NotEq_IsNot|IsNot_NotEq|BitOr_\w+)$")
 #: Area: files below distcheck/, and the tests that run against their mutants, the most likely to kill them first.
 AREAS = {
-    "checker": ("checker.py registry.py examination.py", "test_checker.py test_plugins.py test_hosts.py"),
+    "checker": (
+        "checker.py registry.py examination.py",
+        "test_checker.py test_examination.py test_plugins.py test_hosts.py",
+    ),
     "log ranking": (
         "logs/ranking.py",
         "logs/test_ranking.py logs/test_endings.py logs/test_story.py logs/test_cases.py",
