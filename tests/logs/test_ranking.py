@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.logs.model import Event, Frame, Source, Timeline, Traceback, Who, WorkerFailure, found
 from distcheck.logs.ranking import EXPLAINS, rank_findings
 from distcheck.logs.story import tell
-from distcheck.model import Finding, Fix, Severity
+from distcheck.model import Finding, Fix, Severity, Where
 from distcheck.rules.signatures import Kind
 from tests.reporters.test_reporters import SCHEMA
 
@@ -188,3 +188,64 @@ def test_what_the_first_start_died_of_is_no_consequence_of_a_later_one() -> None
     assert ranked.lead is not None
     assert ranked.lead.code == "DC512"
     assert [item.severity for item in ranked.findings] == [Severity.ERROR, Severity.ERROR]
+
+
+def test_a_consequence_names_its_cause() -> None:
+    late, taken = event(Kind.TIMEOUT, 3, rank=0), event(Kind.CAUSE, 9, rank=1)
+    of = timeline(late, taken)
+    ranked = rank_findings(of, [finding("DC511", of, late), finding("DC401", of, taken)])
+    assert [(each.code, each.severity, each.evidence.get("explained_by")) for each in ranked.findings] == [
+        ("DC401", Severity.ERROR, None),
+        ("DC511", Severity.INFO, "DC401"),
+    ]
+
+
+def test_a_consequence_of_what_no_rule_names_names_no_cause() -> None:
+    raised, late = event(Kind.CAUSE, 3, rank=1, name="exception"), event(Kind.TIMEOUT, 5, rank=0)
+    of = timeline(raised, late)
+    ranked = rank_findings(of, [finding("DC511", of, late)])
+    assert (ranked.outcome, ranked.first) == ("unnamed", raised)
+    assert ranked.findings[0].severity is Severity.INFO
+    assert "explained_by" not in ranked.findings[0].evidence
+
+
+def test_a_finding_without_a_line_is_shown_with_its_file_and_rank() -> None:
+    of = timeline(event(Kind.TIMEOUT, 3, rank=0))
+    where = Where(path="other.log", rank=5, local_rank=1, host="node2")
+    cause = rules.find("DC401").found("from a recorder", where=where, fix=FIX, evidence={"role": "cause"})
+    ranked = rank_findings(of, [cause])
+    assert ranked.first is not None
+    assert (ranked.first.source, ranked.first.line, ranked.first.who) == (1, 0, Who(5, 1, "node2"))
+    assert (ranked.first.kind, ranked.first.text) == (Kind.CAUSE, "from a recorder")
+
+
+def test_a_lost_peer_before_the_first_timeout_leaves_the_cause_unseen() -> None:
+    lost, late = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0), event(Kind.TIMEOUT, 5, rank=1, time=2.0)
+    of = timeline(lost, late)
+    ranked = rank_findings(of, [finding("DC511", of, late, role="timeout")])
+    assert (ranked.outcome, ranked.lead, ranked.first) == ("consequences", None, lost)
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "loser", "outcome", "words"),
+    [
+        (1, None, "unnamed", "exit code 1,"),
+        (-11, None, "unnamed", "exit code -11 (SIGSEGV)"),
+        (139, None, "unnamed", "exit code 139 (SIGSEGV)"),
+        (1, 2, "consequences", None),
+        (1, 3, "unnamed", "exit code 1,"),
+        (0, None, "clean", None),
+        (137, None, "clean", None),
+    ],
+)
+def test_the_first_process_that_died_by_itself(
+    exitcode: int, loser: int | None, outcome: str, words: str | None
+) -> None:
+    row = WorkerFailure(2, 1, "node2", exitcode, None, first=True, line=9)
+    lost = [] if loser is None else [event(Kind.LOST, 3, rank=loser)]
+    ranked = rank_findings(timeline(*lost, workers=(row,)), [])
+    assert ranked.outcome == outcome
+    if words is not None:
+        assert ranked.first is not None
+        assert words in ranked.first.text
+        assert (ranked.first.who, ranked.first.line) == (Who(2, 1, "node2"), 9)
