@@ -5,6 +5,7 @@ Only the room is judged here; the memory of a container is the matter of ``limit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,17 +22,28 @@ from .software import Software
 MIB = 1 << 20
 #: What Docker, containerd and Podman give a container that asks for nothing: 64 MiB.
 CONTAINER_DEFAULT_BYTES = 64 * MIB
-#: NCCL's shared-memory transport takes about 9.2 MiB a channel pair (NVIDIA/nccl#290: segments of 9,637,888 bytes);
-#: below this much for each rank, a node of eight ranks fails as soon as P2P is not to be had.
+#: NCCL's shared-memory transport takes about 9.2 MiB a channel pair (NVIDIA/nccl#290: segments of 9,637,888 bytes),
+#: and only between GPUs without P2P. A rank that sends over the network takes about 31.5 MiB more (NCCL 2.25 and later,
+#: ``ncclProxyOpsPool``). Neither is certain on a given host, so that a lack of this much is no more than a warning.
 NEEDED_PER_RANK_BYTES = 64 * MIB
 #: Programs that give what they start a /dev/shm of its own.
 CONTAINER_STARTERS = frozenset({"docker", "podman", "nerdctl", "kubectl"})
 #: Below this size a data loader with several workers runs out as well; what torch's issues settle on as a start.
 SMALL_BYTES = 1024 * MIB
+#: How training scripts commonly name the number of DataLoader workers: ``--num-workers 8``, ``--workers=4``.
+_WORKERS_OPTION = re.compile(r"--(?:(?:data)?loader[-_])?(?:num[-_])?workers(?:=([0-9]+))?")
 #: Logs of torchrun, compiler caches and sockets need some room; a job that can't have this much fails at its start.
 SCRATCH_NEEDED_BYTES = 256 * MIB
 #: Longest path of a Unix socket (Linux ``sun_path``, 108 bytes) less the names that torch and Python append.
 LONGEST_SOCKET_FOLDER = 80
+
+
+_EMPTY = Fix(
+    "see what fills it, and remove what belongs to runs of yours that have ended",
+    command="ls -l /dev/shm",
+    where="host",
+    risk="segments of a running job must stay",
+)
 
 
 class SharedMemory(NamedTuple):
@@ -101,13 +113,13 @@ def shared_memory_holds_the_ranks(
     launch: Launch,
     memory: SharedMemory,
     gpus: Gpus | Unavailable,
-    platform: Platform | Unavailable,
     software: Software | Unavailable,
+    platform: Platform | Unavailable,
 ) -> Iterator[Finding]:
-    """/dev/shm has room for NCCL's segments of all ranks of this host.
+    """/dev/shm has room for the segments of NCCL and of DataLoader workers, where the launch uses either.
 
-    gloo uses sockets and no shared memory; with it only data-loader workers need the room, and the launch doesn't show
-    whether there are any: that is worth knowing, and no more.
+    At most a warning: how much NCCL puts there depends on P2P between the GPUs, network devices and version, and how
+    much workers put there depends on the batches. No reader knows these.
     """
     if launch.command is not None and CONTAINER_STARTERS.intersection(launch.command.wrappers):
         raise Unavailable("the command starts a container, which has a /dev/shm of its own")
@@ -116,45 +128,29 @@ def shared_memory_holds_the_ranks(
     if ranks < 2:
         return
     needed = ranks * NEEDED_PER_RANK_BYTES
-    evidence = {
-        "total_bytes": memory.total_bytes,
-        "free_bytes": memory.free_bytes,
-        "ranks": ranks,
-        "needed_bytes": needed,
-        "leftover_files": memory.leftovers,
-    }
-    where = Where(object="/dev/shm")
-    nccl = runs_on_gpus(launch, gpus, software)
-    hurts = launch.launched and nccl
-    who = f"{ranks} ranks" if nccl else f"gloo does not use it; NCCL or DataLoader workers of {ranks} ranks"
-    short = memory.free_bytes < needed
-    if short and memory.total_bytes >= max(needed, SMALL_BYTES):
-        severity = Severity.ERROR if hurts else Severity.INFO
-        left = f"; {memory.leftovers} files there look left over by crashed runs" if memory.leftovers else ""
-        yield rules.DC320.found(
-            f"/dev/shm has {_mib(memory.free_bytes)} free of {_mib(memory.total_bytes)}; "
-            f"{who} need {_mib(needed)}{left}",
-            severity=severity,
-            where=where,
-            evidence=evidence,
-            fix=Fix(
-                "see what fills it, and remove what belongs to runs of yours that have ended",
-                command="ls -l /dev/shm",
-                where="host",
-                risk="segments of a running job must stay",
-            ),
-        )
-    elif short or memory.total_bytes < SMALL_BYTES:
-        severity = Severity.ERROR if short else Severity.WARNING
-        size = "16g"
-        yield rules.DC320.found(
-            f"/dev/shm holds {_mib(memory.total_bytes)}, {_mib(memory.free_bytes)} of it free; "
-            f"{who} need at least {_mib(max(needed, SMALL_BYTES))}",
-            severity=severity if hurts else Severity.INFO,
-            where=where,
-            evidence={**evidence, "needed_bytes": max(needed, SMALL_BYTES)},
-            fix=_enlarge(platform, size),
-        )
+    full = memory.free_bytes < needed and memory.total_bytes >= max(needed, SMALL_BYTES)
+    if not full:
+        needed = max(needed, SMALL_BYTES)
+        if memory.total_bytes >= needed:
+            return
+    users = _users_of_shared_memory(launch, gpus, software)
+    use = f"{' and '.join(users)} of {ranks} ranks can need {_mib(needed)}"
+    if not users:
+        use = "nothing shows that this launch uses it, but NCCL and DataLoader workers would"
+    left = f"; {memory.leftovers} files there may be left over by crashed runs" if full and memory.leftovers else ""
+    yield rules.DC320.found(
+        f"/dev/shm has {_mib(memory.free_bytes)} free of {_mib(memory.total_bytes)}; {use}{left}",
+        severity=Severity.WARNING if users and launch.launched else Severity.INFO,
+        where=Where(object="/dev/shm"),
+        evidence={
+            "total_bytes": memory.total_bytes,
+            "free_bytes": memory.free_bytes,
+            "ranks": ranks,
+            "needed_bytes": needed,
+            "leftover_files": memory.leftovers,
+        },
+        fix=_EMPTY if full else _enlarge(platform, "16g"),
+    )
 
 
 @probe(rules.DC327)
@@ -181,6 +177,18 @@ def scratch_has_room(launch: Launch, scratch: Scratch) -> Iterator[Finding]:
                 where="job-script",
             ),
         )
+
+
+def _users_of_shared_memory(launch: Launch, gpus: Gpus | Unavailable, software: Software | Unavailable) -> list[str]:
+    """What in this launch is known or expected to use /dev/shm. gloo does not."""
+    users = ["NCCL"] if runs_on_gpus(launch, gpus, software) else []
+    words = launch.command.script_args if launch.command is not None else ()
+    for word, following in zip(words, (*words[1:], ""), strict=False):
+        option = _WORKERS_OPTION.fullmatch(word)
+        if option is not None and (option[1] or following).isdecimal() and int(option[1] or following) > 0:
+            users.append("DataLoader workers")
+            break
+    return users
 
 
 def _enlarge(platform: Platform | Unavailable, size: str) -> Fix:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from .. import rules
-from ..model import Edit, Finding, Fix, Severity
+from ..model import Edit, Finding, Fix
 from ..registry import probe
 from .circumstances import CONTAINER_PROGRAMS, once
 from .counting import ranks_on_node
@@ -55,9 +55,7 @@ def _judge(site: Site) -> Iterator[Finding]:
     run = words[texts.index("run")]
     said = f"--shm-size={given}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
     yield rules.DC320.found(
-        f"the container is started with {said}; {ranks} ranks need at least {needed >> 20} MiB at /dev/shm",
-        # nobody knows the default of a daemon for sure
-        severity=Severity.ERROR if given is not None and size < ranks * NEEDED_PER_RANK_BYTES else Severity.WARNING,
+        f"the container is started with {said}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
         where=site.where(words[0].span)._replace(object="/dev/shm"),
         evidence={"total_bytes": size, "ranks": ranks, "needed_bytes": needed},
         fix=Fix(

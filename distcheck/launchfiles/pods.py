@@ -361,19 +361,16 @@ def _nothing_mounted(pods: Pods, gpus: int, ranks: int) -> Finding:
 
 
 def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
-    needed = ranks * NEEDED_PER_RANK_BYTES
-    short = size.value < needed
-    if ranks < 2 or (not short and size.value >= SMALL_BYTES):
+    needed = max(ranks * NEEDED_PER_RANK_BYTES, SMALL_BYTES)
+    if ranks < 2 or size.value >= needed:
         return
     yield rules.DC320.found(
-        f"the volume at /dev/shm is limited to {_size(size.value)}; {ranks} ranks need at least "
-        f"{_size(max(needed, SMALL_BYTES))}",
-        severity=Severity.ERROR if short else Severity.WARNING,
+        f"the volume at /dev/shm is limited to {_size(size.value)}; NCCL of {ranks} ranks can need {_size(needed)}",
         where=_where(size.span, object=_name(pods)),
         evidence={
             "total_bytes": size.value,
             "ranks": ranks,
-            "needed_bytes": max(needed, SMALL_BYTES),
+            "needed_bytes": needed,
             "kind": pods.kind,
         },
         fix=Fix(

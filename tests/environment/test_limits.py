@@ -758,8 +758,8 @@ from distcheck.world import World
 world = World()
 memory = read_shared_memory(world)
 launch = Launch("planned", nproc=2, backend="nccl")
-unread = Unavailable("not read")
-found = list(shared_memory_holds_the_ranks(launch, memory, unread, read_platform(world), unread))
+unseen = Unavailable("not read")
+found = list(shared_memory_holds_the_ranks(launch, memory, unseen, unseen, read_platform(world)))
 print(json.dumps({"memory": memory._asdict(), "found": [item.as_dict() for item in found]}))
 """
 
@@ -788,4 +788,4 @@ def test_bad_shared_memory_of_a_real_mount(tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     assert answer["memory"] == {"total_bytes": 16 * MIB, "free_bytes": 4 * MIB, "leftovers": 1}
     (finding,) = answer["found"]
-    assert (finding["code"], finding["severity"]) == ("DC320", "error")
+    assert (finding["code"], finding["severity"]) == ("DC320", "warning")

@@ -8,6 +8,7 @@ import pytest
 
 from distcheck.environment.gpus import Gpu, Gpus
 from distcheck.environment.platform import Platform
+from distcheck.environment.software import Software
 from distcheck.environment.storage import (
     Folder,
     Scratch,
@@ -24,7 +25,7 @@ from tests.recorded import recorded_world
 GIB = 1 << 30
 MIB = 1 << 20
 NO_GPU = Unavailable("no driver")
-NO_TORCH = Unavailable("torch is not installed")
+NO_TORCH = Unavailable("no Python was found")
 DOCKER = Platform("linux", container="docker")
 HOST = Platform("linux")
 RANKS_8 = Launch("planned", nproc=8)
@@ -38,40 +39,65 @@ def eight_gpus() -> Gpus:
     ("launch", "memory", "gpus", "severity"),
     [
         pytest.param(
-            RANKS_8, SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), Severity.ERROR, id="container default, eight ranks"
+            RANKS_8, SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), Severity.WARNING, id="NCCL is expected with GPUs"
         ),
         pytest.param(
-            Launch("planned", nproc=2, backend="nccl"),
+            RANKS_8._replace(backend="nccl"), SharedMemory(64 * MIB, 64 * MIB), NO_GPU, Severity.WARNING, id="NCCL"
+        ),
+        pytest.param(
+            Launch("planned", nproc=2, backend="cpu:gloo,cuda:nccl"),
             SharedMemory(256 * MIB, 256 * MIB),
             NO_GPU,
             Severity.WARNING,
             id="small",
         ),
         pytest.param(
-            RANKS_8, SharedMemory(16 * GIB, 100 * MIB, 30), eight_gpus(), Severity.ERROR, id="large, but full"
+            RANKS_8, SharedMemory(16 * GIB, 100 * MIB, 30), eight_gpus(), Severity.WARNING, id="large, but full"
         ),
-        pytest.param(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, Severity.INFO, id="no GPU, so gloo"),
         pytest.param(
             RANKS_8._replace(backend="gloo"),
             SharedMemory(64 * MIB, 64 * MIB),
             eight_gpus(),
             Severity.INFO,
-            id="gloo by choice",
+            id="gloo does not use it",
         ),
-        pytest.param(
-            RANKS_8._replace(backend="gloo"),
-            SharedMemory(16 * GIB, 100 * MIB),
-            eight_gpus(),
-            Severity.INFO,
-            id="gloo, full",
-        ),
+        pytest.param(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, Severity.INFO, id="no GPU, so no NCCL"),
+        pytest.param(RANKS_8, SharedMemory(16 * GIB, 100 * MIB, 30), NO_GPU, Severity.INFO, id="full, but not used"),
         pytest.param(Launch(), SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), Severity.INFO, id="no launch yet"),
     ],
 )
 def test_bad_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable, severity: Severity) -> None:
-    (finding,) = shared_memory_holds_the_ranks(launch, memory, gpus, DOCKER, NO_TORCH)
+    (finding,) = shared_memory_holds_the_ranks(launch, memory, gpus, NO_TORCH, DOCKER)
     assert (finding.code, finding.severity) == ("DC320", severity)
     assert finding.evidence["free_bytes"] == memory.free_bytes
+
+
+def test_good_dc320_torch_without_cuda_uses_no_nccl() -> None:
+    software = Software("python3.12", torch="2.13.0+cpu")
+    (finding,) = shared_memory_holds_the_ranks(
+        RANKS_8, SharedMemory(64 * MIB, 64 * MIB), eight_gpus(), software, DOCKER
+    )
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("arguments", "severity"),
+    [
+        (("--num-workers", "8"), Severity.WARNING),
+        (("--lr", "0.1", "--num_workers=4"), Severity.WARNING),
+        (("-x", "--workers", "2"), Severity.WARNING),
+        (("--dataloader-num-workers=2",), Severity.WARNING),
+        (("--num-workers", "0"), Severity.INFO),
+        (("--num-workers",), Severity.INFO),
+        (("--num-workers", "$N"), Severity.INFO),
+        (("--workers-dir", "8"), Severity.INFO),
+    ],
+)
+def test_loader_workers_use_shared_memory(arguments: tuple[str, ...], severity: Severity) -> None:
+    launch = RANKS_8._replace(backend="gloo", command=LaunchCommand("torchrun", script_args=arguments))
+    (finding,) = shared_memory_holds_the_ranks(launch, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, NO_TORCH, HOST)
+    assert finding.severity is severity
+    assert ("DataLoader workers of 8 ranks can need" in finding.message) is (severity is Severity.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +114,14 @@ def test_bad_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Un
     ],
 )
 def test_good_shared_memory(launch: Launch, memory: SharedMemory, gpus: Gpus | Unavailable) -> None:
-    assert list(shared_memory_holds_the_ranks(launch, memory, gpus, HOST, NO_TORCH)) == []
+    assert list(shared_memory_holds_the_ranks(launch, memory, gpus, NO_TORCH, HOST)) == []
 
 
 @pytest.mark.parametrize("starter", ["docker", "podman"])
 def test_good_dc320_another_container_has_its_own(starter: str) -> None:
     launch = RANKS_8._replace(command=LaunchCommand("torchrun", wrappers=(starter,)))
     with pytest.raises(Unavailable, match="of its own"):
-        list(shared_memory_holds_the_ranks(launch, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, HOST, NO_TORCH))
+        list(shared_memory_holds_the_ranks(launch, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, NO_TORCH, HOST))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +134,7 @@ def test_good_dc320_another_container_has_its_own(starter: str) -> None:
     ],
 )
 def test_the_fix_is_for_this_machine(platform: Platform | Unavailable, by: str, words: str) -> None:
-    (finding,) = shared_memory_holds_the_ranks(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, platform, NO_TORCH)
+    (finding,) = shared_memory_holds_the_ranks(RANKS_8, SharedMemory(64 * MIB, 64 * MIB), NO_GPU, NO_TORCH, platform)
     assert finding.fix.by == by
     assert words in finding.fix.text
 

@@ -135,13 +135,15 @@ def operator(name: str) -> dict[str, str]:
     return set_by_it
 
 
-def start(name: str, folder: Path, trains: int = 0, **changes: Any) -> subprocess.CompletedProcess[str]:
+def start(
+    name: str, folder: Path, trains: int = 0, variables: Mapping[str, str] = {}, **changes: Any
+) -> subprocess.CompletedProcess[str]:
     """The main container's command, with a launcher that only says how it was called."""
     pod = {**where_it_runs(name), **changes}
     (main,) = PODS[name]["containers"]
     script(folder / "bin" / "distcheck", f"#!{sys.executable}\n{POD.format(root=str(ROOT), changes=pod)}")
     script(folder / "bin" / "torchrun", f'#!/bin/sh\necho "torchrun $*" >>trained\nexit {trains}\n')
-    environ = environment(**operator(name))
+    environ = environment(**operator(name), **variables)
     return subprocess.run(
         [*main["command"], *main["args"]],
         env={**environ, "PATH": f"{folder}/bin:{environ['PATH']}"},
@@ -176,14 +178,25 @@ def test_good_pod_trains(name: str, tmp_path: Path) -> None:
     assert "planned" in result.stdout
 
 
+SMALL_MEMORY_VOLUME = {"/dev/shm": [67108864, 67108864], "/tmp": [214748364800, 128849018880]}
+
+
 @pytest.mark.parametrize("name", PODS)
-def test_bad_pod_without_shared_memory_does_not_train(name: str, tmp_path: Path) -> None:
-    small = {"/dev/shm": [67108864, 67108864], "/tmp": [214748364800, 128849018880]}
-    result = start(name, tmp_path, spaces=small)
-    assert result.returncode == (101 if name == "indexed-job" else 1)
-    assert "DC320" in result.stdout
+def test_bad_pod_without_shared_memory_is_warned(name: str, tmp_path: Path) -> None:
+    result = start(name, tmp_path, spaces=SMALL_MEMORY_VOLUME)
+    assert result.returncode == 0
+    assert "warning DC320" in result.stdout
     assert "an emptyDir with 'medium: Memory'" in " ".join(result.stdout.split())
-    assert not (tmp_path / "trained").exists()
+    assert (tmp_path / "trained").exists()
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("name", PODS)
+def test_a_pod_that_fails_on_warnings(name: str, small: bool, tmp_path: Path) -> None:
+    changes = {"spaces": SMALL_MEMORY_VOLUME} if small else {}
+    result = start(name, tmp_path, variables={"DISTCHECK_ENV_FAIL_ON": "warning"}, **changes)
+    assert result.returncode == ((101 if name == "indexed-job" else 1) if small else 0)
+    assert (tmp_path / "trained").exists() is not small
 
 
 @pytest.mark.parametrize("status", [1, 137])

@@ -24,7 +24,7 @@ def judge(text: str) -> list[Finding]:
     [
         (RUN.format(""), Severity.WARNING),
         (RUN.format("-v /data:/data -e X=$X --name $NAME"), Severity.WARNING),
-        (RUN.format("--shm-size=64m"), Severity.ERROR),
+        (RUN.format("--shm-size=64m"), Severity.WARNING),
         (RUN.format("--shm-size 512MB"), Severity.WARNING),
         (RUN.replace("--gpus all", "--device nvidia.com/gpu=all").replace("docker", "podman").format(""), Severity.WARNING),
         (RUN.replace("docker", "sudo nvidia-docker").replace("--gpus all", "--runtime=nvidia").format(""), Severity.WARNING),

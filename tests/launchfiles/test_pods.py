@@ -177,7 +177,7 @@ def test_shared_memory_that_is_enough_or_not_known(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "severity"),
-    [("256Mi", Severity.ERROR), ("512Mi", Severity.WARNING), ("1Gi", None), ("64Gi", None), ("$SIZE", None)],
+    [("256Mi", Severity.WARNING), ("512Mi", Severity.WARNING), ("1Gi", None), ("64Gi", None), ("$SIZE", None)],
 )
 def test_a_memory_volume_can_be_too_small(limit: str, severity: Severity | None) -> None:
     text = pod(
