@@ -262,6 +262,32 @@ def test_the_callers_time_limit() -> None:
     assert report.findings == ()
 
 
+def test_a_limit_holds_while_another_reader_takes_longer() -> None:
+    """What answers after its own limit comes too late, though others may still take their time."""
+
+    @fact(limit_s=0.1)
+    def read_late(seed: Seed) -> Slow:
+        time.sleep(0.6)
+        return Slow(1)
+
+    @fact(limit_s=30)
+    def read_long(seed: Seed) -> Orphaned:
+        time.sleep(1.2)
+        return Orphaned(2)
+
+    @probe(rules.DC401)
+    def needs(slow: Slow) -> Iterator[Finding]:
+        return iter(())
+
+    @probe(rules.DC402)
+    def other(orphaned: Orphaned) -> Iterator[Finding]:
+        yield rules.DC402.found(str(orphaned.value), fix=FIX)
+
+    report = run(Seed())
+    assert sorted(item.code for item in report.findings) == ["DC402", "DC902"]
+    assert [item.what for item in report.not_checked] == ["DC401"]
+
+
 @pytest.fixture
 def single_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier tests leave sleeping threads, because of which a fresh Python would be started."""

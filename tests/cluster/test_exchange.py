@@ -216,6 +216,29 @@ def test_bad_a_host_that_sends_nothing_is_missed_in_time(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("sends", [True, False])
+def test_bad_no_wait_is_longer_than_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sends: bool) -> None:
+    now = [1000.0]
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return now[0]
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            now[0] += seconds + 1e-9  # a real clock never stands
+
+    with collecting(tmp_path, step(0)) as folder:
+        monkeypatch.setattr(exchange, "time", Clock)
+        if sends:
+            assert not send(tmp_path / "other", step(1), to_text(report(1)), 3.3)
+        else:
+            assert not collect(folder, step(0), 3.3, report(0)).complete
+        monkeypatch.undo()
+    assert now[0] == pytest.approx(1003.3, abs=0.001)
+
+
 def test_complete_by_the_tasks_that_records_stand_for(tmp_path: Path) -> None:
     mpi = Step("x", 0, tasks=12, tasks_here=4)
     with collecting(tmp_path, mpi) as folder:

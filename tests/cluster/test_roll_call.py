@@ -307,6 +307,14 @@ def test_bad_a_missing_host_is_named_within_the_limit() -> None:
     assert answers[0].roll.expected == {2: "gpu03"}
 
 
+def test_bad_a_name_server_that_hangs_takes_no_more_than_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roll_call, "resolve", lambda *_: time.sleep(30))
+    start = time.monotonic()
+    answer = call(free_port(), 1, address="node0", timeout_s=0.5)
+    assert time.monotonic() - start < 2
+    assert [trouble.kind for trouble in answer.troubles] == ["unresolvable"]
+
+
 @pytest.mark.slow
 def test_bad_who_waits_less_than_the_server_knows_who_is_missing() -> None:
     port = free_port()
