@@ -67,13 +67,13 @@ def compose_failure(
     elif raised:
         verdict, blamed, error = "raised", _ranks(raised), raised[0].detail
     elif silent:
-        verdict, blamed, error = "lost", silent, text if kind == "ended" else ""
+        verdict, blamed = "lost", silent
     elif ended:
         verdict, blamed, error = "died", _ranks(ended), ended[0].detail
     elif kind == "ended":
-        verdict, blamed, error = "ended", (), text
+        verdict, blamed = "ended", ()
     elif kind == "error":
-        verdict, blamed, error = "raised", (), text
+        verdict, blamed = "raised", ()
     elif behind:
         verdict, blamed = "timeout", _ranks(behind)
     elif lost and not living:
@@ -104,7 +104,7 @@ _LIVE = frozenset({"start", "prove", "measure", "find", "end"})
 def _elsewhere(states: list[RankState]) -> list[RankState]:
     """Those that are in code of their own while others wait inside of torch for them, by their stacks."""
     known = [state for state in states if state.stack]
-    inside = [state for state in known if "torch/distributed/" in state.stack or "/distributed/" in state.stack]
+    inside = [state for state in known if "torch/distributed/" in state.stack]
     outside = [state for state in known if state not in inside]
     return outside if inside else []
 

@@ -121,7 +121,7 @@ def _stands_in_a_branch(
     frames = [here, *(_around(frame, positions) for frame in deeper)]
     if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
         # a function may be called from many lines, and from one in a branch on the rank
-        on_the_rank, frames = True, frames[:-1] if on_the_rank else []
+        on_the_rank, frames = True, frames[:-1]
     return any(block.kind == "branch" and (block.by_rank or not on_the_rank) for blocks in frames for block in blocks)
 
 

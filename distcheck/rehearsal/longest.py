@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..model import rank_ranges
 from .model import Positions
-from .standing import GONE, standstill, waits
+from .standing import GONE, waits
 
 #: Seconds from which on such a wait is said, whatever the patience.
 _LONG_S = 60.0
@@ -70,10 +70,9 @@ class Longest(NamedTuple):
 
 def long_waits(positions: Positions) -> Iterator[Longest]:
     """The waits of at least the patience that end as soon as a few ranks come that compute."""
-    stuck = standstill(positions)
     by_rank = {position.rank: position for position in positions.ranks}
     for wait in waits(positions):
-        if wait.since_s < positions.patience_s or wait in stuck or not wait.missing:
+        if wait.since_s < positions.patience_s or not wait.missing:
             continue
         missing = [by_rank[rank] for rank in wait.missing if rank in by_rank]
         # whoever waits for most of the job is early, and nobody is late

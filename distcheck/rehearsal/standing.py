@@ -364,11 +364,6 @@ def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions:
         return rules.DC511, (
             "see what became of the process: its log, 'dmesg -T' for the out-of-memory killer, os._exit() in the script"
         )
-    if any(position.state == "left" and (position.status or 0) < 0 for position in missing):
-        return rules.DC511, (
-            "find out what killed the process: a crash in native code ('python -X faulthandler'), the out-of-memory "
-            "killer ('dmesg -T'), a limit of the scheduler; the others only wait for it"
-        )
     if in_ddp_forward(waiting.stack):
         return rules.DC704, _BARE
     apart = None

@@ -43,6 +43,16 @@ def blame(
         ([state(0), state(1, stack=OUTSIDE, steps=4), state(2, steps=4)], ("timeout", (1,))),
         # all of them wait inside: the transport, not a rank
         ([state(0), state(1), state(2)], ("timeout", ())),
+        # who is an earlier step is to blame before who is in other code
+        ([state(0), state(1, stack=OUTSIDE), state(2, steps=4)], ("timeout", (2,))),
+        ([state(0), state(1, "blocked", steps=4), state(2)], ("timeout", (1,))),
+        # all of them are in other code, or nothing is known of one
+        ([state(0, stack=OUTSIDE), state(1, stack=OUTSIDE)], ("timeout", ())),
+        ([state(0), state(1, stack="")], ("timeout", ())),
+        # a folder of the user's has that name
+        ([state(0), state(1, stack="home/me/distributed/loader.py:7 in next")], ("timeout", (1,))),
+        # one lost a peer, and all others wait as before
+        ([state(0), state(1), state(2, "raised", detail=LOST)], ("timeout", ())),
         # all of them lost each other, and nobody tells why
         ([state(0, "raised", detail=LOST), state(1, "raised", detail=LOST)], ("raised", ())),
     ],
@@ -62,9 +72,43 @@ def test_a_signal_from_outside_blames_who_went_before_it() -> None:
     assert blame(state(0), size=2, kind="ended") == ("lost", (1,))
 
 
+def test_an_error_of_a_guardian_blames_no_rank() -> None:
+    assert blame(state(0), state(1), kind="error") == ("raised", ())
+
+
+@pytest.mark.parametrize(("kind", "error"), [("ended", "SIGTERM"), ("timeout", "SIGTERM"), ("alarm", "")])
+@pytest.mark.parametrize("ranks", [(0, 1), (0,)])
+def test_what_the_guardian_was_told_is_kept(kind: str, error: str, ranks: tuple[int, ...]) -> None:
+    """With nobody to blame, and with a rank that gave no word. An alarm says nothing of the cause."""
+    states = {rank: state(rank) for rank in ranks}
+    assert compose_failure(states, 2, "prove", kind, "SIGTERM").error == error
+
+
+def test_what_the_failed_rank_says_comes_first() -> None:
+    states = {0: state(0), 1: state(1, "killed", detail="SIGKILL")}
+    assert compose_failure(states, 2, "prove", "ended", "SIGTERM").error == "SIGKILL"
+
+
 def test_the_phase_is_that_of_the_blamed_rank() -> None:
     states = {0: state(0, phase="measure", steps=9), 1: state(1, "killed", detail="SIGKILL")}
     assert compose_failure(states, 2, "measure", "died").phase == "prove"
+    # before its first step it has none of its own
+    states[1] = states[1]._replace(phase="look")
+    assert compose_failure(states, 2, "measure", "died").phase == "measure"
+
+
+def test_the_step_is_that_of_the_rank_that_came_furthest() -> None:
+    states = {
+        0: state(0, steps=6, step="broadcast"), 1: state(1, "killed", steps=9, step="all_gather"),
+        2: state(2, steps=7, step="all_reduce"), 3: state(3, "finished", steps=8),
+    }  # fmt: skip
+    failure = compose_failure(states, 4, "prove", "died")
+    assert failure.step == "all_reduce"
+    assert failure.waiting == (0, 2)
+    assert [item.rank for item in failure.states] == [1, 2]
+    # who waits has no step yet
+    early = {0: state(0, phase="look", step="?"), 1: state(1, "killed", step="all_gather")}
+    assert compose_failure(early, 2, "prove", "died").step == "all_gather"
 
 
 @pytest.mark.parametrize(
@@ -102,5 +146,6 @@ def test_only_those_at_fault_are_blamed(size: int, faulty: set[int], how: str) -
 
 
 def test_what_is_told_does_not_grow_with_the_ranks() -> None:
-    states = {rank: state(rank) for rank in range(4096)}
-    assert len(compose_failure(states, 16384, "prove", "timeout").states) <= 4
+    for how in ("running", "killed"):
+        states = {rank: state(rank, how) for rank in range(4096)} | {5000: state(5000)}
+        assert len(compose_failure(states, 16384, "prove", "timeout").states) <= 4

@@ -17,8 +17,11 @@ from distcheck.collectives.model import Lateness, Measurements, Pair, Pairs
 from distcheck.collectives.suspects import (
     ALONE,
     MOST_FINDINGS,
+    late_ranks,
     links_are_alike,
     ranks_keep_up,
+    slack,
+    slow_computers,
 )
 from distcheck.model import Finding, NotApplicable, Severity, Unavailable
 
@@ -434,3 +437,72 @@ def test_at_16384_ranks_the_three_culprits_are_found_and_nobody_else() -> None:
     assert {(finding.where.host, finding.where.rank) for finding in links} == {("gpu77", None), ("gpu125", 1000)}
     assert {finding.where.rank for finding in ranks} == {5555, 99}
     assert all(len(finding.message) < 250 and len(str(finding.evidence)) < 500 for finding in (*links, *ranks))
+
+
+# at the bounds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cuda", "slow"),
+    [
+        ((1.0, 1.0, 1.0, 1.5), True, [3]),
+        ((1.0, 1.0, 1.0, 1.49), True, []),
+        ((1.0, 1.0, 1.0, 3.0), False, [3]),
+        ((1.0, 1.0, 1.0, 2.99), False, []),
+    ],
+)
+def test_how_slow_a_rank_computes_that_is_slow(seconds: tuple[float, ...], cuda: bool, slow: list[int]) -> None:
+    assert slow_computers(seconds, cuda=cuda) == slow
+
+
+@pytest.mark.parametrize(
+    ("seconds", "late"),
+    [
+        ((0.0, 0.0, 0.0, 0.02), [3]),
+        ((0.0, 0.0, 0.0, 0.019), []),
+        # five times the middle
+        ((0.01, 0.01, 0.01, 0.05), [3]),
+        ((0.01, 0.01, 0.01, 0.049), []),
+        # all of them scatter: six times the middle is within that
+        ((0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.6), []),
+        ((0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.9), [6]),
+    ],
+)
+def test_how_late_a_rank_comes_that_is_late(seconds: tuple[float, ...], late: list[int]) -> None:
+    assert late_ranks(seconds) == late
+
+
+def test_bad_dc514_all_others_come_at_once() -> None:
+    """The middle is 0, and nothing can be divided by it."""
+    lateness = Lateness((0.0, 0.0, 0.0, 0.5), (1.0, 1.0, 1.0, 1.0), 7)
+    (finding,) = ranks_keep_up(lateness, UNKNOWN, cluster_of([0, 1, 2, 3]))
+    assert (finding.code, finding.where.rank) == ("DC514", 3)
+
+
+def test_only_sockets_are_granted_a_slice() -> None:
+    assert slack("gloo", SIZE) > 0
+    assert slack("nccl", SIZE) == slack("gloo", 0) == 0
+
+
+def test_a_host_that_met_one_other_is_not_slow_with_every_host() -> None:
+    hosts = list(range(5))
+    well = [Pair(a, b, 0, 1.0, 1e-4) for a in hosts for b in hosts if 0 < a < b]
+    (finding,) = judged(Pairs((*well, Pair(0, 1, 0, 0.05, 1e-4)), SIZE, 1, False), hosts)
+    assert finding.evidence["kind"] == "slow-link"
+
+
+def test_bad_dc515_a_slow_link_inside_of_a_slow_host() -> None:
+    """That the host is slow with other hosts explains nothing inside of it."""
+    hosts = [rank // 4 for rank in range(16)]
+
+    def slower(a: int, b: int) -> float:
+        return 20.0 if (a, b) == (12, 13) or (hosts[a] != hosts[b] and 3 in (hosts[a], hosts[b])) else 1.0
+
+    found = judged(measure(hosts, 0.1, 8, slower=slower), hosts)
+    assert sorted(str(finding.evidence["kind"]) for finding in found) == ["slow-host", "slow-link"]
+
+
+def test_pairs_of_several_hosts_need_to_know_which_is_where() -> None:
+    pairs = measure([0, 0, 1, 1], 0.1, 9)
+    with pytest.raises(Unavailable, match="which ranks share a host is not known"):
+        list(links_are_alike(pairs, Measurements(4, "gloo", "cpu", hosts=2), UNKNOWN))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -273,8 +275,11 @@ def silent_job(**post: Any) -> Job:
 
 
 def test_good_a_neighbour_sees_that_it_lives() -> None:
-    """A C extension that holds the interpreter's lock for a minute: no word, and no hang."""
+    """A C extension that holds the interpreter's lock for minutes: no word, and no hang."""
     job = silent_job(vouches={"1": "R"})
+    for second in range(45, 150):
+        job.tick(waiting(2, 412, float(second)), space="there", vouches={"1": "R"})
+        job.tell(waiting(0, 412, float(second)), space="here")
     assert job.reports == []
     assert read_question(job.store.get(ASKED)).vouch == {"there": {"1": 101}}
 
@@ -329,6 +334,20 @@ def test_who_is_lost_is_looked_for_afterwards() -> None:
     assert not job.chair.look_back()
 
 
+def test_who_is_lost_has_no_process_any_more() -> None:
+    """It has told a moment ago that it computes; what its parent knows counts as well."""
+    job = Job(3, space="here")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    lost = waiting(0, 5, 0.0)._replace(state="raised", detail="RuntimeError: Connection closed by peer [127.0.0.1]:1")
+    job.tell(lost, space="here")
+    job.tell(computing(1, 4)._replace(pid=gone.pid), space="here")
+    job.chair.known[2] = Position(2, state="left", status=-9)
+    assert job.chair.look_back()
+    (report,) = job.reports
+    assert [position.state for position in report.ranks] == ["waiting", "left", "left"]
+
+
 # calls that differ
 
 
@@ -347,6 +366,49 @@ def test_bad_a_digest_that_differs_is_asked_for_and_named() -> None:
     (mismatch,) = report.mismatches
     assert [ranks for ranks, _ in mismatch.calls] == [(0, 2), (1,)]
     assert mismatch.calls[1][1].reduce == "max"
+
+
+@pytest.mark.parametrize("answers_after", [2, 3, 99])
+def test_what_was_asked_for_is_waited_for(answers_after: int) -> None:
+    """For three ticks and a second at most."""
+    job = Job(2)
+    asked_at = reported_at = None
+    for second in range(12):
+        job.now += 1
+        job.beat += 1
+        answered = asked_at is not None and second - asked_at >= answers_after
+        for rank in range(2):
+            calls = {"0": [(2, call(2, "barrier" if rank else "all_reduce"))]} if answered else {}
+            answers = job.chair.question if answered else 0
+            job.tell(computing(rank, 3), digests={"0": ((1, 11), (2, 22 + rank))}, calls=calls, answers=answers)
+        if job.chair.look(job.beat):
+            reported_at = second
+        if asked_at is None and job.chair.question:
+            asked_at = second
+    assert asked_at is not None
+    assert reported_at == asked_at + min(answers_after, 4)
+    ((mismatch,),) = (report.mismatches for report in job.reports)
+    assert len(mismatch.calls) == (2 if answers_after < 4 else 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "between"),
+    [
+        (((1, 11), (2, 22), (3, 33)), ((1, 11), (2, 22), (3, 99)), [2, 3]),
+        # what one rank alone has kept is not known to be equal
+        (((1, 11), (2, 22), (3, 33)), ((1, 11), (3, 99)), [1, 3]),
+        # ranks that are far apart have milestones in common: the calls since the last one are enough
+        (((200, 33),), ((200, 99),), [136, 200]),
+        (((2, 22), (200, 33)), ((2, 22), (200, 99)), [136, 200]),
+    ],
+)
+def test_which_calls_are_asked_for(first: Any, second: Any, between: list[int]) -> None:
+    job = Job(2)
+    job.now += 1
+    for rank, digests in enumerate((first, second)):
+        job.tell(computing(rank, 3), digests={"0": digests})
+    job.chair.look(1)
+    assert read_question(job.store.get(ASKED)).calls == {"0": between}
 
 
 class Apart(Job):
@@ -397,10 +459,11 @@ def test_bad_a_hang_in_calls_that_differ_is_known_within_the_patience(told: bool
     assert job.said == []
 
 
+@pytest.mark.parametrize("differs", [{"reduce": "max"}, {"peer": 1}])
 @pytest.mark.parametrize("told", [True, False])
-def test_good_calls_that_differ_and_end(told: bool) -> None:
+def test_good_calls_that_differ_and_end(told: bool, differs: dict[str, Any]) -> None:
     """DC517 where torch lets them differ: no hang, whatever comes later."""
-    job = Apart(told=told, second="all_reduce", reduce="max")
+    job = Apart(told=told, second="all_reduce", **differs)
     for second in range(4):
         job.tick(*job.in_it(float(second)))
     for done in range(3, 40):

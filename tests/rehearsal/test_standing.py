@@ -8,7 +8,7 @@ import pytest
 
 from distcheck.checker import Checker
 from distcheck.model import Finding
-from distcheck.rehearsal.model import Block, Call, Frame, Mismatch, Position, Positions
+from distcheck.rehearsal.model import UNSEEN, Block, Call, Frame, Mismatch, Position, Positions
 from distcheck.rehearsal.standing import cause_of, differing, hangs, stands, standstill, suspicious, waits
 
 TRAIN = "train.py:88"
@@ -84,6 +84,12 @@ def left(rank: int, number: int, **more: object) -> Position:
             waiting(1, Call(0, "recv", peer=0)),
         ),
         job(waiting(0, Call(0, "batch_isend_irecv")), left(1, 3)),
+        # two that exchange what takes long
+        job(waiting(0, Call(0, "send", peer=1), 500.0), waiting(1, Call(0, "recv", peer=0), 500.0)),
+        # the root has been through the broadcast, and has ended
+        job(waiting(0, call(5, "broadcast")), left(1, 5)),
+        # less than six times the patience
+        job(waiting(0, call(5), 100.0), waiting(1, call(5), 100.0)),
     ],
 )
 def test_good_what_may_yet_go_on(positions: Positions) -> None:
@@ -93,6 +99,47 @@ def test_good_what_may_yet_go_on(positions: Positions) -> None:
 
 
 # bad
+
+
+def test_bad_a_send_to_a_rank_in_a_collective() -> None:
+    positions = job(waiting(0, Call(0, "send", peer=1), 40.0), waiting(1, call(5)))
+    assert [wait.missing for wait in hangs(positions)] == [(1,), (0,)]
+    (finding,) = judged(positions)
+    assert finding.code == "DC517"
+    # and the other way round
+    (finding,) = judged(job(waiting(0, call(5), 40.0), waiting(1, Call(0, "recv", peer=0))))
+    assert finding.code == "DC517"
+
+
+def test_bad_ranks_are_missing_for_different_reasons() -> None:
+    """One is in another group, and one further back in this one: no order of the groups explains that."""
+    positions = job(
+        waiting(0, call(5), 50.0), waiting(1, call(2, group="1"))._replace(entered={"0": 4, "1": 2}),
+        waiting(2, call(4)), groups={"1": (0, 1)},
+    )  # fmt: skip
+    (finding,) = judged(positions)
+    assert finding.code == "DC701"
+
+
+@pytest.mark.parametrize(("where", "code"), [("_engine_run_backward", "DC519"), ("main", "DC702")])
+def test_bad_what_cpp_calls_is_known_by_the_backward(where: str, code: str) -> None:
+    stack = (Frame("torch/autograd/graph.py", 979, where), Frame("train.py", 88, "main", own=True))
+    (finding,) = judged(job(waiting(0, call(412), stack=stack), left(1, 411, places={UNSEEN: 40})))
+    assert finding.code == code
+
+
+def test_only_the_first_causes_are_reported() -> None:
+    """Five groups, each with a rank that has ended."""
+    ranks = (
+        position
+        for group in range(5)
+        for position in (
+            waiting(2 * group, call(2, group=f"g{group}"), 30.0 + group), Position(2 * group + 1, state="left", status=0)
+        )
+    )  # fmt: skip
+    groups = {f"g{group}": (2 * group, 2 * group + 1) for group in range(5)}
+    found = judged(job(*ranks, groups=groups))
+    assert sorted(finding.where.rank or 0 for finding in found) == [5, 7, 9]
 
 
 def test_bad_a_rank_has_ended_before_the_loop_did() -> None:

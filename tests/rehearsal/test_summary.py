@@ -8,7 +8,8 @@ import pytest
 
 from distcheck.checker import Checker
 from distcheck.model import Finding
-from distcheck.rehearsal.longest import Longest
+from distcheck.rehearsal.longest import Longest, long_waits
+from distcheck.rehearsal.model import Call, Position, Positions
 from distcheck.rehearsal.summary import (
     Ledger,
     Site,
@@ -108,6 +109,8 @@ def test_bad_a_rank_that_all_others_wait_for() -> None:
         job(120.0, 80.0, 40.0, 4.0),
         # it is last, and it costs nothing
         job(12.0, 12.1, 4.0, 12.2),
+        # twenty seconds, and a twentieth of the job is more
+        job(24.0, 24.1, 4.0, 24.2),
         # ranks wait for each other's cores
         job(120.0, 118.0, 4.0, 122.0, cores=2),
         # few calls, long ones: rank 2 evaluates
@@ -126,7 +129,49 @@ def test_good_no_rank_comes_last(summary: Summary) -> None:
     assert judged(summary) == []
 
 
+def test_a_core_for_each_rank_is_enough() -> None:
+    assert [finding.code for finding in judged(job(120.0, 118.0, 4.0, 122.0, cores=4))] == ["DC514"]
+
+
+def test_one_call_is_all_that_there_is() -> None:
+    """Of several the longest one is left out: it says nothing about who is slow."""
+    ledgers = tuple(ledger(rank, site(total, calls=1, longest_s=total)) for rank, total in enumerate((9.0, 1.0, 8.0)))
+    found = arrival(Summary(ledgers, 3))
+    assert found is not None
+    assert found.last == 1
+
+
+@pytest.mark.parametrize(("state", "status", "healthy"), [("left", 0, True), ("left", 1, False), ("raised", 0, False)])
+def test_which_end_is_summed_up(state: str, status: int, healthy: bool) -> None:
+    summary = Summary((ledger(0), ledger(1, state=state, status=status)), 2)
+    assert summary.healthy is healthy
+    assert not summary._replace(world_size=3).healthy
+
+
 # long waits
+
+
+def test_who_waits_for_one_that_waits_is_not_counted() -> None:
+    """Rank 0 waits for rank 1, and rank 1 in another group for rank 2, which computes."""
+    calls = Call(5, "all_reduce"), Call(2, "all_reduce", "1")
+    positions = Positions(
+        (
+            Position(0, state="waiting", call=calls[0], since_s=90.0, entered={"0": 5}),
+            Position(1, state="waiting", call=calls[1], since_s=80.0, entered={"0": 4, "1": 2}),
+            Position(2, entered={"0": 5}), Position(3, entered={"0": 5}),
+        ),
+        4, 20.0, groups={"1": (1, 2)},
+    )  # fmt: skip
+    assert [(wait.waiting, wait.missing) for wait in long_waits(positions)] == [("1", "2")]
+    gone = positions._replace(ranks=(*positions.ranks[:2], Position(2, state="left"), positions.ranks[3]))
+    assert list(long_waits(gone)) == []
+    assert list(long_waits(positions._replace(patience_s=81.0))) == []
+
+
+@pytest.mark.parametrize(("timeout_s", "seconds"), [(0.0, 60.0), (1800.0, 60.0), (100.0, 50.0), (30.0, 20.0)])
+def test_when_a_long_wait_is_worth_a_line(timeout_s: float, seconds: float) -> None:
+    """Never before the patience is over."""
+    assert WAIT._replace(timeout_s=timeout_s).worth_saying_s(20.0) == seconds
 
 
 WAIT = Longest("barrier #3 at train.py:9", "train.py:9", "1-7", "0", 400.0, "tokenize() at data.py:33", 600.0)
