@@ -428,6 +428,7 @@ def test_not_checked_is_listed_where_there_is_room() -> None:
         (1, Missing(), "1 host"),
         (2, Missing(), "2 hosts"),
         (1000, Missing(), "1,000 hosts"),
+        (0, Missing(unnamed=1), "0 hosts, not all"),
         (1, Missing(unnamed=1), "1 host, not all"),
         (2, Missing(unnamed=1), "2 hosts, not all"),
         (2, Missing(silent=("x",)), "2 of 3 hosts"),
@@ -477,9 +478,9 @@ def test_hosts_are_left_out_only_where_they_are_fewer_than_half(broken: int, of:
 
 
 def test_hosts_are_ordered_as_people_count() -> None:
-    names = ["gpu10", "gpu9", "gpu", "gpu9a", "gpu9-10", "gpu9-9"]
+    names = ["0x", "gpu10", "gpu9", "gpu", "gpu9a", "gpu9-10", "gpu9-9"]
     hosts = one_per_host(HostReport(name, host(1).report, HostRecord(name, boot_id=name)) for name in names)
-    assert [item.name for item in hosts] == ["gpu", "gpu9", "gpu9-9", "gpu9-10", "gpu9a", "gpu10"]
+    assert [item.name for item in hosts] == ["gpu", "gpu9", "gpu9-9", "gpu9-10", "gpu9a", "gpu10", "0x"]
 
 
 def test_the_finding_that_most_hosts_have_is_shown_of_the_first_of_them() -> None:
@@ -559,3 +560,23 @@ def test_namespaces_tell_hosts_of_one_name_and_boot_apart() -> None:
     without = HostReport("a", host(1).report, None, task=0, tasks=2)
     (joined,) = one_per_host([without, without._replace(task=1, tasks=3)])
     assert (joined.tasks, joined.record) == (5, None)
+
+
+def test_what_half_of_the_hosts_share_does_not_hide_the_trouble_of_one() -> None:
+    names = [name_of(number) for number in range(10)]
+    shared = [(name, name, [unresolvable()]) for name in names[:5]]
+    findings = group_findings([*shared, (names[9], names[9], [broken_gpu(0)])])
+    assert hosts_to_leave_out(findings, names) == names[9:]
+
+
+def test_a_reason_that_names_its_host_is_one_reason() -> None:
+    hosts = [
+        HostReport(name, Report("env", not_checked=(NotChecked("DC301", f"NVML is missing on {name}"),)))
+        for name in ("alpha", "beta")
+    ]
+    assert [tuple(item) for item in one(hosts).not_checked] == [("DC301", "NVML is missing on alpha")]
+
+
+def test_a_finding_of_one_host_keeps_its_evidence() -> None:
+    (finding,) = group_findings([("a", "a", [broken_gpu(0)])])
+    assert finding.evidence == broken_gpu(0).evidence

@@ -157,6 +157,7 @@ FACTS = json.dumps({"kind": "distcheck facts", "host": "of-facts"})
         ("-", FACTS, ["standard input: of-facts"]),
         ("a.txt", f"gpu1: {FACTS}\n\n# a comment\ngpu2: {FACTS}\n", ["gpu1: of-facts", "gpu2: of-facts"]),
         ("a.txt", f"{FACTS}\n{FACTS}\n", ["a.txt:1: of-facts", "a.txt:2: of-facts"]),
+        ("+a.txt", f"{FACTS}\n{FACTS}\n", ["+a.txt:1: of-facts", "+a.txt:2: of-facts"]),
         ("-", f"some words {FACTS}\n{FACTS}\n", ["line1: of-facts", "line2: of-facts"]),
         ("a.txt", f"gpu1: {FACTS[:-9]}\n", ["gpu1: it is damaged: no whole record stands on its line"]),
         ("a.txt", "no record\n", []),
@@ -228,6 +229,15 @@ def test_a_signal_ends_the_step_with_its_status_and_is_handled_as_before(name: s
     step = exchange.Step("12.0", rank=1, tasks=2)
     assert merging.run_in_step(step, look, asked(merge_dir="/nowhere", wait=None)) == 128 + number
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_ends_a_forked_reader_with_its_status_and_no_cleaning_up() -> None:
+    with merging._signals_that_end():
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 128 + signal.SIGTERM
 
 
 def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
