@@ -197,8 +197,8 @@ _SIGNALS = {
         "C++ code gave up: gloo does so when sizes or dtypes differ between ranks, and so does a process that ends "
         "with a living group",
         Fix(
-            "read its standard error after 'terminate called', and run the script once under "
-            "'torchrun … -m distcheck.watch', which compares what the ranks call",
+            "read what stands on its standard error after 'terminate called'; for a script of your own, 'torchrun … "
+            "-m distcheck.watch train.py' compares what the ranks call",
             where="launch-line",
         ),
     ),
@@ -289,8 +289,8 @@ def no_collective_fails(failure: Failure, cluster: Cluster | Unavailable) -> Ite
             meaning, fix = "; it lost another rank, of which nothing is known", _fix_lost(case)
         else:
             fix = Fix(
-                "read the exception's stack in the evidence of the JSON report; if it comes from a collective, run "
-                "the script once under 'torchrun … -m distcheck.watch'",
+                "read the exception's stack in the evidence of the JSON report, and run it again with "
+                "TORCH_DISTRIBUTED_DEBUG=INFO in the launch line if it comes from a collective",
                 where="launch-line",
             )
         yield case.found(
@@ -320,8 +320,8 @@ def ranks_call_the_same(failure: Failure, cluster: Cluster | Unavailable) -> Ite
         Fix(
             "start the same distcheck with the same options on every rank; if that is so, something wraps the process "
             "group or its collectives on some ranks: run once without it. In your own code, make every rank call the "
-            "same collectives in the same order with equal shapes and dtypes; one run under "
-            "'torchrun … -m distcheck.watch' names the first that differ",
+            "same collectives in the same order with equal shapes and dtypes; 'torchrun … -m distcheck.watch train.py' "
+            "names the first that differ",
             where="launch-line",
         ),
     )

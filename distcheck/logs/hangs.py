@@ -64,7 +64,7 @@ _OTHER_BRANCH = Fix(
 _MAKE_EQUAL = Fix(
     "make every rank call the same collectives in the same order with equal shapes and dtypes: pad, or gather "
     "the sizes "
-    "first; one run under 'torchrun … -m distcheck.watch' names the first that differ",
+    "first; 'torchrun … -m distcheck.watch train.py' names the first that differ",
     where="code",
 )
 _EVEN_INPUTS = Fix(

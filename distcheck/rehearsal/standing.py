@@ -211,8 +211,8 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
                 "which one differs was not kept",
                 evidence={"group": mismatch.group, "number": mismatch.number},
                 fix=Fix(
-                    "run it once under 'distcheck rehearse', which compares operation, sizes and dtypes before each "
-                    "call and names the first that differs",
+                    "run 'distcheck rehearse -- train.py': it compares operation, sizes and dtypes before each call "
+                    "and names the first that differs",
                     where="launch-line",
                 ),
             )

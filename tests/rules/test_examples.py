@@ -237,7 +237,7 @@ def run_on_ranks(block: Block, before: str, folder: Path) -> list[Finding]:
     import_torch()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            # the mode that the pages recommend: torch compares every call before it is made
+            # torch compares every call before it is made
             patch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
             run_ranks(2, body, timeout=30)
     except RanksFailed as failed:
