@@ -144,7 +144,7 @@ def leftovers() -> set[str]:
 
 
 @pytest.mark.parametrize("draw", draws(), ids=lambda draw: "-".join(map(str, draw)))
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=16)
 def test_a_fault_at_random(draw: Draw, tmp_path: Path) -> None:
     import torch.distributed  # noqa: F401 - once, before the forks
 

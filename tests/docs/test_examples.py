@@ -45,7 +45,7 @@ def test_examples_are_what_happens(path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if of_torch(path)], ids=name_of)
-@pytest.mark.sampled(every=9)
+@pytest.mark.sampled(every=20)
 def test_examples_with_torch_are_what_happens(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     only = "\n\n".join(

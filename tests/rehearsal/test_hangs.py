@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.quiet]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 2.0

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.quiet]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 HEAD = """
 import os, signal, sys, time
@@ -186,6 +186,7 @@ print("came to its end", flush=True)
     ],
     ids=["three", "late", "crossed", "roots"],
 )
+@pytest.mark.sampled(every=2)
 def test_a_hang_after_calls_that_differ_ends_the_job(tmp_path: Path, ranks: int, body: str) -> None:
     ran = run(
         tmp_path,
@@ -210,6 +211,7 @@ open("here", "w").close()
 
 
 @pytest.mark.parametrize("call", ["dist.all_reduce(x, op=dist.ReduceOp.MAX)", "dist.all_reduce(x.to(torch.int32))"])
+@pytest.mark.sampled(every=2)
 def test_calls_that_differ_and_do_not_hang_end_nothing(tmp_path: Path, call: str) -> None:
     ran = run(
         tmp_path,
