@@ -12,20 +12,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
-from urllib.request import url2pathname
 
 from .source.discovery import DEFAULT_EXCLUDES, LAUNCH_SUFFIXES, SUFFIXES
 
 #: The systems that a file can be written for.
 SYSTEMS = ("github", "gitlab", "pre-commit")
 BASELINE = "distcheck-baseline.json"
-#: Where the repository holds distcheck itself, if no CI can install it.
-ARCHIVE = ".distcheck/distcheck.pyz"
-_BY_HAND = (
-    "this distcheck {}: give --requirement TEXT, what pip installs in CI, or run init from distcheck.pyz, "
-    "which is then copied into the repository"
-)
 GITHUB_FILE = ".github/workflows/distcheck.yml"
 GITLAB_FILE, GITLAB_JOB = ".gitlab-ci.yml", ".gitlab/distcheck.yml"
 PRE_COMMIT_FILES = (".pre-commit-config.yaml", ".pre-commit-config.yml")
@@ -44,10 +36,6 @@ HOOK_FILES = (
 
 class Unreadable(Exception):  # noqa: N818 - a state of a file
     """A file that would be added to can't be read, or is broken already; the message names it and says why."""
-
-
-class Unknown(Exception):  # noqa: N818 - a state of an installation
-    """This distcheck was installed from where no CI can install it; the message says what to do."""
 
 
 class Change(NamedTuple):
@@ -93,60 +81,10 @@ def detected(folder: str) -> dict[str, str]:
     return found
 
 
-def own_archive() -> str | None:
-    """Return the path of the ``distcheck.pyz`` that runs; None where distcheck is installed or runs from a checkout."""
-    loader = globals().get("__loader__")
-    return getattr(loader, "archive", None)
-
-
-def own_requirement(folder: str) -> str:
-    """Return what pip installs to get this distcheck, by the record of its installation (PEP 610).
-
-    :param folder: the repository; a source inside it is named by its path from there
-    :raises Unknown: there is no record, or it names a file or folder that only this machine has
-    """
-    import json
-    from importlib import metadata
-
-    try:
-        distribution = metadata.distribution("distcheck")
-    except metadata.PackageNotFoundError:
-        raise Unknown(_BY_HAND.format("runs from a checkout that is not installed")) from None
-    record = distribution.read_text("direct_url.json")
-    if record is None:
-        return f"distcheck=={distribution.version}"
-    origin = json.loads(record)
-    url = urlsplit(origin["url"])
-    if url.scheme == "file":
-        path = os.path.realpath(url2pathname(url.path))
-        inside = os.path.relpath(path, os.path.realpath(folder))
-        if not inside.startswith(os.pardir) and "vcs_info" not in origin:
-            return "./" + inside.replace(os.sep, "/")
-        raise Unknown(_BY_HAND.format(f"was installed from {path}, which no CI can reach"))
-    # a name may belong to the address (git@host), a password or token does not
-    user, _, _ = url.netloc.rpartition("@")
-    if ":" in user or (user and url.scheme in ("http", "https")):
-        url = url._replace(netloc=url.netloc.rpartition("@")[2])
-    if "vcs_info" in origin:
-        vcs = origin["vcs_info"]
-        return f"distcheck @ {vcs['vcs']}+{urlunsplit(url)}@{vcs['commit_id']}"
-    hashes = origin.get("archive_info", {}).get("hashes") or {}
-    fragment = next((f"{name}={hashes[name]}" for name in ("sha256", "sha512") if name in hashes), "")
-    return f"distcheck @ {urlunsplit(url._replace(fragment=fragment))}"
-
-
-def propose(
-    folder: str,
-    systems: Sequence[str],
-    *,
-    requirement: str | None,
-    archive: bytes = b"",
-    baseline: bytes | None = None,
-) -> Proposal:
+def propose(folder: str, systems: Sequence[str], *, requirement: str, baseline: bytes | None = None) -> Proposal:
     """What is to be written so that the repository is checked.
 
-    :param requirement: what pip installs (``distcheck==1.0``); None: CI runs ``ARCHIVE`` of the repository
-    :param archive: without a requirement, the content of that file
+    :param requirement: what pip installs (``distcheck==1.0``)
     :param baseline: the text of a baseline to begin with; None for none
     :raises Unreadable: a file that would be added to can't be read
     """
@@ -154,8 +92,6 @@ def propose(
     if baseline is not None:
         known = _baseline(folder, baseline)
     whole = _configuration(folder, with_baseline=baseline is not None) + known
-    if requirement is None and systems and _read(folder, ARCHIVE) != archive:
-        whole += Proposal((Change(ARCHIVE, archive, _read(folder, ARCHIVE)),))
     for system in SYSTEMS:
         if system in systems:
             write = {"github": _github, "gitlab": _gitlab, "pre-commit": _pre_commit}[system]
@@ -297,7 +233,7 @@ def _baseline(folder: str, text: bytes) -> Proposal:
 # GitHub
 
 
-def _github(folder: str, requirement: str | None) -> Proposal:
+def _github(folder: str, requirement: str) -> Proposal:
     workflows = os.path.join(folder, ".github", "workflows")
     names = sorted(os.listdir(workflows)) if os.path.isdir(workflows) else []
     for name in names:
@@ -310,16 +246,8 @@ def _github(folder: str, requirement: str | None) -> Proposal:
     return Proposal((Change(GITHUB_FILE, github_workflow(requirement).encode()),))
 
 
-def _calls(requirement: str | None, before: str) -> tuple[str, str]:
-    """The line that installs distcheck, none where the repository holds it, and the words that call it."""
-    if requirement is None:
-        return "", f"python {ARCHIVE}"
-    return f'{before}python -m pip install "{requirement}"\n', "distcheck"
-
-
-def github_workflow(requirement: str | None) -> str:
+def github_workflow(requirement: str) -> str:
     """A workflow that checks each pull request."""
-    install, call = _calls(requirement, "      - run: ")
     return f"""\
 # written by 'distcheck init', and yours to change
 name: distcheck
@@ -342,14 +270,15 @@ jobs:
         with:
           python-version: "3.12"
       # where torch is installed as well, two ranks prove every collective
-{install}      - run: {call} ci --profile ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
+      - run: python -m pip install "{requirement}"
+      - run: distcheck ci --profile ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
 """
 
 
 # GitLab
 
 
-def _gitlab(folder: str, requirement: str | None) -> Proposal:
+def _gitlab(folder: str, requirement: str) -> Proposal:
     old = _read(folder, GITLAB_FILE)
     if old is not None and b"distcheck" in old:
         return Proposal(settled=(f"{GITLAB_FILE} runs distcheck",))
@@ -374,9 +303,8 @@ def _gitlab(folder: str, requirement: str | None) -> Proposal:
     return Proposal((*job, Change(GITLAB_FILE, new, old)))
 
 
-def gitlab_job(requirement: str | None, stage: str | None = None) -> str:
+def gitlab_job(requirement: str, stage: str | None = None) -> str:
     """A job whose findings stand in the merge request."""
-    install, call = _calls(requirement, "    - ")
     where = f"  stage: {stage}\n" if stage is not None else ""
     return f"""\
 # written by 'distcheck init', and yours to change
@@ -384,7 +312,8 @@ distcheck:
 {where}  image: python:3.12-slim
   script:
     # where torch is installed as well, two ranks prove every collective
-{install}    - {call} ci --profile ci --also gitlab=gl-code-quality-report.json
+    - python -m pip install "{requirement}"
+    - distcheck ci --profile ci --also gitlab=gl-code-quality-report.json
   artifacts:
     when: always
     reports:
@@ -395,7 +324,7 @@ distcheck:
 # pre-commit
 
 
-def _pre_commit(folder: str, requirement: str | None) -> Proposal:
+def _pre_commit(folder: str, requirement: str) -> Proposal:
     name = _first(folder, PRE_COMMIT_FILES) or PRE_COMMIT_FILES[0]
     old = _read(folder, name)
     if old is None:
@@ -423,17 +352,16 @@ def _pre_commit(folder: str, requirement: str | None) -> Proposal:
     return Proposal((Change(name, new, old),))
 
 
-def pre_commit_hook(requirement: str | None) -> str:
-    """An item of the list of repositories: our linter, installed by pre-commit, or the archive in the repository."""
-    _, call = _calls(requirement, "")
-    language = "system" if requirement is None else f'python\n      additional_dependencies: ["{requirement}"]'
+def pre_commit_hook(requirement: str) -> str:
+    """An item of the list of repositories: our linter, installed by pre-commit."""
     return f"""\
 - repo: local
   hooks:
     - id: distcheck-lint
       name: distcheck lint
-      entry: {call} lint --force-exclude
-      language: {language}
+      entry: distcheck lint --force-exclude
+      language: python
+      additional_dependencies: ["{requirement}"]
       files: '{HOOK_FILES}'
       require_serial: true
 """

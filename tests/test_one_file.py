@@ -380,17 +380,6 @@ def test_it_finds_what_the_installed_one_finds(pyz: Path, project: Path) -> None
     assert reports[0]["not_checked"] == reports[1]["not_checked"] == []
 
 
-def test_init_copies_it_into_a_repository_whose_ci_runs_it(pyz: Path, project: Path) -> None:
-    done = run([sys.executable, pyz, "init", "--gitlab", "--no-baseline", "--yes"], project)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (project / ".distcheck" / "distcheck.pyz").read_bytes() == pyz.read_bytes()
-    (line,) = (line for line in (project / ".gitlab-ci.yml").read_text().splitlines() if "distcheck.pyz" in line)
-    words = line.strip(" -").split()
-    ran = run([sys.executable, *words[1:]], project)
-    assert words[:3] == ["python", ".distcheck/distcheck.pyz", "ci"]
-    assert "DC201" in ran.stdout, ran.stdout + ran.stderr
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="starts a process of its own")
 def test_a_reader_in_a_fresh_python_comes_from_the_zip(pyz: Path, tmp_path: Path, base_python: str) -> None:
     done = run([base_python, "-I", "-S", "-c", FRESH, pyz], tmp_path)

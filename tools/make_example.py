@@ -209,8 +209,6 @@ def environment(temporary: Path, host: str, settings: Sequence[str]) -> dict[str
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # as where it was installed from a package index
-        "DISTCHECK_INIT_REQUIREMENT": "distcheck==0.1.0",
         # torch's warnings about what this machine lacks are no part of any story
         "TORCH_CPP_LOG_LEVEL": "ERROR",
     }

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from .. import setting_up
+from .. import __version__, setting_up
 from ..editing import unified_diff, write_atomically
 from ..reporters.places import checkout_of
-from ..setting_up import Change, Proposal, Unknown, Unreadable
+from ..setting_up import Change, Proposal, Unreadable
 from ..world import World
 from . import options as shared
 from . import output
@@ -29,7 +29,6 @@ EPILOG = """\b
 Examples:
   distcheck init                                    shows what it would write, and asks
   distcheck init --github --yes                     writes without asking
-  distcheck init --requirement 'distcheck @ git+https://git.example.org/distcheck@v1.0'
   distcheck init --pre-commit --baseline            accepts the findings that are there now
 
 Nothing that somebody wrote is changed: a file that is there is only added to, and a second run changes nothing.
@@ -47,11 +46,6 @@ Exit status: 0 written, or nothing to do; 1 shown, and not written; 2 a file can
     default=None,
     help="Accept the findings of lint that are there now, so that only new ones are reported.  [default: ask]",
 )
-@click.option(
-    "--requirement",
-    metavar="TEXT",
-    help="What pip installs in CI: 'distcheck @ git+https://…'.  [default: what this distcheck was installed from]",
-)
 @click.option("-y", "--yes", is_flag=True, allow_from_autoenv=False, help="Write without asking.")
 def command(**given: Any) -> int:
     """Write the configuration and the CI file for this repository, after showing them.
@@ -64,9 +58,8 @@ def command(**given: Any) -> int:
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not given["yes"]
     try:
         baseline = _baseline(given["baseline"], folder, asks=asks)
-        requirement, archive = _installed(given["requirement"], folder, systems)
-        proposal = setting_up.propose(folder, systems, requirement=requirement, archive=archive, baseline=baseline)
-    except (Unreadable, Unknown) as error:
+        proposal = setting_up.propose(folder, systems, requirement=f"distcheck=={__version__}", baseline=baseline)
+    except Unreadable as error:
         raise click.UsageError(str(error)) from None
     for text in proposal.settled:
         click.echo(f"already there: {text}")
@@ -85,17 +78,6 @@ def _folder(given: str | None) -> str:
         return given
     here = shared.working_folder()
     return checkout_of(here) or here
-
-
-def _installed(requirement: str | None, folder: str, systems: Sequence[str]) -> tuple[str | None, bytes]:
-    """What pip installs in CI; or None, and the content of the ``distcheck.pyz`` that runs."""
-    if requirement is not None or not systems:
-        return requirement or "", b""
-    path = setting_up.own_archive()
-    if path is None:
-        return setting_up.own_requirement(folder), b""
-    with open(path, "rb") as file:
-        return None, file.read()
 
 
 def _systems(given: dict[str, Any], folder: str) -> list[str]:
@@ -154,8 +136,6 @@ def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
 
 def _shown(change: Change) -> str:
     """The difference, or the whole of a new file."""
-    if b"\0" in change.new:
-        return f"\nnew file {change.path} ({len(change.new):,} bytes: this distcheck)\n"
     text = unified_diff(change.path, change.old or b"", change.new, python=False)
     lines = text.splitlines(keepends=True)
     head = "new file" if change.old is None else "added to"

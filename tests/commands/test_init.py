@@ -10,9 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pytest
@@ -22,7 +20,7 @@ from click.testing import CliRunner
 from distcheck import setting_up
 from distcheck.cli import group
 from distcheck.configuration import load
-from distcheck.setting_up import Change, Proposal, Unknown, own_requirement, propose
+from distcheck.setting_up import Change, Proposal, propose
 from distcheck.world import World
 from tests.commands.test_ci import BAD, environment
 
@@ -36,9 +34,7 @@ def init(folder: Path, *words: str) -> tuple[int, str]:
 
 
 def call(*words: str) -> tuple[int, str]:
-    result = CliRunner(env={"DISTCHECK_INIT_REQUIREMENT": REQUIREMENT}).invoke(
-        group, ["init", *words], standalone_mode=False
-    )
+    result = CliRunner().invoke(group, ["init", *words], standalone_mode=False)
     if isinstance(result.exception, click.ClickException):
         return result.exception.exit_code, result.output + result.exception.format_message()
     assert result.exception is None, result.exception
@@ -64,88 +60,6 @@ def write(proposal: Proposal, folder: Path) -> None:
 def the_change(proposal: Proposal, path: str) -> Change:
     (found,) = (change for change in proposal.changes if change.path == path)
     return found
-
-
-# what CI installs
-
-
-def installed(monkeypatch: pytest.MonkeyPatch, record: dict[str, object] | None) -> None:
-    """Have distcheck been installed as this record of PEP 610 says; None: from a package index."""
-    text = None if record is None else json.dumps(record)
-    distribution = SimpleNamespace(version="1.0", read_text=lambda name: text if name == "direct_url.json" else None)
-    monkeypatch.setattr(metadata, "distribution", lambda _: distribution)
-
-
-COMMIT = {"vcs": "git", "commit_id": "4f0c", "requested_revision": "main"}
-
-
-@pytest.mark.parametrize(
-    ("record", "requirement"),
-    [
-        (None, "distcheck==1.0"),
-        (
-            {"url": "https://git.example.org/d.git", "vcs_info": COMMIT},
-            "distcheck @ git+https://git.example.org/d.git@4f0c",
-        ),
-        (
-            {"url": "ssh://git@example.org/d.git", "vcs_info": COMMIT},
-            "distcheck @ git+ssh://git@example.org/d.git@4f0c",
-        ),
-        (
-            {"url": "https://me:secret@example.org/d.git", "vcs_info": COMMIT},
-            "distcheck @ git+https://example.org/d.git@4f0c",
-        ),
-        (
-            {"url": "https://token@example.org/d.git", "vcs_info": COMMIT},
-            "distcheck @ git+https://example.org/d.git@4f0c",
-        ),
-        (
-            {"url": "https://example.org/d-1.0.whl", "archive_info": {"hashes": {"sha256": "ab12"}}},
-            "distcheck @ https://example.org/d-1.0.whl#sha256=ab12",
-        ),
-        ({"url": "https://example.org/d-1.0.whl", "archive_info": {}}, "distcheck @ https://example.org/d-1.0.whl"),
-    ],
-)
-def test_ci_installs_what_this_copy_was_installed_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: dict[str, object] | None, requirement: str
-) -> None:
-    installed(monkeypatch, record)
-    assert own_requirement(str(tmp_path)) == requirement
-
-
-def test_a_source_inside_the_repository_is_installed_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for folder in ("tools/distcheck", "../elsewhere"):
-        (tmp_path / "repository" / folder).mkdir(parents=True)
-    for editable in ({"editable": True}, {}):
-        installed(monkeypatch, {"url": (tmp_path / "repository/tools/distcheck").as_uri(), "dir_info": editable})
-        assert own_requirement(str(tmp_path / "repository")) == "./tools/distcheck"
-        installed(monkeypatch, {"url": (tmp_path / "elsewhere").as_uri(), "dir_info": editable})
-        with pytest.raises(Unknown, match="elsewhere, which no CI can reach: give --requirement"):
-            own_requirement(str(tmp_path / "repository"))
-
-
-def test_without_a_source_that_ci_can_reach_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, {"url": "file:///wheels/distcheck-1.0-py3-none-any.whl", "archive_info": {}})
-    result = CliRunner().invoke(
-        group, ["init", str(tmp_path), "--github", "--no-baseline", "-y"], standalone_mode=False
-    )
-    assert isinstance(result.exception, click.UsageError)
-    assert "no CI can reach" in result.exception.message
-    assert contents(tmp_path) == {}
-
-
-@pytest.mark.parametrize("system", ["github", "gitlab", "pre-commit"])
-def test_an_archive_is_copied_into_the_repository_and_called_there(tmp_path: Path, system: str) -> None:
-    proposal = propose(str(tmp_path), [system], requirement=None, archive=b"PK\0")
-    assert the_change(proposal, setting_up.ARCHIVE).new == b"PK\0"
-    text = proposal.changes[-1].new.decode()
-    assert "pip install" not in text and "additional_dependencies" not in text
-    assert "python .distcheck/distcheck.pyz " in text
-    yaml.safe_load(text)
-    write(proposal, tmp_path)
-    assert propose(str(tmp_path), [system], requirement=None, archive=b"PK\0").changes == ()
 
 
 # the command
@@ -205,7 +119,7 @@ def on_a_terminal(words: Sequence[str], cwd: Path, answers: str) -> tuple[int, s
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "distcheck", "init", *words],
-        stdin=theirs, stdout=theirs, stderr=subprocess.STDOUT, cwd=cwd, env=environment(TERM="dumb", DISTCHECK_INIT_REQUIREMENT=REQUIREMENT),
+        stdin=theirs, stdout=theirs, stderr=subprocess.STDOUT, cwd=cwd, env=environment(TERM="dumb"),
     )  # fmt: skip
     os.close(theirs)
     text = b""
