@@ -7,12 +7,14 @@ be had, a note says what to add by hand.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .installation import Installation
 from .source.discovery import DEFAULT_EXCLUDES, LAUNCH_SUFFIXES, SUFFIXES
 
 #: The systems that a file can be written for.
@@ -81,10 +83,12 @@ def detected(folder: str) -> dict[str, str]:
     return found
 
 
-def propose(folder: str, systems: Sequence[str], *, requirement: str, baseline: bytes | None = None) -> Proposal:
+def propose(
+    folder: str, systems: Sequence[str], *, installation: Installation, baseline: bytes | None = None
+) -> Proposal:
     """What is to be written so that the repository is checked.
 
-    :param requirement: what pip installs (``distcheck==1.0``)
+    :param installation: how CI gets distcheck
     :param baseline: the text of a baseline to begin with; None for none
     :raises Unreadable: a file that would be added to can't be read
     """
@@ -92,11 +96,33 @@ def propose(folder: str, systems: Sequence[str], *, requirement: str, baseline: 
     if baseline is not None:
         known = _baseline(folder, baseline)
     whole = _configuration(folder, with_baseline=baseline is not None) + known
+    needed = False
     for system in SYSTEMS:
         if system in systems:
             write = {"github": _github, "gitlab": _gitlab, "pre-commit": _pre_commit}[system]
-            whole += write(folder, requirement)
-    return whole
+            part = write(folder, installation)
+            whole += part
+            needed = needed or bool(part.changes or part.notes)
+    return whole + _copy(folder, installation) if needed else whole
+
+
+def _copy(folder: str, installation: Installation) -> Proposal:
+    """The file that CI installs or runs, in the repository."""
+    notes = () if installation.note is None else (installation.note,)
+    if installation.path is None or installation.source is None:
+        return Proposal(notes=notes)
+    try:
+        with open(installation.source, "rb") as file:
+            new = file.read()
+    except OSError as error:
+        raise Unreadable(f"{installation.source} can't be read: {error.strerror}") from None
+    path = os.path.join(folder, *installation.path.split("/"))
+    if not os.path.lexists(path):
+        return Proposal((Change(installation.path, new),), notes=notes)
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        if file.read() == new:
+            return Proposal(settled=(f"{installation.path} is this distcheck",), notes=notes)
+    return Proposal(notes=(*notes, f"{installation.path} is another distcheck than this, and is left alone"))
 
 
 # the configuration
@@ -233,7 +259,7 @@ def _baseline(folder: str, text: bytes) -> Proposal:
 # GitHub
 
 
-def _github(folder: str, requirement: str) -> Proposal:
+def _github(folder: str, installation: Installation) -> Proposal:
     workflows = os.path.join(folder, ".github", "workflows")
     names = sorted(os.listdir(workflows)) if os.path.isdir(workflows) else []
     for name in names:
@@ -243,11 +269,12 @@ def _github(folder: str, requirement: str) -> Proposal:
             return Proposal(settled=(f".github/workflows/{name} runs distcheck",))
     if os.path.lexists(os.path.join(folder, GITHUB_FILE)):
         return Proposal(notes=(f"{GITHUB_FILE} is there and does not name distcheck; it is left alone",))
-    return Proposal((Change(GITHUB_FILE, github_workflow(requirement).encode()),))
+    return Proposal((Change(GITHUB_FILE, github_workflow(installation).encode()),))
 
 
-def github_workflow(requirement: str) -> str:
+def github_workflow(installation: Installation) -> str:
     """A workflow that checks each pull request."""
+    steps = _steps(installation, "      - run: ")
     return f"""\
 # written by 'distcheck init', and yours to change
 name: distcheck
@@ -269,27 +296,34 @@ jobs:
       - uses: actions/setup-python@v6
         with:
           python-version: "3.12"
-      # where torch is installed as well, two ranks prove every collective
-      - run: python -m pip install "{requirement}"
-      - run: distcheck ci --profile ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
+{steps}      - run: {installation.program} ci --profile ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
 """
 
 
 # GitLab
 
 
-def _gitlab(folder: str, requirement: str) -> Proposal:
+def _steps(installation: Installation, start: str) -> str:
+    """The line that installs it, below its comment; nothing where it runs from a file."""
+    if not installation.requirement:
+        return ""
+    column = " " * (len(start) - len(start.lstrip()))
+    comment = f"{column}# where torch is installed as well, two ranks prove every collective\n"
+    return f'{comment}{start}python -m pip install "{installation.requirement}"\n'
+
+
+def _gitlab(folder: str, installation: Installation) -> Proposal:
     old = _read(folder, GITLAB_FILE)
     if old is not None and b"distcheck" in old:
         return Proposal(settled=(f"{GITLAB_FILE} runs distcheck",))
     if old is None:
-        return Proposal((Change(GITLAB_FILE, gitlab_job(requirement).encode()),))
+        return Proposal((Change(GITLAB_FILE, gitlab_job(installation).encode()),))
     keys = _top_level(GITLAB_FILE, old)
     stages = keys.get("stages")
     stage = None if not isinstance(stages, list) or "test" in stages else next(iter(stages), None)
     job: tuple[Change, ...] = ()
     if _read(folder, GITLAB_JOB) is None:
-        job = (Change(GITLAB_JOB, gitlab_job(requirement, stage).encode()),)
+        job = (Change(GITLAB_JOB, gitlab_job(installation, stage).encode()),)
     line = f"  - local: {GITLAB_JOB}\n"
     if "include" in keys:
         return Proposal(job, notes=(f"add this to the list under 'include:' in {GITLAB_FILE}:\n{line}",))
@@ -303,17 +337,16 @@ def _gitlab(folder: str, requirement: str) -> Proposal:
     return Proposal((*job, Change(GITLAB_FILE, new, old)))
 
 
-def gitlab_job(requirement: str, stage: str | None = None) -> str:
+def gitlab_job(installation: Installation, stage: str | None = None) -> str:
     """A job whose findings stand in the merge request."""
+    steps = _steps(installation, "    - ")
     where = f"  stage: {stage}\n" if stage is not None else ""
     return f"""\
 # written by 'distcheck init', and yours to change
 distcheck:
 {where}  image: python:3.12-slim
   script:
-    # where torch is installed as well, two ranks prove every collective
-    - python -m pip install "{requirement}"
-    - distcheck ci --profile ci --also gitlab=gl-code-quality-report.json
+{steps}    - {installation.program} ci --profile ci --also gitlab=gl-code-quality-report.json
   artifacts:
     when: always
     reports:
@@ -324,14 +357,14 @@ distcheck:
 # pre-commit
 
 
-def _pre_commit(folder: str, requirement: str) -> Proposal:
+def _pre_commit(folder: str, installation: Installation) -> Proposal:
     name = _first(folder, PRE_COMMIT_FILES) or PRE_COMMIT_FILES[0]
     old = _read(folder, name)
     if old is None:
-        return Proposal((Change(name, b"repos:\n" + _indented(pre_commit_hook(requirement), 2).encode()),))
+        return Proposal((Change(name, b"repos:\n" + _indented(pre_commit_hook(installation), 2).encode()),))
     if b"distcheck" in old:
         return Proposal(settled=(f"{name} runs distcheck",))
-    hook = pre_commit_hook(requirement)
+    hook = pre_commit_hook(installation)
     by_hand = Proposal(notes=(f"add this to 'repos:' in {name}:\n{_indented(hook, 2)}",))
     keys = _top_level(name, old)
     place = _end_of_list(old, "repos")
@@ -352,16 +385,17 @@ def _pre_commit(folder: str, requirement: str) -> Proposal:
     return Proposal((Change(name, new, old),))
 
 
-def pre_commit_hook(requirement: str) -> str:
+def pre_commit_hook(installation: Installation) -> str:
     """An item of the list of repositories: our linter, installed by pre-commit."""
+    # pre-commit reads a path in a folder of its own: there the distcheck that is installed runs
+    how = f'language: python\n      additional_dependencies: ["{installation.requirement}"]'
     return f"""\
 - repo: local
   hooks:
     - id: distcheck-lint
       name: distcheck lint
-      entry: distcheck lint --force-exclude
-      language: python
-      additional_dependencies: ["{requirement}"]
+      entry: {installation.program} lint --force-exclude
+      {how if installation.anywhere else "language: system"}
       files: '{HOOK_FILES}'
       require_serial: true
 """

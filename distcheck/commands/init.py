@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from .. import __version__, setting_up
+from .. import __version__, installation, setting_up
 from ..editing import unified_diff, write_atomically
 from ..reporters.places import checkout_of
 from ..setting_up import Change, Proposal, Unreadable
@@ -58,7 +58,8 @@ def command(**given: Any) -> int:
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not given["yes"]
     try:
         baseline = _baseline(given["baseline"], folder, asks=asks)
-        proposal = setting_up.propose(folder, systems, requirement=f"distcheck=={__version__}", baseline=baseline)
+        how = installation.find(folder, __version__)
+        proposal = setting_up.propose(folder, systems, installation=how, baseline=baseline)
     except Unreadable as error:
         raise click.UsageError(str(error)) from None
     for text in proposal.settled:
@@ -135,7 +136,9 @@ def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
 
 
 def _shown(change: Change) -> str:
-    """The difference, or the whole of a new file."""
+    """The difference, or the whole of a new file; of a wheel or ``distcheck.pyz``, how long it is."""
+    if b"\0" in change.new:
+        return f"\nnew file {change.path}\n{len(change.new)} bytes: this distcheck\n"
     text = unified_diff(change.path, change.old or b"", change.new, python=False)
     lines = text.splitlines(keepends=True)
     head = "new file" if change.old is None else "added to"

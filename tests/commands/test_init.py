@@ -17,15 +17,29 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from distcheck import setting_up
+from distcheck import installation, setting_up
 from distcheck.cli import group
 from distcheck.configuration import load
+from distcheck.installation import Installation
 from distcheck.setting_up import Change, Proposal, propose
 from distcheck.world import World
 from tests.commands.test_ci import BAD, environment
 
 BASELINE = b'{"distcheck_baseline": 1, "findings": {}}\n'
-REQUIREMENT = "distcheck==1.0"
+REQUIREMENT = Installation("distcheck==1.0")
+#: Variables of a process whose distcheck is from an index.
+INDEX: dict[str, str] = {}
+
+
+@pytest.fixture(autouse=True)
+def from_an_index(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """These tests run in a checkout, which CI can't reach; ``tests/test_installation.py`` has all kinds."""
+    monkeypatch.setattr(installation, "find", lambda repository, version: REQUIREMENT)
+    site = tmp_path_factory.mktemp("site")
+    (site / "distcheck.dist-info").mkdir()
+    (site / "distcheck.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: distcheck\nVersion: 1.0\n")
+    (site / "distcheck").symlink_to(Path(installation.__file__).parent)
+    monkeypatch.setitem(INDEX, "PYTHONPATH", str(site))
 
 
 def init(folder: Path, *words: str) -> tuple[int, str]:
@@ -119,7 +133,7 @@ def on_a_terminal(words: Sequence[str], cwd: Path, answers: str) -> tuple[int, s
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "distcheck", "init", *words],
-        stdin=theirs, stdout=theirs, stderr=subprocess.STDOUT, cwd=cwd, env=environment(TERM="dumb"),
+        stdin=theirs, stdout=theirs, stderr=subprocess.STDOUT, cwd=cwd, env=environment(TERM="dumb", **INDEX),
     )  # fmt: skip
     os.close(theirs)
     text = b""
@@ -168,7 +182,7 @@ def test_a_baseline_takes_what_is_there_and_ci_then_is_content(tmp_path: Path) -
     assert status == 0 and "nothing to do" in text
     checked = subprocess.run(
         [sys.executable, "-m", "distcheck", "ci", "--parts", "lint"],
-        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60,
+        cwd=tmp_path, env=environment(**INDEX), capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout
     assert "1 known to the baseline" in " ".join(checked.stdout.split())
@@ -177,7 +191,7 @@ def test_a_baseline_takes_what_is_there_and_ci_then_is_content(tmp_path: Path) -
 def test_a_section_that_is_there_gets_the_baseline_and_keeps_the_rest(tmp_path: Path) -> None:
     before = '[tool.distcheck] # ours\nignore = ["DC744"]  # why\n\n[tool.distcheck.per-file-ignores]\n"a" = ["DC7"]\n'
     (tmp_path / "pyproject.toml").write_text(before)
-    change = the_change(propose(str(tmp_path), (), requirement=REQUIREMENT, baseline=BASELINE), "pyproject.toml")
+    change = the_change(propose(str(tmp_path), (), installation=REQUIREMENT, baseline=BASELINE), "pyproject.toml")
     line = f'baseline = "{setting_up.BASELINE}"\n'
     assert change.new.decode() == before.replace("# ours\n", f"# ours\n{line}")
 
@@ -201,7 +215,7 @@ def test_a_section_that_is_there_gets_the_baseline_and_keeps_the_rest(tmp_path: 
 def test_a_file_is_only_added_to(tmp_path: Path, name: str, before: bytes, added: bytes) -> None:
     (tmp_path / name).write_bytes(before)
     (tmp_path / "third_party").mkdir()
-    proposal = propose(str(tmp_path), (), requirement=REQUIREMENT, baseline=BASELINE)
+    proposal = propose(str(tmp_path), (), installation=REQUIREMENT, baseline=BASELINE)
     change = the_change(proposal, name)
     assert change.new.startswith(before + added)
     end = b"\r\n" if b"\r\n" in before else b"\n"
@@ -216,7 +230,7 @@ def test_a_file_is_only_added_to(tmp_path: Path, name: str, before: bytes, added
 def test_what_the_settings_would_break_is_left_to_do_by_hand(tmp_path: Path) -> None:
     before = b"tool = {black = {line-length = 100}}\n"
     (tmp_path / "pyproject.toml").write_bytes(before)
-    proposal = propose(str(tmp_path), (), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), (), installation=REQUIREMENT)
     assert proposal.changes == ()
     assert proposal.notes[0].startswith("add this to pyproject.toml:\n")
     status, text = init(tmp_path, "--yes")
@@ -226,7 +240,7 @@ def test_what_the_settings_would_break_is_left_to_do_by_hand(tmp_path: Path) -> 
 
 def test_a_project_that_pip_builds_without_pyproject_gets_none(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("")
-    assert [change.path for change in propose(str(tmp_path), (), requirement=REQUIREMENT).changes] == ["setup.cfg"]
+    assert [change.path for change in propose(str(tmp_path), (), installation=REQUIREMENT).changes] == ["setup.cfg"]
 
 
 def test_submodules_are_the_code_of_others(tmp_path: Path) -> None:
@@ -234,7 +248,7 @@ def test_submodules_are_the_code_of_others(tmp_path: Path) -> None:
         '[submodule "a"]\n\tpath = libs/a\n\turl = x\n[submodule "b"]\n path = vendor/b\n'
     )
     (tmp_path / "vendor").mkdir()
-    change = the_change(propose(str(tmp_path), (), requirement=REQUIREMENT), "pyproject.toml")
+    change = the_change(propose(str(tmp_path), (), installation=REQUIREMENT), "pyproject.toml")
     assert b'extend-exclude = ["vendor", "libs/a"]' in change.new
 
 
@@ -261,7 +275,7 @@ def test_a_workflow_that_runs_distcheck_is_enough(tmp_path: Path) -> None:
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)
     (folder / "tests.yaml").write_text("jobs: {a: {steps: [{run: distcheck lint}]}}\n")
-    proposal = propose(str(tmp_path), ("github",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("github",), installation=REQUIREMENT)
     assert ".github/workflows/tests.yaml runs distcheck" in proposal.settled
     assert [change.path for change in proposal.changes] == ["pyproject.toml"]
 
@@ -270,7 +284,7 @@ def test_what_is_no_file_is_no_workflow(tmp_path: Path) -> None:
     folder = tmp_path / ".github" / "workflows"
     (folder / "old.yml").mkdir(parents=True)
     (folder / "gone.yaml").symlink_to("nowhere")
-    proposal = propose(str(tmp_path), ("github",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("github",), installation=REQUIREMENT)
     assert the_change(proposal, setting_up.GITHUB_FILE).old is None
 
 
@@ -278,7 +292,7 @@ def test_a_workflow_of_that_name_that_does_something_else_stays(tmp_path: Path) 
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)
     (folder / "distcheck.yml").write_text("name: something else\n")
-    proposal = propose(str(tmp_path), ("github",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("github",), installation=REQUIREMENT)
     assert [change.path for change in proposal.changes] == ["pyproject.toml"]
     assert "is left alone" in proposal.notes[0]
 
@@ -299,19 +313,19 @@ def test_a_pipeline_gets_an_include_and_a_job_in_a_stage_that_it_has(
     tmp_path: Path, before: bytes, stage: str | None
 ) -> None:
     (tmp_path / ".gitlab-ci.yml").write_bytes(before)
-    proposal = propose(str(tmp_path), ("gitlab",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("gitlab",), installation=REQUIREMENT)
     change = the_change(proposal, ".gitlab-ci.yml")
     assert change.new.startswith(before)
     assert b"include:" in change.new[len(before) :]
     job = yaml.safe_load(the_change(proposal, ".gitlab/distcheck.yml").new)["distcheck"]
     assert job.get("stage") == stage
     write(proposal, tmp_path)
-    assert propose(str(tmp_path), ("gitlab",), requirement=REQUIREMENT).changes == ()
+    assert propose(str(tmp_path), ("gitlab",), installation=REQUIREMENT).changes == ()
 
 
 def test_an_include_that_is_there_is_left_to_its_author(tmp_path: Path) -> None:
     (tmp_path / ".gitlab-ci.yml").write_bytes(b"include:\n  - local: a.yml\n")
-    proposal = propose(str(tmp_path), ("gitlab",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("gitlab",), installation=REQUIREMENT)
     assert ".gitlab-ci.yml" not in {change.path for change in proposal.changes}
     assert "- local: .gitlab/distcheck.yml" in proposal.notes[0]
 
@@ -319,7 +333,7 @@ def test_an_include_that_is_there_is_left_to_its_author(tmp_path: Path) -> None:
 def test_a_pipeline_that_is_no_yaml_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".gitlab-ci.yml").write_bytes(b"a: [\n")
     with pytest.raises(setting_up.Unreadable, match=r"\.gitlab-ci\.yml can't be read"):
-        propose(str(tmp_path), ("gitlab",), requirement=REQUIREMENT)
+        propose(str(tmp_path), ("gitlab",), installation=REQUIREMENT)
 
 
 # pre-commit
@@ -348,13 +362,13 @@ OTHER = "repos:\n{0}- repo: https://github.com/x/y\n{0}  rev: v1  # pinned\n{0} 
 def test_a_hook_becomes_the_last_of_the_list(tmp_path: Path, before: str, behind: str) -> None:
     path = tmp_path / ".pre-commit-config.yaml"
     path.write_bytes((before + behind).encode())
-    proposal = propose(str(tmp_path), ("pre-commit",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("pre-commit",), installation=REQUIREMENT)
     change = the_change(proposal, path.name)
     assert change.new.startswith(before.encode()) and change.new.endswith(behind.encode())
     old, new = yaml.safe_load(before + behind), yaml.safe_load(change.new)
     assert new.pop("repos")[:-1] == old.pop("repos") and new == old
     write(proposal, tmp_path)
-    assert propose(str(tmp_path), ("pre-commit",), requirement=REQUIREMENT).changes == ()
+    assert propose(str(tmp_path), ("pre-commit",), installation=REQUIREMENT).changes == ()
 
 
 @pytest.mark.parametrize(
@@ -362,6 +376,6 @@ def test_a_hook_becomes_the_last_of_the_list(tmp_path: Path, before: str, behind
 )
 def test_a_list_in_brackets_is_left_to_its_author(tmp_path: Path, before: str) -> None:
     (tmp_path / ".pre-commit-config.yaml").write_text(before)
-    proposal = propose(str(tmp_path), ("pre-commit",), requirement=REQUIREMENT)
+    proposal = propose(str(tmp_path), ("pre-commit",), installation=REQUIREMENT)
     assert [change.path for change in proposal.changes] == ["pyproject.toml"]
     assert "id: distcheck-lint" in proposal.notes[0]

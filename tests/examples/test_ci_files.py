@@ -17,6 +17,7 @@ import yaml
 
 import distcheck
 from distcheck import setting_up
+from distcheck.installation import Installation
 from distcheck.pickles.formats import PROMISING
 from distcheck.reporters import FORMATS
 from distcheck.source.discovery import LAUNCH_SUFFIXES, SUFFIXES, may_be_a_launch_file
@@ -36,7 +37,7 @@ def read(path: Path) -> Any:
 
 def written(system: str, folder: Path) -> Path:
     """What ``distcheck init`` writes for a system."""
-    for change in setting_up.propose(str(folder), [system], requirement=f"distcheck=={VERSION}").changes:
+    for change in setting_up.propose(str(folder), [system], installation=Installation(f"distcheck=={VERSION}")).changes:
         if change.path.endswith((".yml", ".yaml")):
             path = folder / change.path
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -413,7 +414,7 @@ def test_pre_commit_itself_runs_the_hooks(tmp_path: Path) -> None:
     assert result.stdout.count("Passed") == 2
 
     # what init writes installs the same once more, from a package index; here it finds it
-    config = yaml.safe_load(setting_up.pre_commit_hook(f"distcheck=={VERSION}"))
+    config = yaml.safe_load(setting_up.pre_commit_hook(Installation(f"distcheck=={VERSION}")))
     (hook,) = config[0]["hooks"]
     assert hook.pop("additional_dependencies") == [f"distcheck=={VERSION}"]
     hook.update(language="system", entry=f"env PYTHONPATH={ROOT} {sys.executable} -m {hook['entry']}")
