@@ -388,7 +388,10 @@ JOBS: tuple[Job, ...] = (
         style="label",
     ),
     Job("in-a-branch", by_hand("in_a_branch.py", ranks=3), ("DC511", "DC701", "DC517"), style="label"),
-    Job("branch-and-leave", by_hand("branch_and_leave.py", ranks=4), ("DC511", "DC701"), style="label"),
+    # on a busy machine the rank that lost a peer may write before those that ran out of time, and the text has no times
+    Job(
+        "branch-and-leave", by_hand("branch_and_leave.py", ranks=4), ("DC511", "DC701"), style="label", marks=("quiet",)
+    ),
     Job("monitored-barrier", by_hand("monitored.py", ranks=4), ("DC511", "DC701", "DC501"), 2, "label"),
     Job("monitored-barrier-all", by_hand("monitored_all.py", ranks=5), ("DC511", "DC701", "DC501"), style="label"),
     Job("uneven-inputs", by_hand("uneven.py", ranks=3), ("DC519", "DC701", "DC517", "DC511"), style="label"),
