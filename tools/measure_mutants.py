@@ -43,7 +43,8 @@ AREAS = {
     ),
     "pickle verdict": (
         "pickles/verdict.py pickles/weights_only.py",
-        "pickles/test_verdict.py pickles/test_weights_only.py pickles/test_file_probes.py",
+        "pickles/test_verdict.py pickles/test_weights_only.py pickles/test_file_probes.py pickles/test_raw_pickles.py "
+        "pickles/test_files.py pickles/test_corpus.py",
     ),
     "source algebra": ("source/algebra.py", "source lint/test_cases.py"),
     "source guards": ("source/ranks.py source/evaluate.py", "source lint/test_cases.py"),
@@ -53,9 +54,11 @@ AREAS = {
         "test_model.py cluster/test_merge.py commands/test_merging.py commands/test_env_merge.py",
     ),
     "root cause of hangs": (
-        "collectives/blame.py collectives/suspects.py collectives/culprit.py rehearsal/standing.py rehearsal/aside.py",
-        "collectives/test_blame.py collectives/test_suspects.py collectives/test_culprit.py "
-        "rehearsal/test_standing.py rehearsal/test_aside.py",
+        # collectives/culprit.py measures with torch, and blames nobody
+        "collectives/blame.py collectives/suspects.py rehearsal/standing.py rehearsal/aside.py rehearsal/longest.py "
+        "rehearsal/summary.py",
+        "collectives/test_blame.py collectives/test_suspects.py rehearsal/test_standing.py rehearsal/test_aside.py "
+        "rehearsal/test_summary.py",
     ),
 }
 

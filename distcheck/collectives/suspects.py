@@ -607,16 +607,13 @@ def _slow_link(
 ) -> Finding:
     worst = bundle[0]
     home, other = names.host_of.get(worst.a), names.host_of.get(worst.b)
-    measured = 1
-    if not group.inside:
-        ends = {hosts[worst.a], hosts[worst.b]}
-        measured = sum({hosts[a], hosts[b]} == ends for a, b in group.pairs)
-    if not group.inside and len(bundle) > 1 and len(bundle) == measured and home and other:
-        who, peer, rank = f"the link between {home} and {other}", other, None
-    elif group.inside or home is None or other is None:
+    ends = {hosts[worst.a], hosts[worst.b]}
+    if group.inside:
         place = f" on {home}" if home is not None else ""
         who, peer, rank = f"the link between ranks {worst.a} and {worst.b}{place}", f"rank {worst.b}", worst.a
-    else:
+    elif len(bundle) > 1 and len(bundle) == sum({hosts[a], hosts[b]} == ends for a, b in group.pairs):
+        who, peer, rank = f"the link between {home} and {other}", other, None
+    else:  # the records that tell the hosts apart name them
         who = f"the link between rank {worst.a} on {home} and rank {worst.b} on {other}"
         peer, rank = f"rank {worst.b} on {other}", worst.a
     more = f", the worst of {len(bundle)} pairs" if len(bundle) > 1 else ""

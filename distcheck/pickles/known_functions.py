@@ -82,7 +82,7 @@ _HASHERS = frozenset(
         *(("collections", name) for name in ("Counter", "OrderedDict", "defaultdict")),
     }
 )
-_MOST_APART = 64
+MOST_APART = 64
 #: What a dtype of numpy is called in a pickle: its kind and its size.
 _DTYPE_NAME = r"[|<>=]?([a-zA-Z?])[0-9]*\Z"
 _MOST_NESTED = 20_000
@@ -264,12 +264,12 @@ class KnownFunctions:
         ):
             return ""
         texts = self._variants.setdefault(index, set())
-        if len(texts) < _MOST_APART:
+        if len(texts) < MOST_APART:
             text = self._values.shown(result)
             texts.add(text)
             return text
         if nested:
-            self._notes.doubt(offset, f"there are more than {_MOST_APART} different calls of {self.words(parts[0])}")
+            self._notes.doubt(offset, f"there are more than {MOST_APART} different calls of {self.words(parts[0])}")
         return ""
 
     def _instance_made(self, offset: int, what: Global, arguments: Sequence[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from .picklefile import PickleFile, Stream
@@ -135,7 +136,7 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> Verdict:
             not_checked[trace.trouble.why if trace.trouble else "not all of it was looked at"] = None
         if stream.role != "hidden":
             malformed.extend(_impossible(trace))
-        dangers.extend(_dangers(stream, policy, _MOST_DANGERS - len(dangers)))
+        dangers.extend(islice(_dangers(stream, policy), _MOST_DANGERS - len(dangers)))
         guarded = purpose == "weights-only" and is_read_by_torch(stream)
         for naming in trace.globals:
             if naming.what.path.startswith(_DISTRIBUTED) and not naming.what.path.startswith(_PLAIN_DATA):
@@ -215,14 +216,13 @@ def _is_allowed_by_torch(naming: Naming, rules: TorchRules, policy: Policy) -> b
     return path in rules.allowed or path in rules.imported or is_allowed(naming, policy.allow)
 
 
-def _dangers(stream: Stream, policy: Policy, most: int) -> Iterator[Danger]:
+def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
     """What is dangerous in one stream: names, and places where it can't be known what would happen."""
     trace = stream.trace
     calls: dict[Global, Call] = {}
     for call in trace.calls:
         if call.function is not None:
             calls.setdefault(call.function, call)
-    found = 0
     seen: set[int] = set()
     for naming in trace.globals:
         judged = _standing(naming, stream, policy)
@@ -230,9 +230,6 @@ def _dangers(stream: Stream, policy: Policy, most: int) -> Iterator[Danger]:
             continue
         if naming.what == _LOADS_BYTES and _was_followed(trace):
             continue
-        if found >= most:
-            return
-        found += 1
         made = calls.get(naming.what)
         place = naming.offset if made is None else made.offset
         seen.add(place)
@@ -242,21 +239,18 @@ def _dangers(stream: Stream, policy: Policy, most: int) -> Iterator[Danger]:
             path = python3_name(naming.what).path
             yield Danger(stream.member, place, "", f"it names {printable(path)}, which {judged.why}", naming.what)
     for call in trace.calls:
-        if found < most and _is_bomb(call):
-            found += 1
+        if _is_bomb(call):
             seen.add(call.offset)
             yield Danger(stream.member, call.offset, call.text, "it would take all memory or go on for very long")
-    for doubt in trace.doubts[: max(0, most - found)]:
+    for doubt in trace.doubts:
         seen.add(doubt.offset)
         yield Danger(stream.member, doubt.offset, "", doubt.why)
     for call in trace.calls:
-        if call.function is None and call.offset not in seen and found < most:
-            found += 1
+        if call.function is None and call.offset not in seen:
             seen.add(call.offset)
             yield Danger(stream.member, call.offset, call.text, "what it calls is known only when it runs")
     for write in trace.writes:
-        if write.opcode == "BUILD" and write.target == "global" and write.offset not in seen and found < most:
-            found += 1
+        if write.opcode == "BUILD" and write.target == "global" and write.offset not in seen:
             named = printable(write.of.path) if write.of is not None else "a class or function"
             yield Danger(stream.member, write.offset, "", f"it sets attributes of {named} itself", write.of)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from keyword import iskeyword
 from typing import NamedTuple
 
+from .known_functions import MOST_APART
 from .picklefile import Oddity, PickleFile, Stream
 from .torch_globals import OPCODES, TorchRules, rules_for, torch_name
 from .trace import Call, Global, Naming, Trace, Write
@@ -531,7 +532,7 @@ def _add_numpy_types(trace: Trace, needs: _Needs) -> None:
     calls = [call for call in trace.calls if call.function == Global("numpy", "dtype")]
     names = [_dtype_class(call, recent) for call in calls]
     needs.imports["import numpy"] = None
-    if None in names or any(call.count > 1 for call in calls) or not names:
+    if None in names or not names or len(calls) > MOST_APART:  # beyond, different calls are one
         needs.entries[_EVERY_DTYPE] = None
         return
     for name in names:

@@ -198,7 +198,7 @@ def _spawned_rank(program: Program, row: Row) -> Call | None:
 
 
 def _is_spawned(init: Call) -> bool:
-    rank = init.argument(3, "rank")
+    rank = init.argument(4, "rank")
     atom = rank.get(LOCAL_RANK) if rank is not None else None
     return atom is not None and atom.const == "spawn"
 
@@ -366,7 +366,7 @@ def _gives(call: Call, name: str) -> bool:
 
 
 def _world_of_one(call: Call) -> bool:
-    size = call.argument(2, "world_size")
+    size = call.argument(3, "world_size")
     return size is not None and size.constant == 1
 
 

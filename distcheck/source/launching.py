@@ -288,7 +288,7 @@ def _hard_coded(program: Program, meeting: Meeting) -> Severity | None:
     if not meeting.fixed or (meeting.ports is not None and meeting.ports[0] != meeting.ports[1]) or asked(program, row):
         return None
     if isinstance(row, Call) and meeting.what == "init_method":
-        size, rank = row.argument(2, "world_size"), row.argument(3, "rank")
+        size, rank = row.argument(3, "world_size"), row.argument(4, "rank")
         if (size is not None and size.constant == 1) or (
             rank is not None and rank.constant == 0 and (size is None or size.constant in (None, 1))
         ):
@@ -400,7 +400,7 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
     cleared = {read.row.file for read in program.table(reads) if read.name == AGENT_STORE}
     cleared |= {write.row.file for write in program.table(writes) if write.name == AGENT_STORE}
     for call in program.calls_to(*INIT):
-        url, rank = call.argument(1, "init_method"), call.argument(3, "rank")
+        url, rank = call.argument(1, "init_method"), call.argument(4, "rank")
         if url is None or rank is None or call.gives(None, "store") or not _own_address(url) or not _of_torchrun(rank):
             continue
         files = set(program.component(call.file))

@@ -59,8 +59,8 @@ _STARTERS = (
 def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]:
     """Where a number among all processes is asked for, no number within a host is given."""
     for call in program.calls_to(_INIT):
-        atom = _local(call.argument(3, "rank"))
-        size = call.argument(2, "world_size")
+        atom = _local(call.argument(4, "rank"))
+        size = call.argument(3, "world_size")
         # with the number of local processes as the size, each host is a job of its own
         if atom is not None and not (size is not None and size.has(LOCAL_WORLD_SIZE)):
             yield _local_as_global(
@@ -69,7 +69,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                 atom,
                 "init_process_group() gets the local rank for the rank: with two hosts two processes have each number",
                 'give `int(os.environ["RANK"])`, or leave rank and world_size away: torchrun has set both',
-                argument_place(call, 3, "rank"),
+                argument_place(call, 4, "rank"),
             )
     for call in program.calls_to(*_SAMPLERS):
         atom = _local(call.argument(2, "rank"), spawned=spans_hosts(program, call))
@@ -101,7 +101,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
 def spans_hosts(program: Program, row: Row) -> bool:
     """Whether the program works out ranks from nodes: then the index of a spawned process is none."""
     for call in called_in(program, program.component(row.file), _INIT):
-        rank = call.argument(3, "rank")
+        rank = call.argument(4, "rank")
         atom = rank.get(GLOBAL_RANK) if rank is not None else None
         if atom is not None and atom.const == "sum":
             return True
@@ -196,8 +196,8 @@ def _slices(program: Program) -> Iterator[Finding]:
 def job_is_no_host(program: Program) -> Iterator[Finding]:
     """The number of processes is what the launcher says, not what this host has GPUs."""
     for call in program.calls_to(_INIT):
-        if _counted(call.argument(2, "world_size")) and not _starts_processes(program, call):
-            rank = call.argument(3, "rank")
+        if _counted(call.argument(3, "world_size")) and not _starts_processes(program, call):
+            rank = call.argument(4, "rank")
             if rank is not None and (rank.constant == 0 or not any(atom.certain for atom in rank)):
                 continue  # one process, or a worker of somebody who is not in sight
             yield _not_the_size(
@@ -207,7 +207,7 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
                 "it waits for ranks that may never come",
                 "leave rank and world_size away: init_process_group reads what the launcher has set; or take "
                 '`int(os.environ["WORLD_SIZE"])`',
-                argument_place(call, 2, "world_size"),
+                argument_place(call, 3, "world_size"),
             )
     for call in program.calls_to(*_SAMPLERS):
         rank = call.argument(2, "rank")

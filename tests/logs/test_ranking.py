@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from distcheck import rules
-from distcheck.logs.model import Event, Frame, Source, Timeline, Traceback, Who, WorkerFailure, found
+from distcheck.logs.model import Event, Frame, Source, Timeline, Traceback, Voice, Who, WorkerFailure, found
 from distcheck.logs.ranking import EXPLAINS, rank_findings
 from distcheck.logs.story import tell
 from distcheck.model import Finding, Fix, Severity, Where
@@ -26,10 +26,10 @@ def event(
     attempt: int = 0,
     source: int = 0,
     traceback: Traceback | None = None,
+    text: str = "",
 ) -> Event:
-    return Event(
-        name, kind, Who(rank=rank), source, line, time, f"text of line {line}", attempt=attempt, traceback=traceback
-    )
+    text = text or f"text of line {line}"
+    return Event(name, kind, Who(rank=rank), source, line, time, text, attempt=attempt, traceback=traceback)
 
 
 def timeline(*events: Event, **more: object) -> Timeline:
@@ -249,3 +249,153 @@ def test_the_first_process_that_died_by_itself(
         assert ranked.first is not None
         assert words in ranked.first.text
         assert (ranked.first.who, ranked.first.line) == (Who(2, 1, "node2"), 9)
+
+
+def test_of_two_causes_of_one_severity_the_earlier_line_is_told_whatever_their_codes() -> None:
+    first, second = event(Kind.CAUSE, 4, rank=1), event(Kind.CAUSE, 8, rank=0)
+    of = timeline(first, second)
+    ranked = rank_findings(of, [finding("DC321", of, second, severity=Severity.ERROR), finding("DC612", of, first)])
+    assert ranked.lead is not None
+    assert ranked.lead.code == "DC612"
+
+
+@pytest.mark.parametrize(
+    ("unnamed", "named", "outcome"),
+    [
+        # one file without a clock: the lines
+        ({"line": 3}, {"line": 5}, "unnamed"),
+        ({"line": 5}, {"line": 3}, "cause"),
+        # a clock: the times
+        ({"line": 5, "time": 1.0}, {"line": 3, "time": 2.0}, "unnamed"),
+        ({"line": 3, "time": 2.0}, {"line": 5, "time": 1.0}, "cause"),
+        ({"line": 3, "time": 2.0}, {"line": 5, "time": 2.0}, "unnamed"),
+        # two files without a common clock: no order, and what has a name is told
+        ({"line": 3}, {"line": 5, "source": 1}, "cause"),
+        ({"line": 3, "source": 1}, {"line": 5}, "cause"),
+        ({"line": 3, "time": 1.0}, {"line": 5, "source": 1}, "cause"),
+    ],
+)
+def test_of_a_named_and_an_unnamed_cause_the_one_that_was_surely_first_is_told(
+    unnamed: dict[str, float], named: dict[str, float], outcome: str
+) -> None:
+    first = event(Kind.CAUSE, name="cuda-out-of-memory", rank=1, **unnamed)  # type: ignore[arg-type]
+    second = event(Kind.CAUSE, rank=0, **named)  # type: ignore[arg-type]
+    of = timeline(first, second)
+    assert rank_findings(of, [finding("DC401", of, second)]).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [("torch.distributed.DistBackendError: NCCL error", "cause"), ("ValueError: no such file", "unnamed")],
+)
+def test_an_exception_that_repeats_a_timeout_is_not_told_before_it(text: str, outcome: str) -> None:
+    late, raised = event(Kind.TIMEOUT, 3, rank=0), event(Kind.FAILURE, 5, rank=1, name="exception", text=text)
+    of = timeline(late, raised)
+    assert rank_findings(of, [finding("DC511", of, late)]).outcome == outcome
+
+
+def test_an_exception_is_told_before_a_timeout_that_stands_in_no_line() -> None:
+    raised = event(Kind.FAILURE, 5, rank=1, name="exception")
+    of = timeline(raised)
+    recorded = rules.find("DC511").found("waited", where=Where(path="t"), fix=FIX, evidence={"role": "timeout"})
+    assert rank_findings(of, [recorded]).first == raised
+
+
+def test_a_finding_without_a_line_is_not_about_the_first_line_of_its_file() -> None:
+    of = timeline(event(Kind.TIMEOUT, 1, rank=0))
+    cause = rules.find("DC401").found("x", where=Where(path="train.log", rank=5), fix=FIX, evidence={"role": "cause"})
+    ranked = rank_findings(of, [cause])
+    assert ranked.first is not None
+    assert (ranked.first.signature, ranked.first.who) == ("finding", Who(5))
+
+
+@pytest.mark.parametrize(
+    ("lost", "late"),
+    [
+        ({"source": 1}, {}),
+        ({}, {"source": 1}),
+        ({"time": 9.0}, {"source": 1}),
+        ({"source": 1}, {"time": 1.0}),
+    ],
+)
+def test_a_peer_lost_in_a_file_without_a_common_clock_leaves_the_cause_unseen(
+    lost: dict[str, float], late: dict[str, float]
+) -> None:
+    first = event(Kind.LOST, 9, rank=0, name="peer-lost", **lost)  # type: ignore[arg-type]
+    second = event(Kind.TIMEOUT, 5, rank=1, **late)  # type: ignore[arg-type]
+    of = timeline(first, second)
+    ranked = rank_findings(of, [finding("DC511", of, second, role="timeout")])
+    assert (ranked.outcome, ranked.lead) == ("consequences", None)
+
+
+def test_a_peer_lost_after_the_timeout_was_lost_by_it() -> None:
+    lost, late = event(Kind.LOST, 3, rank=0, name="peer-lost", time=9.0), event(Kind.TIMEOUT, 5, rank=1, time=2.0)
+    of = timeline(late, lost._replace(source=1))
+    ranked = rank_findings(of, [finding("DC511", of, late, role="timeout")])
+    assert (ranked.outcome, ranked.lead and ranked.lead.code) == ("cause", "DC511")
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        ({"line": 100}, "unnamed"),
+        ({"line": 41}, "unnamed"),
+        ({"line": 40}, "cause"),
+        ({"line": 101}, "cause"),
+        ({"line": 100, "source": 1}, "cause"),
+        ({"line": 100, "first": False}, "cause"),
+    ],
+)
+def test_an_exception_whose_end_is_cut_off_counts_only_in_the_row_of_the_first_failure(
+    row: dict[str, int], outcome: str
+) -> None:
+    late = event(Kind.TIMEOUT, 3, rank=0)
+    cut = event(Kind.FAILURE, 100, rank=1, name="exception", traceback=Traceback((), "", ""))
+    worker = WorkerFailure(
+        **{"rank": 1, "local_rank": 1, "host": None, "exitcode": 1, "time": None, "first": True, **row}
+    )  # type: ignore[arg-type]
+    of = timeline(late, cut, workers=(worker,))
+    assert rank_findings(of, [finding("DC511", of, late)]).outcome == outcome
+
+
+def test_where_only_consequences_are_seen_no_finding_is_an_error() -> None:
+    lost, notice = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0), event(Kind.NOTICE, 4)
+    late = event(Kind.TIMEOUT, 5, rank=1, time=2.0)
+    of = timeline(lost, notice, late)
+    beside = finding("DC516", of, notice, severity=Severity.WARNING)
+    ranked = rank_findings(of, [finding("DC511", of, late), beside])
+    assert ranked.outcome == "consequences"
+    assert {item.code: item.severity for item in ranked.findings} == {
+        "DC511": Severity.INFO,
+        "DC516": Severity.WARNING,
+    }
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "spoke", "outcome"),
+    [
+        (1, False, "consequences"),
+        (127, False, "consequences"),
+        (1, True, "unnamed"),
+        (128, False, "unnamed"),
+        (139, False, "unnamed"),
+        (-11, False, "unnamed"),
+    ],
+)
+def test_a_rank_whose_words_are_in_another_file_is_not_said_to_have_died_without_any(
+    exitcode: int, spoke: bool, outcome: str
+) -> None:
+    row = WorkerFailure(2, 2, None, exitcode, None, first=True, line=9)
+    lost = event(Kind.LOST, 3, rank=0, name="peer-lost")
+    of = timeline(lost, workers=(row,), voices=(Voice(Who(2), 0, 1, 2),) if spoke else ())
+    assert rank_findings(of, []).outcome == outcome
+
+
+@pytest.mark.parametrize(("row", "line", "expected"), [(7.0, 5.0, 7.0), (None, 5.0, 5.0), (None, None, None)])
+def test_a_silent_death_has_the_time_of_its_row_or_else_of_its_line(
+    row: float | None, line: float | None, expected: float | None
+) -> None:
+    table = event(Kind.TABLE, 9, name="elastic-report", time=line)
+    ranked = rank_findings(timeline(table, workers=(WorkerFailure(2, 2, None, 1, row, first=True, line=9),)), [])
+    assert ranked.first is not None
+    assert (ranked.first.signature, ranked.first.time) == ("ended", expected)

@@ -378,8 +378,17 @@ def test_bytes_that_torch_is_to_unpickle() -> None:
     with_it = PickleFile("x", "pickle", 1, (Stream(None, "pickle", trace), inside))
     assert len(trace.nested) == 1
     assert judge(with_it).word == "safe"
+    fetched = verdict(stream(named("torch.storage", "_load_from_bytes"))).dangers
+    assert Global("torch.storage", "_load_from_bytes") in [danger.what for danger in fetched]
     bad = Stream(None, "torch-legacy", followed(stream(call("os", "system", text("id")))), "nested")
     assert judge(PickleFile("x", "pickle", 1, (Stream(None, "pickle", trace), bad))).word == "dangerous"
+
+
+def test_what_torch_allows_needs_no_word() -> None:
+    content = pickle.dumps([collections.OrderedDict(a=1), argparse.Namespace(a=1)], 2)
+    assert verdict(content).inert == (Global("argparse", "Namespace"),)
+    shard = stream(made("torch.distributed.tensor.placement_types", "Shard"), b"}b")
+    assert verdict(shard).inert == ()
 
 
 def test_allowing_nothing_of_os() -> None:
@@ -428,8 +437,10 @@ def test_streams_that_end_early() -> None:
     judged = judge(PickleFile("x", "pickle", 1, (Stream(None, "pickle", trace),)))
     assert judged.word == "incomplete"
     assert judged.not_checked
-    cut = PickleFile("x", "joblib", 1, (Stream(None, "pickle", followed(b"\x80\x02]"), "hidden"),))
-    assert judge(cut).word == "safe"
+    cut = followed(b"\x80\x02]")
+    assert judge(PickleFile("x", "joblib", 1, (Stream(None, "pickle", cut, "hidden"),))).word == "safe"
+    for role in ("object", "header", "keys", "nested", "appended"):
+        assert judge(PickleFile("x", "pickle", 1, (Stream(None, "pickle", cut, role),))).word == "malformed"
 
 
 def test_nothing_to_judge_is_not_safe() -> None:
@@ -449,9 +460,9 @@ def test_whole_modules() -> None:
     mine = made("pack.net", "Net") + state
     other = made("pack.net", "Config") + b"}" + text("a") + b"K\x01sb"
     judged = judge(torch_zip(stream(b"]", layer, b"a", mine, b"a", other, b"a")))
-    assert [call.function for call in judged.modules_saved] == [
-        Global("torch.nn.modules.linear", "Linear"),
-        Global("pack.net", "Net"),
+    assert [(call.function, call.opcode) for call in judged.modules_saved] == [
+        (Global("torch.nn.modules.linear", "Linear"), "NEWOBJ"),
+        (Global("pack.net", "Net"), "NEWOBJ"),
     ]
 
 
@@ -478,7 +489,14 @@ def test_torchscript_is_read_by_no_python() -> None:
             (Stream("x/data.pkl", "torchscript", followed(content)),),
             (Oddity("it is a TorchScript archive", "refused"),),
         )
-        assert judge(file).word == word
+        judged = judge(file)
+        assert judged.word == word
+        assert not judged.unvouched
+
+
+def test_names_of_torchscript_mean_nothing_elsewhere() -> None:
+    types = stream(made("__torch__.torch.nn.modules.linear", "Linear"), b"}b")
+    assert judge(torch_zip(types)).unvouched == (Global("__torch__.torch.nn.modules.linear", "Linear"),)
 
 
 def test_the_table_that_was_used_is_named() -> None:
@@ -496,6 +514,14 @@ def test_dangers_are_bounded_and_in_order() -> None:
     assert [danger.offset for danger in judged.dangers] == sorted(danger.offset for danger in judged.dangers)
 
 
+def test_dangers_of_all_streams_are_bounded_together() -> None:
+    """Names, doubts and calls of what can't be known each count, in the first stream and in the next."""
+    unknown = b"\x82\x01)R0" * 700
+    names = b"".join(named("os", f"name{number}") + b"0" for number in range(700))
+    judged = judge(plain(stream(names, unknown, b"N"), stream(names, unknown, b"N")))
+    assert len(judged.dangers) == 1000
+
+
 def test_texts_of_a_file_are_printable() -> None:
     judged = verdict(b"\x80\x04" + b"\x8c\x02os\x8c\x05\x1b[31m\x93.")
     assert judged.word == "dangerous"
@@ -510,6 +536,7 @@ def test_filling_what_can_not_be_filled_is_malformed() -> None:
 
 
 def test_types_of_constants() -> None:
+    assert verdict(pickle.dumps([type(None), argparse.Namespace(a=1)], 2)).word == "safe"
     assert verdict(pickle.dumps([type(None), type(...), type(NotImplemented)], 2)).word == "safe"
     assert verdict(stream(call("builtins", "type", text("X"), b")", b"}"))).word == "needs-allow-listing"
     both = stream(b"(", call("builtins", "type", b"N"), call("builtins", "type", text("X"), b")", b"}"), b"t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import datetime
 import pathlib
@@ -92,6 +93,7 @@ NEVER = {
         "do not load",
     ),
     "a state for a list": (stream(b"]}b"), "a list", "plain values"),
+    "a state for a dict": (stream(b"}}b"), "a dict", "plain values"),
     "items for a global": (stream(named("collections", "OrderedDict"), b"K\x01K\x02s"), "OrderedDict", "do not load"),
     "a foreign persistent id": (stream(text("elsewhere"), b"Q"), "persistent id", "program that wrote it"),
     "an extension code": (stream(b"\x82\x01"), "extension code", "do not load"),
@@ -214,13 +216,18 @@ def test_the_types_that_numpy_makes_are_on_the_list() -> None:
 
 
 def test_every_type_of_numpy_is_named_where_there_are_several() -> None:
-    import ast
+    answer = ask(numpy_stream("numpy._core", "f8", "i4", "U5", "f8"))
+    assert [entry for entry in answer.allowlist if entry.startswith("numpy.dtypes.")] == [
+        "numpy.dtypes.Float64DType",
+        "numpy.dtypes.Int32DType",
+        "numpy.dtypes.StrDType",
+    ]
 
-    answer = ask(numpy_stream("numpy._core", "f8", "i4", "U5"))
-    assert {"numpy.dtypes.Float64DType", "numpy.dtypes.Int32DType", "numpy.dtypes.StrDType"} <= set(
-        answer.allowlist
-    ) or any(entry.startswith("*{type(numpy.dtype") for entry in answer.allowlist)
-    ast.parse(f"f([{', '.join(answer.allowlist)}])")
+
+def test_all_types_of_numpy_are_allowed_where_more_occur_than_a_trace_keeps_apart() -> None:
+    answer = ask(numpy_stream("numpy._core", *(f"U{length}" for length in range(1, 70))))
+    assert any(entry.startswith("*{type(numpy.dtype") for entry in answer.allowlist)
+    assert ast.parse(f"f([{', '.join(answer.allowlist)}])")
 
 
 def test_what_an_import_allows() -> None:
@@ -336,3 +343,42 @@ def test_what_the_old_format_cannot_hold() -> None:
     content = stream(named("torch.storage", "UntypedStorage"))
     assert weights_only([followed(content)]).answer == "accept"
     assert weights_only([followed(content)], legacy=True).answer == "never"
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (call("__builtin__", "set") + b"}" + text("a") + b"K\x01sb", "which has none"),
+        (call("builtins", "getattr", named("pack", "Outer"), text("lambda")), "no name that can be written"),
+    ],
+)
+def test_reasons_of_one_rank_are_given_together(refused: bytes, why: str) -> None:
+    answer = ask(stream(refused, b"0", call("collections", "deque"), b"K\x01a"))
+    assert answer.answer == "never"
+    assert why in answer.why
+    assert "it appends to" in answer.why
+
+
+def test_all_that_is_dangerous_is_given_together() -> None:
+    answer = ask(stream(call("subprocess", "Popen", text("ls")), b"0", call("posix", "system", text("ls"))))
+    assert "subprocess.Popen" in answer.why
+    assert "takes nothing of posix" in answer.why
+
+
+def test_what_is_dangerous_is_said_before_what_is_wrong_with_the_container() -> None:
+    oddity = Oddity("it is a TorchScript archive", "refused", cure="use torch.jit.load")
+    answer = weights_only_of_file(zipped(followed(NEVER["something dangerous"][0]), oddities=(oddity,)))
+    assert answer is not None
+    assert "subprocess.Popen" in answer.why
+    assert "TorchScript" not in answer.why
+
+
+def test_lists_and_dictionaries_that_a_call_makes_are_filled_as_plain_ones() -> None:
+    assert ask(stream(call("builtins", "list"), b"K\x01a")).allowlist == ("list",)
+    assert ask(stream(call("builtins", "dict"), b"K\x01K\x02s")).allowlist == ("dict",)
+
+
+def test_a_name_of_python_2_stays_in_the_line_to_paste() -> None:
+    assert ask(stream(call("UserDict", "UserDict"))).allowlist == ("collections.UserDict",)  # which torch translates
+    answer = ask(stream(call("urlparse", "ParseResult")))
+    assert answer.allowlist == ("(ParseResult, 'urlparse.ParseResult')",)

@@ -204,6 +204,9 @@ def test_bad_ranks_that_leave_with_their_group() -> None:
     (finding,) = judged(summary)
     assert (finding.code, finding.severity.word) == ("DC743", "info")
     assert finding.message == "ranks 1-2 ended without destroy_process_group()"
+    assert (finding.where.rank, finding.where.ranks) == (None, "1-2")
+    (finding,) = judged(Summary((ledger(0), ledger(1, kept_group=True)), 2))
+    assert (finding.where.rank, finding.where.ranks) == (1, None)
     (finding,) = judged(Summary((ledger(0, kept_group=True),), 1))
     assert finding.message == "all ranks ended without destroy_process_group()"
 
@@ -225,6 +228,8 @@ def test_good_groups_are_destroyed() -> None:
         ),
         (job(1.0, 1.1, 1.0), "3 ranks, 17 min; 1,000 calls of collectives"),
         (Summary((ledger(0, span_s=9.0),), 1), "1 rank, 9 s; 0 calls of collectives"),
+        (Summary((ledger(0, span_s=119 * 60.0),), 1), "1 rank, 119 min; 0 calls of collectives"),
+        (Summary((ledger(0, span_s=130 * 60.0),), 1), "1 rank, 2 h 10 min; 0 calls of collectives"),
         (
             Summary(tuple(ledger(rank, looks=300, open_looks=60 + 30 * rank) for rank in range(2)), 2),
             "2 ranks, 17 min; 0 calls of collectives, and those of C++, were under way in 20% (rank 0, which came "

@@ -70,6 +70,20 @@ def shown(source: str, **others: str) -> values.Value:
         ("show(DDP(torch.nn.Linear(1, 1)) + 1)", values.UNKNOWN),
         ("show(2 ** 3)", values.UNIFORM),
         ("show(1 // 0)", values.UNIFORM),
+        ("show(-dist.get_rank())", values.RANK_DEPENDENT),
+        # attributes: of a class, of an object, of a method's closure
+        ("class T:\n    r = dist.get_rank()\nshow(T().r)", values.GLOBAL_RANK),
+        ("class A:\n    pass\nclass T:\n    def f(self):\n        def g():\n            self.r = dist.get_rank()\n        g()\n        show(self.r)", values.GLOBAL_RANK),
+        # what loops bind
+        ("from accelerate import Accelerator\nfor item in Accelerator().prepare(x):\n    show(item)", values.BATCH),
+        ("for _, item in enumerate(torch.utils.data.DataLoader(x), 1):\n    show(item)", values.BATCH),
+        ("from accelerate import Accelerator\nshow(Accelerator().gather(x))", values.UNIFORM),
+        # what an unseen helper gives, as its name says
+        ("import somewhere\nshow(somewhere.get_local_rank())", values.LOCAL_RANK),
+        ("show(x.get_local_rank())", values.LOCAL_RANK),
+        # arguments of a process
+        ("def f(a, b):\n    show(b)\nmp.Process(target=f, args=(1, dist.get_rank())).start()", values.GLOBAL_RANK),
+        ("def f(a, b):\n    show(a)\nmp.Process(target=f, args=(dist.get_rank(), 1)).start()", values.GLOBAL_RANK),
     ],
 )  # fmt: skip
 def test_what_an_expression_holds(source: str, kind: str) -> None:
@@ -96,6 +110,33 @@ def test_what_is_computed_of_constants(source: str, constant: object) -> None:
 def test_what_is_not_compared_is_not_known(source: str) -> None:
     (test,) = shown(f"show({source})")
     assert (test.kind, test.const) == (values.TEST, values.UNCLEAR)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "show(x.get_local_rank(3))",
+        "show(x.f)",
+        "def f(a):\n    show(a)\nmp.Process(target=f, args=()).start()",
+    ],
+)
+def test_what_has_no_evidence_is_not_known(source: str) -> None:
+    assert not {atom.kind for atom in shown(source)} & {values.GLOBAL_RANK, values.LOCAL_RANK, values.BATCH}
+
+
+def test_an_option_that_one_unrelated_file_declares_has_its_default() -> None:
+    declared = f"{HEAD}dist.barrier()\np = argparse.ArgumentParser()\np.add_argument('--width', type=int, default=7)\n"
+    source = "def f(args):\n    show(args.width)"
+    assert 7 in shown(source, other=declared).constants
+    assert 7 not in shown(source, other=declared, another=declared).constants
+
+
+def test_the_path_of_an_attribute_names_the_line_of_its_assignment() -> None:
+    other = f"{HEAD}from main import f\ndef go(args):\n    if 1:\n        args.r = dist.get_rank()\n    f(args)\n"
+    (atom,) = shown("def f(args):\n    show(args.r)", other=other)
+    assert atom.kind == values.GLOBAL_RANK
+    assert atom.trail[-1].text == "kept as args.r"
+    assert atom.trail[-1].line == HEAD.count("\n") + 4
 
 
 def test_a_device_may_be_given_by_its_number_alone() -> None:

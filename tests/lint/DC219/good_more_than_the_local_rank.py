@@ -1,0 +1,12 @@
+"""The text holds more than the local rank: what it becomes is not known."""
+
+import os
+
+import torch.distributed as dist
+
+node = os.environ["SLURM_NODEID"]
+local_rank = int(os.environ["LOCAL_RANK"])
+os.environ["RANK"] = f"{node}{local_rank}"
+dist.init_process_group("gloo")
+dist.barrier()
+dist.destroy_process_group()
