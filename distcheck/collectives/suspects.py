@@ -608,6 +608,7 @@ def _slow_link(
     worst = bundle[0]
     home, other = names.host_of.get(worst.a), names.host_of.get(worst.b)
     ends = {hosts[worst.a], hosts[worst.b]}
+    peer: str | None
     if group.inside:
         place = f" on {home}" if home is not None else ""
         who, peer, rank = f"the link between ranks {worst.a} and {worst.b}{place}", f"rank {worst.b}", worst.a

@@ -104,7 +104,8 @@ def test_bad_dc515_one_slow_link(hosts: list[int], backend: str, factor: float, 
     assert finding.evidence["kind"] == "slow-link"
     assert finding.where.rank == a
     assert str(b) in str(finding.where.peer)
-    assert finding.where.host == (home := f"gpu{hosts[a]:02}")
+    home = f"gpu{hosts[a]:02}"
+    assert finding.where.host == home
     assert finding.evidence["measurements"] == 2
     apart = f"rank {a} on {home} and rank {b} on gpu{hosts[b]:02} gives"
     assert (f"ranks {a} and {b} on {home} gives" if hosts[a] == hosts[b] else apart) in finding.message
