@@ -1180,8 +1180,10 @@ class Evaluator:
 
     def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
         """The text of a variable."""
-        name = self.constant_of(file, name_term) if name_term >= 0 else None
-        if name is None and name_term >= 0:
+        if name_term < 0:
+            return NOTHING_KNOWN
+        name = self.constant_of(file, name_term)
+        if name is None:
             name = next((item for item in self.value(file, name_term).constants if isinstance(item, str)), None)
         if not isinstance(name, str):
             return NOTHING_KNOWN
@@ -1318,9 +1320,9 @@ class Evaluator:
     def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
         """The result of a method of something outside of the project."""
         name = atom.const
-        owner = atom.of[0] if atom.of else None
+        owner = atom.of[0]
         event = term[5]
-        if owner is not None and owner.kind == RESULT:
+        if owner.kind == RESULT:
             if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
                 options = Value((Atom(NAMESPACE, call=owner.call),))
                 return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
@@ -1335,7 +1337,7 @@ class Evaluator:
             dotted = f"{owner.const}.{name}" if owner.const else ""
             if dotted in names.SOURCES:
                 return self.of_named(file, dotted, term, context)
-        if owner is not None and owner.kind == CONST and name == "format":
+        if owner.kind == CONST and name == "format":
             return algebra.formatted_text(
                 str(owner.const),
                 [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
@@ -1343,9 +1345,9 @@ class Evaluator:
         if name in ("parse_args", "parse_known_args"):
             options = Value((Atom(NAMESPACE),))
             return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
-        if owner is not None and owner.kind in (WRAPPED, OBJECT, BARE) and name in names.OF_MODELS:
+        if owner.kind in (WRAPPED, OBJECT, BARE) and name in names.OF_MODELS:
             return Value((owner,))
-        if owner is not None and owner.kind in (BATCH, RESULT, UNIFORM) and name in names.SAME_OBJECT:
+        if owner.kind in (BATCH, RESULT, UNIFORM) and name in names.SAME_OBJECT:
             return (
                 Value((owner,))
                 if name not in ("item",)
@@ -1354,13 +1356,13 @@ class Evaluator:
         evidence = self.called_by_name(file, name, term)
         if evidence is not None:
             return evidence
-        if owner is not None and owner.kind == BATCH:
+        if owner.kind == BATCH:
             return Value((Atom(BATCH, call=(file, event)),))
-        if owner is not None and owner.kind == RESULT and f"{owner.const}.{name}" in names.COLLECTIVES:
+        if owner.kind == RESULT and f"{owner.const}.{name}" in names.COLLECTIVES:
             return Value((Atom(UNIFORM, "reduced", call=(file, event)),))
         if not names.AGREEING.search(name) and any(self.value(file, item, context).has(BATCH) for item in term[2]):
             return Value((Atom(BATCH, name, call=(file, event), of=atom.of),))
-        dotted = f"{owner.const}.{name}" if owner is not None and owner.kind == RESULT and owner.const else ""
+        dotted = f"{owner.const}.{name}" if owner.kind == RESULT and owner.const else ""
         return Value((Atom(RESULT, dotted, call=(file, event), of=atom.of),))
 
     def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:

@@ -77,6 +77,7 @@ def shown(source: str, **others: str) -> values.Value:
         # what loops bind
         ("from accelerate import Accelerator\nfor item in Accelerator().prepare(x):\n    show(item)", values.BATCH),
         ("for _, item in enumerate(torch.utils.data.DataLoader(x), 1):\n    show(item)", values.BATCH),
+        ("from tqdm import tqdm\nfor item in tqdm(torch.utils.data.DataLoader(x), 'epoch'):\n    show(item)", values.BATCH),
         ("from accelerate import Accelerator\nshow(Accelerator().gather(x))", values.UNIFORM),
         # what an unseen helper gives, as its name says
         ("import somewhere\nshow(somewhere.get_local_rank())", values.LOCAL_RANK),
@@ -122,6 +123,31 @@ def test_what_is_not_compared_is_not_known(source: str) -> None:
 )
 def test_what_has_no_evidence_is_not_known(source: str) -> None:
     assert not {atom.kind for atom in shown(source)} & {values.GLOBAL_RANK, values.LOCAL_RANK, values.BATCH}
+
+
+def test_attributes_that_closures_assign_belong_to_the_class_of_their_method() -> None:
+    """Not to whatever is called ``self`` elsewhere."""
+    keeps = "class {}:\n    def f(self):\n        def g():\n            self.r = {}\n        g()\n"
+    first = keeps.format("First", 'int(os.environ["LOCAL_RANK"])')
+    second = keeps.format("Second", "dist.get_rank()")
+    assert {atom.kind for atom in shown(f"{first}{second}        show(self.r)")} == {values.GLOBAL_RANK}
+    assert {atom.kind for atom in shown(f"{second}        show(self.r)\n{first}")} == {values.GLOBAL_RANK}
+
+
+def test_a_class_derives_from_the_bases_of_its_bases() -> None:
+    source = (
+        "from torch.utils.data import IterableDataset as D\nclass A(D):\n    pass\nclass B(A):\n    pass\nshow(B())"
+    )
+    (call,) = (made := program(main=HEAD + source)).calls_named("show")
+    (atom,) = call.argument(0) or ()
+    assert made.evaluator.derives(atom.const, "torch.utils.data.IterableDataset")
+    assert not made.evaluator.derives(atom.const, "torch.utils.data.Dataset")
+
+
+@pytest.mark.parametrize(("calls", "known"), [(1, True), (8, True), (9, False)])
+def test_many_calls_that_share_only_a_methods_name_are_no_evidence(calls: int, known: bool) -> None:
+    source = "class T:\n    def handle(self, value):\n        show(value)\ndef go(x):\n"
+    assert shown(source + "    x.handle(dist.get_rank())\n" * calls).has(values.GLOBAL_RANK) is known
 
 
 def test_an_option_that_one_unrelated_file_declares_has_its_default() -> None:
