@@ -267,3 +267,33 @@ def test_a_record_is_saved_under_the_hosts_name(
     assert json.loads(text)["kind"] == "distcheck record"
     with pytest.raises(click.UsageError, match="can't be written"):
         merging.save_record("no/such/folder/x.json", host("a"))
+
+
+@pytest.mark.parametrize(
+    ("rank", "came", "complete", "status", "words"),
+    [
+        (0, ("gpu1", "gpu2"), True, 0, ""),
+        (0, ("gpu1", "gpu2"), False, 3, "not every host was looked at"),
+        (0, ("gpu1",), True, 0, ""),
+        (0, ("gpu1",), False, 3, "not every host was looked at"),
+        (1, ("gpu1",), False, 2, "gpu1: no other host's record came to"),
+    ],
+)
+def test_a_host_that_collects_reports_for_all_and_another_one_only_for_itself(
+    rank: int,
+    came: tuple[str, ...],
+    complete: bool,
+    status: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    collected = exchange.Collected(tuple(host(name) for name in came), complete=complete)
+    monkeypatch.setattr(exchange, "collect", lambda *_: collected)
+    step = exchange.Step("12.0", rank=rank, tasks=3)
+    assert merging._collect(Path("/shared/run"), step, 1.0, host("gpu1"), asked()) == status
+    written = capsys.readouterr()
+    assert words in written.err
+    assert bool(written.err) is bool(words)
+    if status != 2:
+        assert json.loads(written.out)["subject"]["merged_hosts"] == len(came)
