@@ -132,6 +132,8 @@ def test_attributes_that_closures_assign_belong_to_the_class_of_their_method() -
     second = keeps.format("Second", "dist.get_rank()")
     assert {atom.kind for atom in shown(f"{first}{second}        show(self.r)")} == {values.GLOBAL_RANK}
     assert {atom.kind for atom in shown(f"{second}        show(self.r)\n{first}")} == {values.GLOBAL_RANK}
+    third = "class Third:\n    pass\n"
+    assert {atom.kind for atom in shown(f"{third}{first}{second}        show(self.r)")} == {values.GLOBAL_RANK}
 
 
 def test_a_class_derives_from_the_bases_of_its_bases() -> None:
