@@ -122,9 +122,9 @@ def loop_rank(rank: int, folder: str, ranks: int, pairs: int) -> None:
     import torch
     import torch.distributed as dist
 
-    from distcheck.collectives.bandwidth import measure
-    from distcheck.collectives.live import Live, Operations
-    from distcheck.collectives.model import Options
+    from distcheck.runtime.smoke_test.bandwidth import measure
+    from distcheck.runtime.smoke_test.live_group import Live, Operations
+    from distcheck.runtime.smoke_test.model import Options
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", ranks), rank=rank, world_size=ranks)
@@ -175,9 +175,9 @@ def without_watchdog(rank: int, folder: str, ranks: int) -> None:
     import torch
     import torch.distributed as dist
 
-    from distcheck.collectives.bandwidth import measure
-    from distcheck.collectives.live import Live, Operations
-    from distcheck.collectives.model import Options
+    from distcheck.runtime.smoke_test.bandwidth import measure
+    from distcheck.runtime.smoke_test.live_group import Live, Operations
+    from distcheck.runtime.smoke_test.model import Options
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", ranks), rank=rank, world_size=ranks)

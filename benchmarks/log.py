@@ -117,7 +117,7 @@ def write_log(path: Path, size: int) -> int:
 
 def extended(pattern: str) -> str:
     """A signature in the syntax of `grep -E`."""
-    from distcheck.logs.patterns import IGNORE_CASE, tokens_of
+    from distcheck.checks.logs.patterns import IGNORE_CASE, tokens_of
 
     classes = {"\\d": "0-9", "\\w": "[:alnum:]_", "\\s": "[:space:]", "\\n": "", "\\t": "\t", "\\r": "\r"}
     plain = {"\\d": "[0-9]", "\\D": "[^0-9]", "\\S": "[^[:space:]]"}
@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--folder", help="where the logs are written (default: a temporary folder)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
-    from distcheck.logs.reading import signatures
+    from distcheck.checks.logs.reading import signatures
 
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found = run(Path(folder), arguments.size * 10**6, arguments.files, arguments.runs, signatures())

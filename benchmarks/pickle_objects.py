@@ -27,7 +27,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-from distcheck.pickles.objects import find_unpicklable
+from distcheck.checks.pickles.objects import find_unpicklable
 
 #: name of the object → the most that the search may cost, as a multiple of one pickle.dumps; None: no target
 TARGETS = {

@@ -20,11 +20,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from distcheck.checker import Checker
-from distcheck.cluster.hostlist import compress_hosts
-from distcheck.cluster.judges import ROOMS
-from distcheck.cluster.reach import peers_of
-from distcheck.cluster.records import (
+from distcheck.checks.cluster.comparison import ROOMS
+from distcheck.checks.cluster.connectivity import peers_of
+from distcheck.checks.cluster.hostlist import compress_hosts
+from distcheck.checks.cluster.records import (
     Caller,
     Clock,
     Cluster,
@@ -41,8 +40,9 @@ from distcheck.cluster.records import (
     join_ranks,
     to_json,
 )
+from distcheck.core.checker import Checker
+from distcheck.core.model import Report, Severity
 from distcheck.launch.schedulers import expand_hostlist
-from distcheck.model import Report, Severity
 
 RANKS_A_HOST = 8
 TARGET_S, TARGET_MIB = 2.0, 1024
@@ -260,7 +260,7 @@ def call_roll(clients: int, processes: int = 8) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from torch.distributed import TCPStore
 
-    from distcheck.collectives.meeting import StoreMeeting
+    from distcheck.runtime.smoke_test.store_client import StoreMeeting
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * clients)), hard))
@@ -301,7 +301,7 @@ def _clients(port: int, ranks: range, clients: int) -> int:
     """Some of the clients: each connects, says who it is, and waits for the roll."""
     import threading
 
-    from distcheck.collectives.meeting import StoreMeeting, open_store
+    from distcheck.runtime.smoke_test.store_client import StoreMeeting, open_store
 
     heard = []
 

@@ -58,8 +58,8 @@ class Switch:
     """Puts *watch* on and takes it off in one process: its functions by exchanging cells, its thread anew."""
 
     def __init__(self, module: Any) -> None:
-        from distcheck.rehearsal.posts import Posts
-        from distcheck.rehearsal.signatures import KINDS
+        from distcheck.runtime.coordination.call_recorder import Posts
+        from distcheck.runtime.coordination.call_signatures import KINDS
 
         self.posts = Posts()
         cells = [getattr(getattr(module, name, None), "__closure__", None) for name in KINDS]
@@ -78,8 +78,8 @@ class Switch:
             cell.cell_contents = plain
 
     def on(self) -> None:
-        from distcheck.rehearsal.patrol import Patrol
-        from distcheck.rehearsal.stores import Connection, Seat
+        from distcheck.runtime.coordination.store_client import Connection, Seat
+        from distcheck.runtime.monitor.rank_monitor import Patrol
 
         for cell, ours in zip(self._cells, self._ours, strict=True):
             cell.cell_contents = ours
@@ -97,9 +97,9 @@ class Switch:
 
     def note_s(self, tensor: Any) -> float:
         """Processor seconds that a call is longer by: a function that does nothing, with and without."""
-        from distcheck.rehearsal.board import Board
-        from distcheck.rehearsal.posts import Posts
-        from distcheck.rehearsal.signatures import KINDS
+        from distcheck.runtime.coordination.call_recorder import Posts
+        from distcheck.runtime.coordination.call_signatures import KINDS
+        from distcheck.runtime.coordination.shared_table import Board
 
         posts = Posts()
         posts._module = self._module
@@ -242,9 +242,9 @@ class Memory:
 
 def chair_of(ranks: int) -> dict[str, float]:
     """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
-    from distcheck.rehearsal.chair import Chair
-    from distcheck.rehearsal.model import Call, Frame, Position
-    from distcheck.rehearsal.wire import Post, packed, packed_post, rank_key, stack_key
+    from distcheck.runtime.coordination.coordinator import Chair
+    from distcheck.runtime.coordination.model import Call, Frame, Position
+    from distcheck.runtime.coordination.protocol import Post, packed, packed_post, rank_key, stack_key
 
     store = Memory()
     found: list[Any] = []

@@ -12,79 +12,80 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from distcheck._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .api import PreflightError as PreflightError
     from .api import check_environment as check_environment
     from .api import preflight as preflight
-    from .checker import Checker as Checker
-    from .checker import Plan as Plan
-    from .diagnosis import diagnose_log as diagnose_log
-    from .logs.model import Event as Event
-    from .logs.model import Timeline as Timeline
-    from .logs.model import found as found_in_log  # noqa: F401 - its name outside of its room
-    from .model import Edit as Edit
-    from .model import Finding as Finding
-    from .model import Fix as Fix
-    from .model import NotApplicable as NotApplicable
-    from .model import NotChecked as NotChecked
-    from .model import Report as Report
-    from .model import Rule as Rule
-    from .model import Severity as Severity
-    from .model import Unavailable as Unavailable
-    from .model import Where as Where
-    from .pickles.picklability import PickleReport as PickleReport
-    from .pickles.picklability import UnpicklableError as UnpicklableError
-    from .pickling_api import FileReport as FileReport
-    from .pickling_api import assert_picklable as assert_picklable
-    from .pickling_api import find_unpicklable as find_unpicklable
-    from .pickling_api import scan_pickle as scan_pickle
-    from .registry import Probe as Probe
-    from .registry import fact as fact
-    from .registry import probe as probe
-    from .registry import register_rule as register_rule
-    from .registry import register_signature as register_signature
+    from .checks.logs.diagnose import diagnose_log as diagnose_log
+    from .checks.logs.model import Event as Event
+    from .checks.logs.model import Timeline as Timeline
+    from .checks.logs.model import found as found_in_log  # noqa: F401 - its name outside of its room
+    from .checks.pickles.api import FileReport as FileReport
+    from .checks.pickles.api import assert_picklable as assert_picklable
+    from .checks.pickles.api import find_unpicklable as find_unpicklable
+    from .checks.pickles.api import scan_pickle as scan_pickle
+    from .checks.pickles.picklability import PickleReport as PickleReport
+    from .checks.pickles.picklability import UnpicklableError as UnpicklableError
+    from .core.checker import Checker as Checker
+    from .core.checker import Plan as Plan
+    from .core.model import Edit as Edit
+    from .core.model import Finding as Finding
+    from .core.model import Fix as Fix
+    from .core.model import NotApplicable as NotApplicable
+    from .core.model import NotChecked as NotChecked
+    from .core.model import Report as Report
+    from .core.model import Rule as Rule
+    from .core.model import Severity as Severity
+    from .core.model import Unavailable as Unavailable
+    from .core.model import Where as Where
+    from .core.registry import Probe as Probe
+    from .core.registry import fact as fact
+    from .core.registry import probe as probe
+    from .core.registry import register_rule as register_rule
+    from .core.registry import register_signature as register_signature
+    from .core.world import World as World
     from .rules import Selection as Selection
     from .rules.signatures.model import Kind as Kind
     from .rules.signatures.model import Signature as Signature
-    from .world import World as World
 
-__version__ = "0.1.0"
 
 _HOMES = {
-    "Checker": "checker",
-    "Plan": "checker",
-    "diagnose_log": "diagnosis",
-    "Event": "logs.model",
-    "Timeline": "logs.model",
-    "found_in_log": "logs.model",
-    "Edit": "model",
-    "Finding": "model",
-    "Fix": "model",
-    "NotApplicable": "model",
-    "NotChecked": "model",
-    "Report": "model",
-    "Rule": "model",
-    "Severity": "model",
-    "Unavailable": "model",
-    "Where": "model",
+    "Checker": "core.checker",
+    "Plan": "core.checker",
+    "diagnose_log": "checks.logs.diagnose",
+    "Event": "checks.logs.model",
+    "Timeline": "checks.logs.model",
+    "found_in_log": "checks.logs.model",
+    "Edit": "core.model",
+    "Finding": "core.model",
+    "Fix": "core.model",
+    "NotApplicable": "core.model",
+    "NotChecked": "core.model",
+    "Report": "core.model",
+    "Rule": "core.model",
+    "Severity": "core.model",
+    "Unavailable": "core.model",
+    "Where": "core.model",
     "PreflightError": "api",
     "check_environment": "api",
     "preflight": "api",
-    "PickleReport": "pickles.picklability",
-    "UnpicklableError": "pickles.picklability",
-    "FileReport": "pickling_api",
-    "assert_picklable": "pickling_api",
-    "find_unpicklable": "pickling_api",
-    "scan_pickle": "pickling_api",
-    "Probe": "registry",
-    "fact": "registry",
-    "probe": "registry",
-    "register_rule": "registry",
-    "register_signature": "registry",
+    "PickleReport": "checks.pickles.picklability",
+    "UnpicklableError": "checks.pickles.picklability",
+    "FileReport": "checks.pickles.api",
+    "assert_picklable": "checks.pickles.api",
+    "find_unpicklable": "checks.pickles.api",
+    "scan_pickle": "checks.pickles.api",
+    "Probe": "core.registry",
+    "fact": "core.registry",
+    "probe": "core.registry",
+    "register_rule": "core.registry",
+    "register_signature": "core.registry",
     "Selection": "rules",
     "Kind": "rules.signatures.model",
     "Signature": "rules.signatures.model",
-    "World": "world",
+    "World": "core.world",
 }
 
 #: Names that say less in their own room.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .shortcut import main
+from .cli.fast_path import main
 
 if __name__ == "__main__":
     main()

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from .checker import make_selection
-from .examination import examine
+from .checks.host.examine import examine
+from .core.checker import make_selection
+from .core.model import Report, Severity
+from .core.world import World
 from .launch.model import Launch
 from .launch.reader import LaunchOptions, make_launch
-from .model import Report, Severity
 from .reporters import Style, render
-from .world import World
 
 #: Seconds within which all hosts learn of a host's verdict.
 SHARE_WITHIN_S = 30.0

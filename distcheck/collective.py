@@ -8,7 +8,7 @@ from __future__ import annotations
 
 def main() -> None:
     """One rank of the smoke test; ends the process."""
-    from .cli import run_command
+    from .cli.main import run_command
 
     run_command("collective", as_rank=True)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .testing.in_pytest import Distributed
+    from .testing.plugin import Distributed
 
 _MARK = "distributed"
 _MARK_HELP = (
@@ -57,7 +57,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A mark with a list of numbers makes a test of each."""
     mark = metafunc.definition.get_closest_marker(_MARK)
     if mark is not None:
-        from .testing.in_pytest import spread
+        from .testing.plugin import spread
 
         spread(metafunc, mark)
 
@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def pytest_runtest_setup(item: pytest.Item) -> None:
     mark = item.get_closest_marker(_MARK)
     if mark is not None:
-        from .testing.in_pytest import refuse
+        from .testing.plugin import refuse
 
         refuse(item, mark)
 
@@ -86,7 +86,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     mark = pyfuncitem.get_closest_marker(_MARK)
     if mark is None:
         return None
-    from .testing.in_pytest import call_on_ranks
+    from .testing.plugin import call_on_ranks
 
     return call_on_ranks(pyfuncitem, mark)
 
@@ -95,7 +95,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
     outcome = yield
     if call.excinfo is not None and type(call.excinfo.value).__module__.startswith("distcheck.testing"):
-        from .testing.in_pytest import tell
+        from .testing.plugin import tell
 
         tell(item, call.excinfo, outcome.get_result())
 
@@ -107,7 +107,7 @@ def distributed(request: pytest.FixtureRequest) -> Distributed:
     A rank that fails, dies or hangs fails the test, with its traceback or stack. Options: ``timeout=`` (seconds),
     ``init=False`` (the body makes the process group itself), ``start="spawn"``. Skips without torch.
     """
-    from .testing.in_pytest import Distributed
+    from .testing.plugin import Distributed
 
     return Distributed(request.config)
 
@@ -130,6 +130,6 @@ def assert_picklable() -> Callable[..., None]:
 
     Modes: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn``, ``collective``.
     """
-    from .testing.in_pytest import assert_picklable
+    from .testing.plugin import assert_picklable
 
     return assert_picklable

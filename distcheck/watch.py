@@ -11,7 +11,7 @@ def main() -> None:
     """One rank under watch; ends as the script ends."""
     import sys
 
-    from .commands.watch import Asked, read, watch
+    from .cli.watch import Asked, read, watch
 
     asked = read(sys.argv[1:])
     if not isinstance(asked, Asked):

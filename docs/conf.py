@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
 
 import distcheck  # noqa: E402 - the checkout's own package, not an installed one
-from distcheck.model import page_url  # noqa: E402 - as above
+from distcheck.core.model import page_url  # noqa: E402 - as above
 
 project = "distcheck"
 author = "The authors of distcheck"

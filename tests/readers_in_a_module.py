@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from distcheck.model import Unavailable
+from distcheck.core.model import Unavailable
 
 
 def read_pid(offset: int) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from distcheck.model import Unavailable
-from distcheck.world import Address, Space, World
+from distcheck.core.model import Unavailable
+from distcheck.core.world import Address, Space, World
 
 HOSTS = Path(__file__).parent / "hosts"
 

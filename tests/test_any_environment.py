@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distcheck.examination import examine
+from distcheck.checks.host.examine import examine
+from distcheck.core.model import Severity
 from distcheck.launch.reader import make_launch
 from distcheck.launch.variables import VariableTable
-from distcheck.model import Severity
 from distcheck.reporters import FORMATS, Style, render
-from tests.recorded import RecordedWorld
+
+from .recorded import RecordedWorld
 
 NAMES = sorted(VariableTable().names())
 WORDS = ["", "0", "1", "2", "8", "-1", "true", "gpu", "abc", "localhost", "127.0.0.1", "10.0.0.1", "node[1-4]", "^lo", "=eth0", "a,b", "1e9", "99999999999999999999", "\n", "$X", "tcp://10.0.0.1:29500", "INFO", "/nowhere"]  # fmt: skip

@@ -8,29 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from distcheck import registry, rules
-from distcheck.checker import Checker
-from distcheck.cluster import judges
-from distcheck.collectives import smoke
-from distcheck.commands import rehearse_report
-from distcheck.model import Rule
-from tests.cases_of_rules import Cases, clusters, files, groups, jobs, machines, run
-from tests.commands.test_cli import ROOT, distcheck
-from tests.rehearsal.faults import FAULTS
-from tests.test_plugins import add_entry_point
+from distcheck import rules
+from distcheck.checks.cluster import comparison
+from distcheck.cli import rehearse_report
+from distcheck.core import registry
+from distcheck.core.checker import Checker
+from distcheck.core.model import Rule
+from distcheck.runtime.smoke_test import run as smoke
+
+from .cases_of_rules import Cases, clusters, files, groups, jobs, machines, run
+from .cli.test_cli import ROOT, distcheck
+from .runtime.rehearsal.faults import FAULTS
+from .test_plugins import add_entry_point
 
 #: Which rooms see a rule in a way.
 ROOMS = {
-    "env": ("distcheck.environment",),
-    "ranks": (*judges.ROOMS, "distcheck.cluster.arrival"),
+    "env": ("distcheck.checks.host",),
+    "ranks": (*comparison.ROOMS, "distcheck.checks.cluster.membership"),
     "live": smoke.ROOMS,
-    "lint": ("distcheck.source",),
-    "launch": ("distcheck.launchfiles",),
-    "pickle": ("distcheck.pickles.file_probes", "distcheck.pickles.object_probes"),
-    "log": ("distcheck.logs",),
-    "watch": ("distcheck.rehearsal.standing", "distcheck.rehearsal.summary"),
+    "lint": ("distcheck.checks.source",),
+    "launch": ("distcheck.checks.launch_files",),
+    "pickle": ("distcheck.checks.pickles.file_probes", "distcheck.checks.pickles.object_probes"),
+    "log": ("distcheck.checks.logs",),
+    "watch": ("distcheck.runtime.coordination.hang_detector", "distcheck.runtime.monitor.summary"),
     "rehearse": rehearse_report.ROOMS,
-    "stuck": ("distcheck.rehearsal.outside.stillness", "distcheck.rehearsal.outside.numbered"),
+    "stuck": ("distcheck.runtime.inspect.hang_detector", "distcheck.runtime.inspect.collective_numbers"),
 }
 #: Where the cases of a way are.
 CASES: dict[str, Callable[[str], Cases]] = {
@@ -46,7 +48,7 @@ CASES: dict[str, Callable[[str], Cases]] = {
 }
 #: Ways whose cases take too long for this file, with the test that runs each of them through the public command. Not to
 #: grow.
-ELSEWHERE = {"rehearse": "tests/rehearsal/test_examples.py: ranks run with torch, some 10 s a case"}
+ELSEWHERE = {"rehearse": "tests/runtime/rehearsal/test_examples.py: ranks run with torch, some 10 s a case"}
 
 #: DC901 to DC905 are about distcheck itself and are the same for all commands; each has a test below.
 OF_COMMANDS = [

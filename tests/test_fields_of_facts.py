@@ -8,9 +8,10 @@ import typing
 from collections import defaultdict
 from pathlib import Path
 
-from distcheck import registry
-from distcheck.checker import Checker
-from tests.test_coverage_of_rules import ROOMS
+from distcheck.core import registry
+from distcheck.core.checker import Checker
+
+from .test_coverage_of_rules import ROOMS
 
 PACKAGE = Path(__file__).parents[1] / "distcheck"
 

@@ -20,14 +20,15 @@ from typing import Any
 
 import pytest
 
-from distcheck import registry
-from distcheck.examination import examine
-from distcheck.facts_file import dump_facts, load_facts
+from distcheck.checks.host.examine import examine
+from distcheck.core import registry
+from distcheck.core.facts_file import dump_facts, load_facts
+from distcheck.core.model import Finding, Report, Severity
 from distcheck.launch.command import parse_command
 from distcheck.launch.model import Launch
 from distcheck.launch.reader import LaunchOptions, make_launch
-from distcheck.model import Finding, Report, Severity
-from tests.recorded import HOSTS, RecordedWorld, recorded_world
+
+from .recorded import HOSTS, RecordedWorld, recorded_world
 
 #: The kinds of machine without which this collection is not complete.
 REQUIRED_HOSTS = {
@@ -116,7 +117,7 @@ def patched(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, An
 
 def known_facts() -> Mapping[str, type]:
     """All facts of this host by their names."""
-    __import__("distcheck.environment")
+    __import__("distcheck.checks.host")
     return {made.__name__: made for made in (Launch, *registry.readers())}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import distcheck
-from distcheck import prolog
+from distcheck.cli import prolog_guard
 
 ROOT = Path(__file__).parent.parent
 LIBRARIES = ("click", "nvidia-ml-py", "pathspec", "PyYAML", "tabulate", "tomli")
@@ -197,7 +197,7 @@ def test_bytecode_is_for_the_python_that_made_it(tmp_path: Path, base_python: st
         "print(cli.main.__code__.co_filename, shipped.__file__, len(shipped.read_shipped('distcheck.rules', 'pages/DC101.md')))"
     )
     compiled, file, size = run([base_python, "-I", "-S", "-c", code], tmp_path).stdout.split()
-    assert (compiled, file) == ("distcheck/cli.py", f"{pyz}/distcheck/shipped.pyc")
+    assert (compiled, file) == ("distcheck/cli/main.py", f"{pyz}/distcheck/shipped.pyc")
     assert int(size) == (ROOT / "distcheck/rules/pages/DC101.md").stat().st_size
     others = [
         found for found in glob.glob(os.path.expanduser("~/.pyenv/versions/3.1?.*/bin/python")) if _is_other(found)
@@ -273,7 +273,7 @@ def test_a_python_that_is_too_old_drains_no_node(pyz: Path, tmp_path: Path, pyth
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("distcheck prolog: NOT CHECKED: it needs Python 3.10 or newer; this is ")
         assert done.stderr.count("\n") == 1
-        assert len(done.stderr) <= prolog.LONGEST_LINE + 1
+        assert len(done.stderr) <= prolog_guard.LONGEST_LINE + 1
     # no other profile fails open
     assert run([python, pyz, "ci", "--profile", "ci"], tmp_path).returncode == 2
     for words, status in (([], 2), (["--profile=prolog"], 0)):
@@ -297,9 +297,9 @@ def test_a_python_that_is_too_old_drains_no_node(pyz: Path, tmp_path: Path, pyth
 )
 def test_the_first_file_knows_a_prologue_as_the_package_does(words: list[str], variable: str | None) -> None:
     first = runpy.run_path(str(ROOT / "tools" / "one_file_main.py"), run_name="first")
-    assert first["LONGEST_LINE"] == prolog.LONGEST_LINE
+    assert first["LONGEST_LINE"] == prolog_guard.LONGEST_LINE
     environ = {} if variable is None else {"DISTCHECK_ENV_PROFILE": variable}
-    assert first["is_prologue"](words, environ) == prolog.asked_for(words, environ)
+    assert first["is_prologue"](words, environ) == prolog_guard.asked_for(words, environ)
 
 
 # a file that is not whole
@@ -313,7 +313,9 @@ def without(pyz: Path, target: Path, *names: str) -> Path:
     return target
 
 
-@pytest.mark.parametrize("missing", ["distcheck/__init__.py", "distcheck/shortcut.py", "distcheck/rules/", "click/"])
+@pytest.mark.parametrize(
+    "missing", ["distcheck/__init__.py", "distcheck/cli/fast_path.py", "distcheck/rules/", "click/"]
+)
 def test_a_file_that_is_not_whole_says_so_and_drains_no_node(
     pyz: Path, tmp_path: Path, missing: str, base_python: str
 ) -> None:
@@ -325,7 +327,7 @@ def test_a_file_that_is_not_whole_says_so_and_drains_no_node(
     done = run([base_python, "-I", "-S", part, "env", "--profile", "prolog"], tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith("distcheck prolog: NOT CHECKED: ")
-    assert len(done.stderr) <= prolog.LONGEST_LINE + 1
+    assert len(done.stderr) <= prolog_guard.LONGEST_LINE + 1
 
 
 def test_a_python_without_zlib_is_told(pyz: Path, tmp_path: Path, base_python: str) -> None:
@@ -371,7 +373,7 @@ def test_the_commands_without_site_packages(pyz: Path, project: Path, base_pytho
 def test_it_finds_what_the_installed_one_finds(pyz: Path, project: Path) -> None:
     """Beside the installed libraries, with YAML read by Python in place of C: the same report."""
     (project / "run.sh").write_text("torchrun --nproc_per_node=8 --nnodes=2 train.py\n")
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from distcheck.shortcut import main; main()"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from distcheck.cli.fast_path import main; main()"
     reports = [
         report_of(run([sys.executable, *start, "lint", "--output-format", "json", "."], project))
         for start in ([pyz], ["-c", code])

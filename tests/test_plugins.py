@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_cli import ROOT, environment
+from .cli.test_cli import ROOT, environment
 
 
 @pytest.fixture

@@ -47,15 +47,15 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """What runs of pytest in this process need, imported before them: they forget what they import, and neither torch
     nor a registry of probes can be imported a second time.
     """
-    from distcheck.commands.lint import command
+    from distcheck.cli.lint import command
 
     folder = tmp_path_factory.mktemp("before")
     (folder / "train.py").write_text(BAD)
     (folder / "train.sbatch").write_text(JOB)
     command.main(["--isolated", "--no-cache", "-o", str(folder / "report"), str(folder)], standalone_mode=False)
     importlib.import_module("distcheck.testing.linting")
-    importlib.import_module("distcheck.testing.in_pytest")
-    importlib.import_module("distcheck.pickles.picklability")
+    importlib.import_module("distcheck.testing.plugin")
+    importlib.import_module("distcheck.checks.pickles.picklability")
     wanted = any(item.get_closest_marker("torch") for item in request.session.items if item.path == request.path)
     if wanted and importlib.util.find_spec("torch") is not None:
         importlib.import_module("torch.distributed")

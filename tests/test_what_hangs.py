@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from distcheck.examination import examine
+from distcheck.checks.host.examine import examine
+from distcheck.core.model import Severity
 from distcheck.launch.model import Launch
-from distcheck.model import Severity
-from tests.commands.test_cli import ROOT, environment
-from tests.recorded import RecordedWorld
+
+from .cli.test_cli import ROOT, environment
+from .recorded import RecordedWorld
 
 TWO_NODES = Launch(
     "planned", "torchrun", nnodes=2, nproc=2, node_rank=1, rdzv_backend="static", master_addr="node1", master_port=29500
@@ -62,11 +63,11 @@ def test_a_driver_that_hangs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_command_ends_on_time(tmp_path: Path) -> None:
     program = (
-        "import sys, time, distcheck.world as w\n"
+        "import sys, time, distcheck.core.world as w\n"
         "w.World.host_name = lambda self: 'node1'\n"
         "w.World.resolve = lambda self, name: time.sleep(60)\n"
         "sys.argv = ['distcheck', 'env', '--nnodes', '2', '--master-addr', 'node9', '--master-port', '29500', '--timeout', '1']\n"
-        "from distcheck.cli import main; main()\n"
+        "from distcheck.cli.main import main; main()\n"
     )
     start = time.monotonic()
     result = subprocess.run(

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from distcheck import rules  # noqa: E402 - the checkout's own package, not an installed one
-from distcheck.model import page_url  # noqa: E402 - as above
+from distcheck.core.model import page_url  # noqa: E402 - as above
 
 #: What a reader pastes, whole, with what stands around it; and the rule that must be the first answer.
 PASTED = (

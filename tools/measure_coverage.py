@@ -1,4 +1,4 @@
-"""Says how much of the rooms that judge is run by the quick tests, as a table, and which lines are not.
+"""Says how much of the packages that judge is run by the quick tests, as a table, and which lines are not.
 
 Run from the root of a checkout: ``tox -e coverage``. docs/quality.md holds the table and, for what is not run, the
 reason; ``--check`` compares the page with the figures, which may not fall below it.
@@ -16,19 +16,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "quality.md"
-#: What judges: the model, who runs the probes, and the rooms that hold them.
-ROOMS = (
-    "model.py",
-    "registry.py",
-    "checker.py",
-    "environment",
-    "cluster",
-    "collectives",
-    "launchfiles",
-    "source",
-    "pickles",
-    "logs",
-    "rehearsal",
+#: What judges: the model, who runs the probes, and the packages that hold them.
+PACKAGES = (
+    "core/model.py",
+    "core/registry.py",
+    "core/checker.py",
+    "checks/host",
+    "checks/cluster",
+    "checks/launch_files",
+    "checks/source",
+    "checks/pickles",
+    "checks/logs",
+    "runtime",
 )
 
 
@@ -53,12 +52,12 @@ def measure(arguments: list[str]) -> dict[str, dict[str, list[int]]]:
 
 
 def table(files: dict[str, dict[str, list[int]]]) -> str:
-    """Room, lines, lines run, per cent."""
-    rows = ["| room | lines | run by the quick tests | % |", "| --- | ---: | ---: | ---: |"]
-    for room in ROOMS:
-        own = [found for path, found in files.items() if path == room or path.startswith(f"{room}/")]
+    """Package, lines, lines run, per cent."""
+    rows = ["| package | lines | run by the quick tests | % |", "| --- | ---: | ---: | ---: |"]
+    for package in PACKAGES:
+        own = [found for path, found in files.items() if path == package or path.startswith(f"{package}/")]
         ran, missed = sum(len(found["run"]) for found in own), sum(len(found["not"]) for found in own)
-        rows.append(f"| `{room}` | {ran + missed} | {ran} | {100 * ran / max(1, ran + missed):.1f} |")
+        rows.append(f"| `{package}` | {ran + missed} | {ran} | {100 * ran / max(1, ran + missed):.1f} |")
     return "\n".join(rows)
 
 
@@ -66,7 +65,7 @@ def missing(files: dict[str, dict[str, list[int]]]) -> str:
     """The lines that were not run, by file."""
     lines = []
     for path, found in sorted(files.items()):
-        if found["not"] and any(path == room or path.startswith(f"{room}/") for room in ROOMS):
+        if found["not"] and any(path == package or path.startswith(f"{package}/") for package in PACKAGES):
             lines.append(f"{path}: {ranges(found['not'])}")
     return "\n".join(lines)
 
@@ -86,13 +85,13 @@ def below(text: str, made: str) -> list[str]:
     """Rooms whose figure has fallen by more than half a per cent below that of the page."""
     row = re.compile(r"^\| `(\S+)` \| \d+ \| \d+ \| ([\d.]+) \|$", re.MULTILINE)
     before, now = dict(row.findall(text)), dict(row.findall(made))
-    return [room for room in ROOMS if float(now[room]) < float(before.get(room, 0)) - 0.5]
+    return [package for package in PACKAGES if float(now[package]) < float(before.get(package, 0)) - 0.5]
 
 
 def main() -> None:
     """Measure, print, compare."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail where a room has fallen below docs/quality.md")
+    parser.add_argument("--check", action="store_true", help="fail where a package has fallen below docs/quality.md")
     options, arguments = parser.parse_known_args()
     files = measure(arguments)
     made = table(files)

@@ -34,31 +34,36 @@ UNSEEN = re.compile(r"Operator_(Eq_Is|Is_Eq|NotEq_IsNot|IsNot_NotEq|BitOr_\w+)$"
 #: Area: files below distcheck/, and the tests that run against their mutants, the most likely to kill them first.
 AREAS = {
     "checker": (
-        "checker.py registry.py examination.py",
-        "test_checker.py test_examination.py test_plugins.py test_hosts.py",
+        "core/checker.py core/registry.py checks/host/examine.py",
+        "core/test_checker.py checks/host/test_examine.py test_plugins.py test_hosts.py",
     ),
     "log ranking": (
-        "logs/ranking.py",
-        "logs/test_ranking.py logs/test_endings.py logs/test_story.py logs/test_cases.py",
+        "checks/logs/ranking.py",
+        "checks/logs/test_ranking.py checks/logs/test_job_end.py checks/logs/test_summary.py checks/logs/test_cases.py",
     ),
     "pickle verdict": (
-        "pickles/verdict.py pickles/weights_only.py",
-        "pickles/test_verdict.py pickles/test_weights_only.py pickles/test_file_probes.py pickles/test_raw_pickles.py "
-        "pickles/test_files.py pickles/test_corpus.py",
+        "checks/pickles/verdict.py checks/pickles/weights_only.py",
+        "checks/pickles/test_verdict.py checks/pickles/test_weights_only.py checks/pickles/test_file_probes.py "
+        "checks/pickles/test_raw_pickles.py checks/pickles/test_files.py checks/pickles/test_corpus.py",
     ),
-    "source algebra": ("source/algebra.py", "source lint/test_cases.py"),
-    "source guards": ("source/ranks.py source/evaluate.py", "source lint/test_cases.py"),
-    "exit status": ("ending.py commands/output.py", "test_ending.py commands/test_output.py commands/test_cli.py"),
+    "source algebra": ("checks/source/algebra.py", "checks/source lint/test_cases.py"),
+    "source guards": (
+        "checks/source/rank_numbers.py checks/source/evaluate.py",
+        "checks/source lint/test_cases.py",
+    ),
+    "exit status": ("cli/exit_status.py cli/output.py", "cli/test_exit_status.py cli/test_output.py cli/test_cli.py"),
     "merge": (
-        "model.py cluster/merge.py commands/merging.py",
-        "test_model.py cluster/test_merge.py commands/test_merging.py commands/test_env_merge.py",
+        "core/model.py checks/cluster/merge.py cli/env_merge.py",
+        "core/test_model.py checks/cluster/test_merge.py cli/test_env_merge_options.py cli/test_env_merge.py",
     ),
     "root cause of hangs": (
-        # collectives/culprit.py measures with torch, and blames nobody
-        "collectives/blame.py collectives/suspects.py rehearsal/standing.py rehearsal/aside.py rehearsal/longest.py "
-        "rehearsal/summary.py",
-        "collectives/test_blame.py collectives/test_suspects.py rehearsal/test_standing.py rehearsal/test_aside.py "
-        "rehearsal/test_summary.py",
+        # smoke_test/stragglers.py measures with torch, and blames nobody
+        "runtime/smoke_test/root_cause.py runtime/smoke_test/straggler_checks.py "
+        "runtime/coordination/hang_detector.py runtime/coordination/call_mismatch.py "
+        "runtime/coordination/long_waits.py runtime/monitor/summary.py",
+        "runtime/smoke_test/test_root_cause.py runtime/smoke_test/test_straggler_checks.py "
+        "runtime/coordination/test_hang_detector.py runtime/coordination/test_call_mismatch.py "
+        "runtime/monitor/test_summary.py",
     ),
 }
 

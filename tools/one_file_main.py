@@ -14,7 +14,7 @@ OLDEST = (3, 10)
 #: Minor versions that are looked for where this Python is too old, newest first.
 OTHERS = range(20, OLDEST[1] - 1, -1)
 LONGEST_COMMAND = 200
-#: Of the one line of a prologue, as distcheck.prolog has it.
+#: Of the one line of a prologue, as distcheck.cli.prolog_guard has it.
 LONGEST_LINE = 120
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ def what_to_type():
 
 def is_prologue(words, environ):
     # type: (Sequence[str], Mapping[str, str]) -> bool
-    """Whether the command line is a scheduler's prologue, as ``distcheck.prolog.asked_for`` tells it."""
+    """Whether the command line is a scheduler's prologue, as ``distcheck.cli.prolog_guard.asked_for`` tells it."""
     own = list(words[: words.index("--")] if "--" in words else words)
     if "env" not in own:
         return False
@@ -107,7 +107,7 @@ def main():
     try:
         # whoever changes the folder later finds the modules all the same
         sys.path[0] = os.path.abspath(sys.path[0])
-        from distcheck.shortcut import main as run
+        from distcheck.cli.fast_path import main as run
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no fault of the node
         damaged(error)
     try:

@@ -22,9 +22,9 @@ sys.path.insert(0, str(ROOT))
 
 def stand_on(name: str, folder: Path) -> None:
     """Let ``distcheck env`` and ``distcheck run`` look at that machine, whose file tree is written into the folder."""
-    from distcheck import examination
-    from distcheck.commands import env, run
-    from distcheck.facts_file import load_facts
+    from distcheck.checks.host import examine
+    from distcheck.cli import env, run
+    from distcheck.core.facts_file import load_facts
     from tests.recorded import HOSTS, load_world
 
     name, _, case = name.partition("/")
@@ -42,7 +42,7 @@ def stand_on(name: str, folder: Path) -> None:
         # what no file tells (GPUs) was recorded as a fact; the command's own facts stay
         if seen is not None:
             given["facts"] = {**recorded, **given["facts"]}
-        return examination.examine(launch, seen, **given)
+        return examine.examine(launch, seen, **given)
 
     for command in (env, run):
         vars(command).update(World=lambda: world, examine=examine_there)
@@ -63,7 +63,7 @@ def changes_of(path: Path, beginning: str) -> dict[str, Any]:
 
 def main() -> None:
     """Run the command there."""
-    from distcheck.cli import main as run
+    from distcheck.cli.main import main as run
 
     name, *arguments = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:

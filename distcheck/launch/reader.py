@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..secrets import mask, mask_arguments
+from distcheck.core.redaction import mask, mask_arguments
+
 from ._shell import has_expansion
 from .endpoint import split_endpoint
 from .model import DEFAULT_PORT, LOOPBACK_NAMES, Launch, LaunchCommand

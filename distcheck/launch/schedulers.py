@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..model import NotApplicable
-from ..registry import fact
-from ..world import World
+from distcheck.core.model import NotApplicable
+from distcheck.core.registry import fact
+from distcheck.core.world import World
+
 from .model import LaunchCommand
 
 #: Most hosts that a list is expanded to. The largest Slurm cluster that was published has fewer than 20,000 nodes.

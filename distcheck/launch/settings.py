@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..configuration import Configuration
-from ..model import Unavailable
-from ..registry import fact
-from ..secrets import mask
-from ..world import World
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Unavailable
+from distcheck.core.redaction import mask
+from distcheck.core.registry import fact
+from distcheck.core.world import World
+
 from .model import Launch
 from .values import unknown_log_names
 from .variables import VariableTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..shipped import read_shipped
+from distcheck.core.resources import read_shipped
 
 #: The newest releases that the facts were collected from (``tools/envvars.json``): a name that only a newer release
 #: reads can't be known here.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
-from ..model import Report, Where
+from distcheck.core.model import Report, Where
 
 #: format → module
 FORMATS = {
@@ -45,7 +45,7 @@ def render(report: Report, output_format: str, style: Style = Style()) -> str:
 
 def counts(report: Report) -> str:
     """``1 error, 2 warnings, 0 info``: for the last line of the text formats."""
-    from ..model import Severity
+    from distcheck.core.model import Severity
 
     errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
     return (

@@ -5,7 +5,8 @@ Findings in source are sorted by path and line, and name no severity, as editors
 
 from __future__ import annotations
 
-from ..model import Finding, Report
+from distcheck.core.model import Finding, Report
+
 from . import Style, escape, inside, position, sentence, undecided
 
 

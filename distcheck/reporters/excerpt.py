@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..model import Where
+from distcheck.core.model import Where
+
 from . import escape
 
 #: Columns between two stops of a tab in a line of source.

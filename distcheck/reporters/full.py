@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..model import Finding, NotChecked, Report, Severity, to_plain
+from distcheck.core.model import Finding, NotChecked, Report, Severity, to_plain
+
 from . import Style, counts, escape, inside, position, sentence, unseen
 from .excerpt import excerpt
 
@@ -33,13 +34,13 @@ def render(report: Report, style: Style = Style()) -> str:
 
         return merged.render(report, style)
     if "verdicts" in report.subject:
-        from . import verdicts
+        from . import pickle_verdicts
 
-        return verdicts.render(report, style)
+        return pickle_verdicts.render(report, style)
     if report.story:
-        from . import story
+        from . import log_summary
 
-        return story.render(report, style)
+        return log_summary.render(report, style)
     return "\n".join(_lines(report, style)) + "\n"
 
 

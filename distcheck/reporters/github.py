@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..model import Finding, Report, Severity
+from distcheck.core.model import Finding, Report, Severity
+
 from . import Style, escape, sentence
-from .places import UNDECIDED, Repository, beside, has_file, repository, shown
+from .locations import UNDECIDED, Repository, beside, has_file, repository, shown
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model import Finding, Report, Severity
+from distcheck.core.model import Finding, Report, Severity
+
 from . import Style
-from .places import Repository, beside, fingerprints, has_file, repository, shown, stand_in
+from .locations import Repository, beside, fingerprints, has_file, repository, shown, stand_in
 from .plain import advice, dump, visible
 
 #: error: the job fails; warning: it may; GitLab knows info, minor, major, critical and blocker.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ..model import Report
+from distcheck.core.model import Report
+
 from . import Style
 
 

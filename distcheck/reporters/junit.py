@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from html import escape as escape_xml
 from typing import NamedTuple
 
-from .. import rules
-from ..model import Finding, NotChecked, Report, Severity, page_url
+from distcheck import rules
+from distcheck.core.model import Finding, NotChecked, Report, Severity, page_url
+
 from . import Style, escape, sentence
 from .full import brief, first_line
-from .places import UNDECIDED, Repository, has_file, repository, shown, words
+from .locations import UNDECIDED, Repository, has_file, repository, shown, words
 from .plain import advice, visible
 
 #: Findings about distcheck itself: a probe that raised, a reader without an end, a plug-in that does not import.
@@ -165,10 +166,10 @@ def _said(report: Report) -> Iterator[str]:
     plain = Style(width=_WIDTH)
     yield visible(first_line(report))
     if report.story:
-        from . import story
+        from . import log_summary
 
         yield ""
-        yield from story.told(report, plain)
+        yield from log_summary.told(report, plain)
     if report.measurements:
         from . import measurements
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..model import Finding, Report, Severity, page_url
+from distcheck.core.model import Finding, Report, Severity, page_url
+
 from . import Style, counts, escape, inside, position, sentence, unseen
 from .full import BY, PLACES, first_line
-from .places import UNDECIDED, has_file, shown, words
+from .locations import UNDECIDED, has_file, shown, words
 
 #: Rows of the table, and fixes below it. GitHub refuses a summary of more than 1 MiB, and nobody reads more.
 ROWS = 100
@@ -49,9 +50,9 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield f"**{_plain(text)}**"
         yield ""
     if report.story:
-        from . import story
+        from . import log_summary
 
-        yield from _block("\n".join(story.told(report, Style(width=_WIDTH))), "text")
+        yield from _block("\n".join(log_summary.told(report, Style(width=_WIDTH))), "text")
         yield ""
     if found and not style.quiet:
         yield from _table(found, style)

@@ -11,7 +11,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..model import Report, rank_ranges
+from distcheck.core.model import Report, rank_ranges
+
 from . import Style, charts, escape
 
 #: Up to this many ranks each has a line of its own in the terminal.

@@ -9,7 +9,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from ..model import Finding, NotChecked, Report, Severity
+from distcheck.core.model import Finding, NotChecked, Report, Severity
+
 from . import Style, counts, escape, unseen
 
 #: Lines of the whole text: what a terminal of 24 lines shows below the command that was typed.

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..model import Finding
+from distcheck.core.model import Finding
+
 from . import escape
 
 

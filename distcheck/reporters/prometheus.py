@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .. import rules
-from ..model import Report
+from distcheck import rules
+from distcheck.core.model import Report
+
 from . import Style, escape, measurements
-from .places import shown
+from .locations import shown
 
 #: What stands for the code where something else than a rule was not checked.
 _OTHER = "other"
@@ -36,7 +37,7 @@ def render(report: Report, style: Style = Style()) -> str:
 
 
 def _metrics(report: Report) -> Iterator[_Metric]:
-    from .. import __version__
+    from distcheck._version import __version__
 
     command = {"command": report.command}
     yield _Metric("distcheck_info", "The distcheck that ran.", [({**command, "version": __version__}, 1)])

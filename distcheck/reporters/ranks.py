@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..model import Report
+from distcheck.core.model import Report
+
 from . import Style, escape
 from .full import paint, wrapped
 

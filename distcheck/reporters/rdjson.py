@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..model import Edit, Finding, Report, Severity, page_url
+from distcheck.core.model import Edit, Finding, Report, Severity, page_url
+
 from . import Style
-from .places import UNDECIDED, beside, has_file, shown, stand_in
+from .locations import UNDECIDED, beside, has_file, shown, stand_in
 from .plain import advice, dump, visible
 
 _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}

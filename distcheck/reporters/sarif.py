@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from .. import rules
-from ..model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Severity, Where, page_url, to_plain
-from ..rules.page import Page, read_page
+from distcheck import rules
+from distcheck.core.model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Severity, Where, page_url, to_plain
+from distcheck.rules.page import Page, read_page
+
 from . import Style, sentence
 from .full import first_line
-from .places import (
+from .locations import (
     Place,
     Repository,
     beside,
@@ -47,7 +48,7 @@ _STEP = re.compile(r"(?P<path>[^\s:][^:]*):(?:cell (?P<cell>\d+):)?(?P<line>\d+)
 
 def render(report: Report, style: Style = Style()) -> str:
     """One SARIF log with one run."""
-    from .. import __version__
+    from distcheck._version import __version__
 
     found = shown(report)
     base = repository()

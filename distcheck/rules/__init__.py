@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from ..model import Rule
+from distcheck.core.model import Rule
+
 from .catalogue import *  # noqa: F403 - the catalogue is the contents of this package
 from .catalogue import ALL
 

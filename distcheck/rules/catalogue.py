@@ -7,7 +7,7 @@ it. Codes and names are fixed from the day on which they are published.
 
 from __future__ import annotations
 
-from ..model import Rule, Severity
+from distcheck.core.model import Rule, Severity
 
 _LETTERS = {"E": Severity.ERROR, "W": Severity.WARNING, "I": Severity.INFO}
 

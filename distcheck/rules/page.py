@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model import Rule
-from ..shipped import read_shipped
+from distcheck.core.model import Rule
+from distcheck.core.resources import read_shipped
 
 #: Where the pages stand in a checkout or an installed package; in ``distcheck.pyz`` it is no folder.
 FOLDER = Path(__file__).with_name("pages")

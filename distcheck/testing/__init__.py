@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 _HOMES = {
-    "Distributed": "in_pytest",
-    "RankFailure": "telling",
-    "RanksFailed": "telling",
+    "Distributed": "plugin",
+    "RankFailure": "rank_report",
+    "RanksFailed": "rank_report",
     "ReservedPort": "ports",
     "TorchMissing": "ranks",
     "reserve_port": "ports",

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import click
 import pytest
 
-from ..commands import linting, options
-from ..commands.lint import asked_of, command
-from ..commands.lint_results import described
-from ..model import Finding, Report, Severity
-from ..reporters import Style, concise
-from ..reporters.full import finding_lines
-from ..reporters.progress import Progress
-from ..world import World
+from distcheck.cli import lint_run, options
+from distcheck.cli.lint import asked_of, command
+from distcheck.cli.lint_results import described
+from distcheck.core.model import Finding, Report, Severity
+from distcheck.core.world import World
+from distcheck.reporters import Style, concise
+from distcheck.reporters.full import finding_lines
+from distcheck.reporters.progress import Progress
 
 #: The name of what is added, and of the mark by which ``-m distcheck`` selects it.
 NAME = "distcheck"
@@ -89,12 +89,12 @@ def take_look(config: pytest.Config) -> Look:
             configuration = options.configuration_of(World(), None, isolated=False)
             given = command.make_context("lint", words, auto_envvar_prefix=None).params
             asked = asked_of(given, configuration)
-            inputs = linting.inputs_of(asked)
-            silent = linting.Patient(Progress(io.StringIO()), time.monotonic())
-            looked = linting.look(asked, inputs, {}, silent)
+            inputs = lint_run.inputs_of(asked)
+            silent = lint_run.Patient(Progress(io.StringIO()), time.monotonic())
+            looked = lint_run.look(asked, inputs, {}, silent)
         except click.UsageError as error:
             raise pytest.UsageError(f"--distcheck: {error.format_message()}") from None
-        linting.save_cache(asked)
+        lint_run.save_cache(asked)
         report = described(looked, inputs, asked, configuration)
     return Look(report, None if asked.fail_on == "never" else Severity.parse(asked.fail_on))
 

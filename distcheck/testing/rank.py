@@ -174,7 +174,7 @@ class _Rank:
         try:
             data = pickle.dumps(value)
         except Exception as error:  # noqa: BLE001 - whatever an object's pickling raises
-            from ..pickling_api import find_unpicklable
+            from distcheck.checks.pickles.api import find_unpicklable
 
             found = find_unpicklable(value, name="result")
             why = str(found) if not found.ok else f"{type(error).__name__}: {error}"
@@ -227,7 +227,7 @@ def is_pytest(path: str) -> bool:
 
 def _leave_with_parent() -> None:
     """A group of its own, so that all that the body starts is ended with it; and the kernel ends it with its parent."""
-    from ..collectives.processes import die_with_parent
+    from distcheck.runtime.coordination.processes import die_with_parent
 
     if hasattr(os, "setpgid"):
         with contextlib.suppress(OSError):
@@ -274,7 +274,7 @@ def _recorded(after: int) -> list[str]:
     """The last entries of torch's flight recorder, where torch is there."""
     if "torch.distributed" not in sys.modules:
         return []
-    from ..collectives.worker import recorder_entries
+    from distcheck.runtime.smoke_test.worker import recorder_entries
 
     return recorder_entries(after)
 
@@ -282,7 +282,7 @@ def _recorded(after: int) -> list[str]:
 def _last_record() -> int:
     if "torch.distributed" not in sys.modules:
         return -1
-    from ..collectives.worker import last_record
+    from distcheck.runtime.smoke_test.worker import last_record
 
     return last_record()
 

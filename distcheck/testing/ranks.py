@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import wait as wait_for
 from typing import Any, TypeVar
 
-from ..collectives.processes import how_it_ended, kernel_state, main_frames, private_file, read_file
+from distcheck.runtime.coordination.processes import how_it_ended, kernel_state, main_frames, private_file, read_file
+
 from . import rank as one_rank
 from .rank import Files, Place, Task, Told
-from .telling import RanksFailed, Seen, failed
+from .rank_report import RanksFailed, Seen, failed
 
 Value = TypeVar("Value")
 #: Seconds that a body has.
@@ -130,7 +131,7 @@ def import_torch() -> None:
 def _pickled(body: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """What a spawned rank is sent; raises TypeError, which names what can't be."""
     __tracebackhide__ = True
-    from ..pickling_api import find_unpicklable
+    from distcheck.checks.pickles.api import find_unpicklable
 
     try:
         data = pickle.dumps((body, args, dict(kwargs)))

@@ -13,8 +13,8 @@ from typing import Any
 import click
 from error_index import code_span
 
-from distcheck.cli import COMMANDS, CONTEXT, SYMPTOMS, group
-from distcheck.commands.options import GroupedCommand
+from distcheck.cli.main import COMMANDS, CONTEXT, SYMPTOMS, group
+from distcheck.cli.options import GroupedCommand
 
 #: The page that tells a command at length, where its name is another one.
 GUIDES = {"run": "log", "pickle": "pickle", "diff": "env", "explain": "errors", "rules": "rules"}

@@ -14,7 +14,7 @@ from typing import Any
 from error_index import code_span
 
 import distcheck
-from distcheck import registry
+from distcheck.core import registry
 
 #: The rooms whose modules register readers and probes, and what their facts are about.
 ROOMS = {

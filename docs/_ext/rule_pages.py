@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from distcheck import rules
-from distcheck.cli import COMMANDS
-from distcheck.model import Rule
+from distcheck.cli.main import COMMANDS
+from distcheck.core.model import Rule
 from distcheck.rules.page import read_page
 from distcheck.rules.signatures import every
 from tools.make_rules_index import FAMILIES

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from distcheck.cli import group
-from distcheck.model import Report, Severity
+from distcheck.cli.main import group
+from distcheck.core.model import Report, Severity
 
 
 class Said(NamedTuple):

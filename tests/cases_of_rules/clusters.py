@@ -10,18 +10,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from distcheck.cluster import exchange
-from distcheck.cluster.merge import HostReport
-from distcheck.cluster.records import Caller, Cluster, Reach, Roll
-from distcheck.cluster.roll_call import RollAnswer, RollTrouble
-from distcheck.collectives.hosts import HostPlan, report_of_hosts
-from distcheck.collectives.smoke import Ask
-from distcheck.model import Report
-from tests.cluster.synthetic import cluster, whole_roll, with_ranks, with_settings, with_versions
-from tests.cluster.test_hardware import all_on, hot, with_gpus
-from tests.cluster.test_identity import clocks, dealt_out, missing
-from tests.cluster.test_likeness import at, cpu_build
-from tests.cluster.test_network import block, cards, carrier, contained, on, plugged, reach, to, with_ports
+from distcheck.checks.cluster import record_exchange
+from distcheck.checks.cluster.membership_check import RollAnswer, RollTrouble
+from distcheck.checks.cluster.merge import HostReport
+from distcheck.checks.cluster.records import Caller, Cluster, Reach, Roll
+from distcheck.core.model import Report
+from distcheck.runtime.smoke_test.multi_host import HostPlan, report_of_hosts
+from distcheck.runtime.smoke_test.run import Ask
+from tests.checks.cluster.synthetic import cluster, whole_roll, with_ranks, with_settings, with_versions
+from tests.checks.cluster.test_consistency import at, cpu_build
+from tests.checks.cluster.test_hardware import all_on, hot, with_gpus
+from tests.checks.cluster.test_identity import clocks, dealt_out, missing
+from tests.checks.cluster.test_network import block, cards, carrier, contained, on, plugged, reach, to, with_ports
 
 from . import Case, Cases, Said, run, said_by
 from .groups import reported
@@ -40,7 +40,7 @@ def merged(given: Cluster, folder: Path) -> Said:
             world_size=given.world_size,
         )
         path = folder / f"{number}.json"
-        path.write_text(exchange.to_text(host) + "\n", encoding="utf-8")
+        path.write_text(record_exchange.to_text(host) + "\n", encoding="utf-8")
         paths.append(str(path))
     return run(folder, "env", "--isolated", "--merge", *paths)
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from distcheck.model import Severity
+from distcheck.core.model import Severity
+from tests.checks.logs import cases as log_cases
+from tests.checks.pickles.assembly import build, call, checkpoint, mapping, name, new, plain, tensor, text, whole
 from tests.launch import cases as launch_cases
 from tests.lint import cases as lint_cases
-from tests.logs import cases as log_cases
-from tests.pickles.assembly import build, call, checkpoint, mapping, name, new, plain, tensor, text, whole
 
 from . import Case, Cases, Said, run
 

@@ -9,23 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from distcheck.cluster.records import Cluster, HostRecord
-from distcheck.collectives.backend import choose
-from distcheck.collectives.driver import Found
-from distcheck.collectives.model import Lateness, Options
-from distcheck.collectives.prover import PEER_COPY
-from distcheck.collectives.seat import Seat
-from distcheck.collectives.smoke import Ask, Looked, report_of
-from distcheck.logs.nccl_info import Transport, parse_log
-from distcheck.model import NotApplicable, Report
-from tests.collectives import test_nccl_log
-from tests.collectives.test_backend import ABSENT, BROKEN, GOOD, GpuAccess, host
-from tests.collectives.test_correctness import proof_of, wrong
-from tests.collectives.test_failures import DETAIL, failure, state
-from tests.collectives.test_suspects import cluster_of, computing, measure, on_time
-from tests.collectives.test_verdicts import row
-from tests.collectives.test_verdicts import run as measured
-from tests.logs.test_nccl_info import INFINIBAND, SOCKET
+from distcheck.checks.cluster.records import Cluster, HostRecord
+from distcheck.checks.logs.nccl_info import Transport, parse_log
+from distcheck.core.model import NotApplicable, Report
+from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.smoke_test.backend import choose
+from distcheck.runtime.smoke_test.correctness import PEER_COPY
+from distcheck.runtime.smoke_test.driver import Found
+from distcheck.runtime.smoke_test.model import Lateness, Options
+from distcheck.runtime.smoke_test.run import Ask, Looked, report_of
+from tests.checks.logs.test_nccl_info import INFINIBAND, SOCKET
+from tests.runtime.smoke_test import test_nccl_log
+from tests.runtime.smoke_test.test_backend import ABSENT, BROKEN, GOOD, GpuAccess, host
+from tests.runtime.smoke_test.test_bandwidth_checks import row
+from tests.runtime.smoke_test.test_bandwidth_checks import run as measured
+from tests.runtime.smoke_test.test_correctness_checks import proof_of, wrong
+from tests.runtime.smoke_test.test_failures import DETAIL, failure, state
+from tests.runtime.smoke_test.test_straggler_checks import cluster_of, computing, measure, on_time
 
 from . import Case, Cases, Said, said_by
 

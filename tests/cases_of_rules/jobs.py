@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from distcheck.commands import stuck, watch
-from distcheck.model import Unavailable
-from distcheck.rehearsal.model import Block, Frame, Mismatch, Position, Positions
-from distcheck.rehearsal.outside.snapshot import Snapshot
-from distcheck.rehearsal.summary import Summary
+from distcheck.cli import stuck, watch
+from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
-from tests.rehearsal import test_standing as standing
-from tests.rehearsal import test_summary as summary
-from tests.rehearsal.outside import test_stillness as still
+from distcheck.runtime.coordination.model import Block, Frame, Mismatch, Position, Positions
+from distcheck.runtime.inspect.snapshot import Snapshot
+from distcheck.runtime.monitor.summary import Summary
+from tests.runtime.coordination import test_hang_detector as standing
+from tests.runtime.inspect import test_hang_detector as still
+from tests.runtime.monitor import test_summary as summary
 
 from . import Case, Cases, Said, said_by
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from distcheck import registry
-from distcheck.examination import examine
-from distcheck.facts_file import dump_facts
+from distcheck.checks.host.examine import examine
+from distcheck.core import registry
+from distcheck.core.facts_file import dump_facts
+from distcheck.core.model import Severity
 from distcheck.launch.model import Launch
-from distcheck.model import Severity
 from tests.test_hosts import facts_of, hosts, known_facts, launch_of, read, world_of
 
 from . import Case, Cases, Said, run

@@ -7,8 +7,10 @@ import re
 import click
 import pytest
 
-from distcheck import cli, registry, rules
-from distcheck.model import Rule
+from distcheck import rules
+from distcheck.cli import main
+from distcheck.core import registry
+from distcheck.core.model import Rule
 from distcheck.rules.page import read_page
 from distcheck.rules.signatures import every
 
@@ -33,14 +35,14 @@ def test_every_rule_has_its_document(rule: Rule) -> None:
     assert facts is not None
     assert all(f"**{level.word}**" in facts[1] for level in rule.severities)
     seeing = {command_pages_way for command_pages_way, _ in map(rule_pages.WAYS.__getitem__, rule.ways)}
-    assert all((f"`distcheck {command}`" in facts[1]) == (command in cli.COMMANDS) for command in seeing)
+    assert all((f"`distcheck {command}`" in facts[1]) == (command in main.COMMANDS) for command in seeing)
     assert page is None or all(f"## {name}\n\n{body}\n" in text for name, body in page.sections.items())
     assert f"[{rule.code}]({rule.code}.md)" in RULES[f"rules/{rule_pages.family_of(rule.code)}"]
 
 
 def test_every_way_of_being_seen_is_known() -> None:
     assert {way for rule in rules.ALL for way in rule.ways} <= set(rule_pages.WAYS)
-    assert {command for command, _ in rule_pages.WAYS.values()} <= set(cli.COMMANDS)
+    assert {command for command, _ in rule_pages.WAYS.values()} <= set(main.COMMANDS)
 
 
 def test_a_name_never_hides_another_address_of_a_rule() -> None:
@@ -98,9 +100,9 @@ def test_any_text_can_stand_as_inline_code(text: str) -> None:
     assert fence[0] not in inner
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", main.COMMANDS)
 def test_every_command_has_a_page_with_all_its_options(name: str) -> None:
-    command = cli.group.get_command(click.Context(cli.group), name)
+    command = main.group.get_command(click.Context(main.group), name)
     assert command is not None
     text = COMMANDS[f"cli/{name}"]
     assert documents.titles(text) == [f"distcheck {name}"]
@@ -115,7 +117,7 @@ def test_every_command_has_a_page_with_all_its_options(name: str) -> None:
     [("env", "fail_on", "DISTCHECK_ENV_FAIL_ON"), ("log", "select", "DISTCHECK_LOG_SELECT"), ("lint", "fix", None)],
 )
 def test_the_variable_of_an_option_is_the_one_that_click_reads(name: str, option: str, variable: str | None) -> None:
-    command = cli.group.get_command(click.Context(cli.group), name)
+    command = main.group.get_command(click.Context(main.group), name)
     assert command is not None
     assert any(one.name == option for one in command.params)
     shown = f"DISTCHECK_{name.upper()}_{option.upper()}"
@@ -123,7 +125,7 @@ def test_the_variable_of_an_option_is_the_one_that_click_reads(name: str, option
 
 
 def test_every_symptom_stands_on_the_page_of_all_commands() -> None:
-    for symptom, command in cli.SYMPTOMS:
+    for symptom, command in main.SYMPTOMS:
         assert f"| {symptom} | {error_index.code_span(command)} |" in COMMANDS["cli/index"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from distcheck import rules
-from distcheck.cli import group
+from distcheck.cli.main import group
 from distcheck.launch.command import parse_command
 from distcheck.rules.page import find_by_message
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from distcheck import rules
-from distcheck.cli import COMMANDS
-from distcheck.model import page_url
+from distcheck.cli.main import COMMANDS
+from distcheck.core.model import page_url
 
 from .documents import DOCS, MADE, PAGES, ROOT, fences, linked, name_of, places, prose, titles, written
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from distcheck.cli import CONTEXT, group
+from distcheck.cli.main import CONTEXT, group
 
 from .reading import ELLIPSIS, Typed, blocks, commands, documents, name_of, shell, typed
 

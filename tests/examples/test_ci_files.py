@@ -16,12 +16,12 @@ import pytest
 import yaml
 
 import distcheck
-from distcheck import setting_up
-from distcheck.installation import Installation
-from distcheck.pickles.formats import PROMISING
+from distcheck.checks.pickles.formats import PROMISING
+from distcheck.checks.source.discovery import LAUNCH_SUFFIXES, SUFFIXES, may_be_a_launch_file
+from distcheck.cli import scaffold
+from distcheck.cli.installation import Installation
 from distcheck.reporters import FORMATS
-from distcheck.source.discovery import LAUNCH_SUFFIXES, SUFFIXES, may_be_a_launch_file
-from tests.commands.test_ci import BAD, GOOD, environment
+from tests.cli.test_ci import BAD, GOOD, environment
 
 ROOT = Path(__file__).parent.parent.parent
 ACTION = ROOT / "action.yml"
@@ -37,7 +37,7 @@ def read(path: Path) -> Any:
 
 def written(system: str, folder: Path) -> Path:
     """What ``distcheck init`` writes for a system."""
-    for change in setting_up.propose(str(folder), [system], installation=Installation(f"distcheck=={VERSION}")).changes:
+    for change in scaffold.propose(str(folder), [system], installation=Installation(f"distcheck=={VERSION}")).changes:
         if change.path.endswith((".yml", ".yaml")):
             path = folder / change.path
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ class Job:
         """In place of the step that installs: this very package."""
         script = self.temp / "distcheck" / "bin" / "distcheck"
         script.parent.mkdir(parents=True)
-        script.write_text(f"#!{sys.executable}\nfrom distcheck.shortcut import main\nmain()\n")
+        script.write_text(f"#!{sys.executable}\nfrom distcheck.cli.fast_path import main\nmain()\n")
         script.chmod(0o755)
 
     def step(self, name: str, **inputs: str) -> subprocess.CompletedProcess[str]:
@@ -318,7 +318,7 @@ def test_pre_commit_takes_the_manifest() -> None:
 
 def test_the_hook_takes_the_files_that_lint_takes() -> None:
     pattern = hooks()["distcheck-lint"]["files"]
-    assert pattern == setting_up.HOOK_FILES
+    assert pattern == scaffold.HOOK_FILES
     names = [f"train{suffix}" for suffix in (*SUFFIXES, *LAUNCH_SUFFIXES)]
     names += [
         "Dockerfile",
@@ -414,7 +414,7 @@ def test_pre_commit_itself_runs_the_hooks(tmp_path: Path) -> None:
     assert result.stdout.count("Passed") == 2
 
     # what init writes installs the same once more, from a package index; here it finds it
-    config = yaml.safe_load(setting_up.pre_commit_hook(Installation(f"distcheck=={VERSION}")))
+    config = yaml.safe_load(scaffold.pre_commit_hook(Installation(f"distcheck=={VERSION}")))
     (hook,) = config[0]["hooks"]
     assert hook.pop("additional_dependencies") == [f"distcheck=={VERSION}"]
     hook.update(language="system", entry=f"env PYTHONPATH={ROOT} {sys.executable} -m {hook['entry']}")
@@ -433,7 +433,7 @@ def run_lines(lines: Sequence[str], folder: Path, **variables: str) -> subproces
     tools = folder / ".bin"
     tools.mkdir(exist_ok=True)
     for name, text in (
-        ("distcheck", f"#!{sys.executable}\nfrom distcheck.shortcut import main\nmain()\n"),
+        ("distcheck", f"#!{sys.executable}\nfrom distcheck.cli.fast_path import main\nmain()\n"),
         ("python", f'#!/bin/sh\n[ "$1 $2 $3" = "-m pip install" ] || exec "{sys.executable}" "$@"\n'),
     ):
         (tools / name).write_text(text)

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.commands.test_cli import environment
-from tests.examples.test_slurm import script
+from tests.cli.test_cli import environment
 from tests.test_hosts import read
+
+from .test_slurm import script
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "examples" / "kubernetes"

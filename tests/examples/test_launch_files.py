@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_cli import environment
+from tests.cli.test_cli import environment
 
 ROOT = Path(__file__).parent.parent.parent
 

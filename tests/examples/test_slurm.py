@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_cli import environment
-from tests.commands.test_prolog import DISKS, GPUS, LOST, program
+from tests.cli.test_cli import environment
+from tests.cli.test_prolog_check import DISKS, GPUS, LOST, program
 
 ROOT = Path(__file__).parent.parent.parent
 SLURM = ROOT / "examples" / "slurm"

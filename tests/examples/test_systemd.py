@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from distcheck.commands.prolog import DRAINING, RULES
+from distcheck.cli.prolog_check import DRAINING, RULES
 from distcheck.rules import known
-from tests.commands.test_cli import environment
-from tests.commands.test_prolog import GPUS, LOST
-from tests.examples.test_slurm import script
+from tests.cli.test_cli import environment
+from tests.cli.test_prolog_check import GPUS, LOST
+
+from .test_slurm import script
 
 ROOT = Path(__file__).parent.parent.parent
 SYSTEMD = ROOT / "examples" / "systemd"
@@ -90,7 +91,7 @@ def metrics(before: str, folder: Path) -> tuple[int, Path]:
     command = [word.replace(FOLDER, str(folder)) for word in words()[1:]]
     start = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{before}\nsys.argv = ['distcheck', *{command!r}]\n"
     result = subprocess.run(
-        [sys.executable, "-c", start + "from distcheck.shortcut import main\nmain()\n"],
+        [sys.executable, "-c", start + "from distcheck.cli.fast_path import main\nmain()\n"],
         env=environment(),
         cwd="/",
         capture_output=True,
@@ -111,7 +112,7 @@ def samples(path: Path) -> list[Any]:
 
 
 #: The disks of the machine that runs the tests are as they are.
-ROOMY = "distcheck.world.World.space = lambda self, path: distcheck.world.Space(1 << 40, 1 << 39)\n"
+ROOMY = "distcheck.core.world.World.space = lambda self, path: distcheck.core.world.Space(1 << 40, 1 << 39)\n"
 
 
 def test_good_node_leaves_a_file_that_all_may_read(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_alerts_fire_on_what_the_service_writes(tmp_path: Path) -> None:
     good = samples(metrics(GPUS + ROOMY, tmp_path / "good")[1])
     bad = samples(metrics(LOST + ROOMY.replace("1 << 39", "1 << 20"), tmp_path / "bad")[1])
     silent = (
-        "import distcheck.world\nfrom distcheck.model import Unavailable\n"
+        "import distcheck.core.world\nfrom distcheck.core.model import Unavailable\n"
         "def nvml(self): raise Unavailable('no')\ndistcheck.world.World.nvml = nvml\n"
     )
     status, path = metrics(silent + ROOMY, tmp_path / "silent")

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.checker import Checker
-from distcheck.configuration import Configuration
-from distcheck.launchfiles import engine
-from distcheck.launchfiles.model import LaunchFile, LaunchFiles, Nodes
-from distcheck.model import Finding, NotApplicable, Rule, Severity
+from distcheck.checks.launch_files import engine
+from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, Nodes
+from distcheck.core.checker import Checker
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding, NotApplicable, Rule, Severity
 from distcheck.rules import Selection
 from tests.lint.cases import Expected
 
@@ -154,9 +154,9 @@ def judge(files: Mapping[str, bytes], *, select: Sequence[str] = (), nodes: Node
 
     :param select: rules beside those that are on by default
     """
-    from distcheck.launchfiles.scripts import Started, find_started
-    from distcheck.source.engine import SourceFile, analyse
-    from distcheck.source.program import Program
+    from distcheck.checks.launch_files.scripts import Started, find_started
+    from distcheck.checks.source.engine import SourceFile, analyse
+    from distcheck.checks.source.program import Program
 
     look_up = engine.look_up_below(str(FOLDER / "nowhere"), files)
     sources = [
@@ -169,7 +169,7 @@ def judge(files: Mapping[str, bytes], *, select: Sequence[str] = (), nodes: Node
         [SourceFile(path, lambda data=data: data) for path, data in files.items() if path.endswith(".py")]
     )
     started = find_started(launch_files, program)
-    checker = Checker(Selection(extend_select=tuple(select)), rooms=("distcheck.launchfiles",), plug_ins=False)
+    checker = Checker(Selection(extend_select=tuple(select)), rooms=("distcheck.checks.launch_files",), plug_ins=False)
     plan = checker.plan(LaunchFiles, Started, command="lint", closed=True)
     facts: dict[type, object] = {
         Program: program,

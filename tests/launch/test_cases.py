@@ -7,19 +7,11 @@ from collections import Counter
 import pytest
 
 from distcheck import rules
-from distcheck.editing import apply_fixes
-from distcheck.launchfiles import engine
-from distcheck.model import Finding, Rule, Severity
-from tests.launch.cases import (
-    FOLDER,
-    JOBS,
-    Case,
-    all_cases,
-    compared,
-    expectations,
-    explain,
-    judge_case,
-)
+from distcheck.checks.launch_files import engine
+from distcheck.core.fixes import apply_fixes
+from distcheck.core.model import Finding, Rule, Severity
+
+from .cases import FOLDER, JOBS, Case, all_cases, compared, expectations, explain, judge_case
 
 RULE_CASES = all_cases()
 CASES = [*RULE_CASES, *all_cases(JOBS)]

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.editing import apply_fixes
-from distcheck.model import Severity
-from tests.launch.cases import Judged, judge
+from distcheck.core.fixes import apply_fixes
+from distcheck.core.model import Severity
+
+from .cases import Judged, judge
 
 #: Where a job stands; the place decides who starts the command on each node, and how often.
 PLACES = ("slurm", "ssh", "by_hand", "pods", "one_node")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distcheck.launch.model import Launch
 from distcheck.launch.reader import C10D_DEFAULT_PORT, LaunchOptions, make_launch
-from tests.environment.launches import (
+from tests.checks.host.launches import (
     OPENMPI_TASK,
     PYTORCHJOB_POD,
     SBATCH_BODY,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distcheck.core.model import Unavailable
 from distcheck.launch.command import parse_command
 from distcheck.launch.schedulers import (
     MOST_HOSTS,
@@ -22,8 +23,7 @@ from distcheck.launch.schedulers import (
     task_starter,
     tasks_on_node,
 )
-from distcheck.model import Unavailable
-from tests.environment.launches import (
+from tests.checks.host.launches import (
     NOW,
     OPENMPI_TASK,
     PYTORCHJOB_POD,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.configuration import Configuration
+from distcheck.core.configuration import Configuration
 from distcheck.launch.model import Launch, LaunchCommand
 from distcheck.launch.settings import Setting, Settings, parse_nccl_conf, read_settings
 from tests.recorded import recorded_world

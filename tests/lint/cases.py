@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.model import Finding, Rule, Severity
+from distcheck.core.model import Finding, Rule, Severity
 
 FOLDER = Path(__file__).parent
 _EXPECT = re.compile(r"#\s*expect:\s*(?P<codes>[^#]+)")

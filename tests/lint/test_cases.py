@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from distcheck import rules
-from distcheck.checker import Checker
-from distcheck.model import Finding, Rule
+from distcheck.core.checker import Checker
+from distcheck.core.model import Finding, Rule
 from distcheck.rules import Selection
-from tests.lint.cases import Case, all_cases, compared, expectations, explain
+
+from .cases import Case, all_cases, compared, expectations, explain
 
 CASES = all_cases()
 LINT_RULES = [rule for rule in rules.ALL if "lint" in rule.ways and not rule.code.startswith("DC9")]
@@ -22,13 +23,13 @@ FEWEST_BAD, FEWEST_GOOD = 1, 3
 
 def judge(case: Case, folder: Path) -> list[Finding]:
     """What all rules that are on by default, and the one of the case, say about it; run where paths are relative."""
-    from distcheck.source.engine import SourceFile, analyse
+    from distcheck.checks.source.engine import SourceFile, analyse
 
     case.copy_to(folder)
     program = analyse([SourceFile(path, (folder / path).read_bytes) for path in case.paths])
     problems = {path: facts.problem for path, facts in program.files.items() if facts.problem}
     assert not problems, f"a case must be valid Python: {problems}"
-    checker = Checker(Selection(extend_select=(case.code,)), rooms=("distcheck.source",), plug_ins=False)
+    checker = Checker(Selection(extend_select=(case.code,)), rooms=("distcheck.checks.source",), plug_ins=False)
     report = checker.plan(type(program), command="lint", closed=True).run(program)
     assert not [run for run in report.probes if run.status == "failed"], [run.traceback for run in report.probes]
     return list(report.findings)
@@ -59,7 +60,7 @@ def test_a_case_is_well_made(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.bad], ids=lambda case: case.name)
 def test_a_bad_case_passes_the_prefilter(case: Case) -> None:
     """One file at least by its bytes; what it imports, and what imports it, follows from that."""
-    from distcheck.source import prefilter
+    from distcheck.checks.source import prefilter
 
     assert any(prefilter.passes(case.text(path).encode()) for path in case.paths)
 

@@ -9,11 +9,12 @@ from functools import cache
 
 import pytest
 
-from distcheck.checker import Checker
-from distcheck.editing import apply_fixes, why_it_does_not_compile
-from distcheck.model import Finding, Severity
+from distcheck.core.checker import Checker
+from distcheck.core.fixes import apply_fixes, why_it_does_not_compile
+from distcheck.core.model import Finding, Severity
 from distcheck.rules import Selection
-from tests.lint.cases import Case, all_cases
+
+from .cases import Case, all_cases
 
 #: More rounds than a case has findings: whoever needs more undoes what another has done.
 _MOST_ROUNDS = 10
@@ -21,10 +22,10 @@ _MOST_ROUNDS = 10
 
 def findings(files: dict[str, bytes], code: str) -> list[Finding]:
     """What is found in files that stand in memory."""
-    from distcheck.source.engine import SourceFile, analyse
+    from distcheck.checks.source.engine import SourceFile, analyse
 
     program = analyse([SourceFile(path, lambda data=data: data) for path, data in files.items()])
-    checker = Checker(Selection(extend_select=(code,)), rooms=("distcheck.source",), plug_ins=False)
+    checker = Checker(Selection(extend_select=(code,)), rooms=("distcheck.checks.source",), plug_ins=False)
     report = checker.plan(type(program), command="lint", closed=True).run(program)
     assert not [run for run in report.probes if run.status == "failed"], [run.traceback for run in report.probes]
     return list(report.findings)

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distcheck.checker import Checker, Plan
-from distcheck.model import Finding, Report, Severity
+from distcheck.checks.source import vocabulary
+from distcheck.checks.source.engine import LARGEST, SourceFile, analyse
+from distcheck.checks.source.program import Program
+from distcheck.core.checker import Checker, Plan
+from distcheck.core.model import Finding, Report, Severity
 from distcheck.rules import Selection
-from distcheck.source import names
-from distcheck.source.engine import LARGEST, SourceFile, analyse
-from distcheck.source.program import Program
-from tests.lint.cases import Case, all_cases
+
+from .cases import Case, all_cases
 
 SINGLE = [case for case in all_cases() if case.place.is_file()]
 TEXTS = [case.text(case.paths[0]) for case in SINGLE if not case.bad]
@@ -63,7 +64,7 @@ class Place(NamedTuple):
 def plan(code: str | None) -> Plan:
     """All rules that are on by default, and one more."""
     selection = Selection(extend_select=(code,)) if code else Selection()
-    checker = Checker(selection, rooms=("distcheck.source",), plug_ins=False)
+    checker = Checker(selection, rooms=("distcheck.checks.source",), plug_ins=False)
     return checker.plan(Program, command="lint", closed=True)
 
 
@@ -143,11 +144,16 @@ def test_random_bytes_never_crash_it(data: bytes) -> None:
 
 
 def documented(name: str) -> bool:
-    """Whether the name itself is evidence; see the tables of :mod:`distcheck.source.names`."""
+    """Whether the name itself is evidence; see the tables of :mod:`distcheck.checks.source.vocabulary`."""
     plain = name.lower().lstrip("_")
     if not plain:
         return True  # "_" says that a value is dropped on purpose
-    return plain in names.NAMES or plain in names.TESTS or plain in names.DECORATORS or plain in names.MAIN_FIRST
+    return (
+        plain in vocabulary.NAMES
+        or plain in vocabulary.TESTS
+        or plain in vocabulary.DECORATORS
+        or plain in vocabulary.MAIN_FIRST
+    )
 
 
 def locals_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

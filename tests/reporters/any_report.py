@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from distcheck import rules
-from distcheck.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
 
 #: What has a meaning in one of the formats, or in none that is allowed.
 SPECIAL = [

@@ -6,8 +6,8 @@ All of it is invented, save for what the rules are called.
 from __future__ import annotations
 
 from distcheck import rules
-from distcheck.collectives.model import Bandwidth, Comparison, Measurements, Proof, SmokeTest, Times
-from distcheck.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where, to_plain
+from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where, to_plain
+from distcheck.runtime.smoke_test.model import Bandwidth, Comparison, Measurements, Proof, SmokeTest, Times
 
 #: The script that the findings of LINT are about; letters of two bytes stand before what is mended.
 TRAIN = """\

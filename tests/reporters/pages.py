@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from distcheck import rules
-from distcheck.model import Fix, ProbeRun, Report
+from distcheck.core.model import Fix, ProbeRun, Report
 from distcheck.reporters import Style, render
 
 from . import samples, synthetic

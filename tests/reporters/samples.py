@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from distcheck import rules
-from distcheck.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
 
 ENV = Report(
     "env",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from distcheck import rules
-from distcheck.collectives.model import (
+from distcheck.core.model import Finding, Fix, NotChecked, Report, Where, to_plain
+from distcheck.runtime.smoke_test.model import (
     Bandwidth,
     Comparison,
     Failure,
@@ -19,7 +20,6 @@ from distcheck.collectives.model import (
     SmokeTest,
     Times,
 )
-from distcheck.model import Finding, Fix, NotChecked, Report, Where, to_plain
 
 #: busbw / algbw for n ranks, as in nccl-tests' PERFORMANCE.md
 FACTORS = {

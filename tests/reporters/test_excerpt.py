@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.model import Where
+from distcheck.core.model import Where
 from distcheck.reporters.excerpt import columns, excerpt
 
 

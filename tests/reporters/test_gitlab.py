@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from distcheck.model import Report
+from distcheck.core.model import Report
 from distcheck.reporters import render
 
 from .any_report import reports

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from distcheck.model import Report, Severity
+from distcheck.core.model import Report, Severity
 from distcheck.reporters import escape, render
 
 from .any_report import reports

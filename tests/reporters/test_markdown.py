@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from distcheck.model import Report, Where
+from distcheck.core.model import Report, Where
 from distcheck.reporters import Style, escape, render
 from distcheck.reporters.markdown import ROWS
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.collectives import model
-from distcheck.model import NotChecked, Report, to_plain
+from distcheck.core.model import NotChecked, Report, to_plain
 from distcheck.reporters import FORMATS, Style, measurements, render
+from distcheck.runtime.smoke_test import model
 
 from . import synthetic
 

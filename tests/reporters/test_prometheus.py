@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from prometheus_client.parser import text_string_to_metric_families
 
-from distcheck.model import NotChecked, Report
+from distcheck.core.model import NotChecked, Report
 from distcheck.reporters import render
 
 from .any_report import reports

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distcheck import rules
-from distcheck.editing import apply_fixes
-from distcheck.model import Edit, Finding, Fix, Report, Where
+from distcheck.core.fixes import apply_fixes
+from distcheck.core.model import Edit, Finding, Fix, Report, Where
 from distcheck.reporters import render
 
 from .any_report import reports

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distcheck import rules
-from distcheck.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
 from distcheck.reporters import FORMATS, Style, render
 
 SCHEMA = json.loads(files("distcheck").joinpath("reporters/report.schema.json").read_text(encoding="utf-8"))

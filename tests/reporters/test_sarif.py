@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from distcheck import rules
-from distcheck.model import Edit, Finding, Fix, Report, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, Report, Severity, Where
 from distcheck.reporters import render
 from distcheck.rules.page import read_page
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tests.recorded import HOSTS
-from tests.rules.examples import Script
+
+from .examples import Script
 
 
 class Files(NamedTuple):
@@ -384,12 +385,12 @@ RUN_ON_RANKS: Mapping[str, str] = {
     + "    return torch.cat([tensor, torch.zeros(length - len(tensor))])\n\n\n",
 }
 
-_LIVE = "needs a live process group that fails or is slow; tests/collectives does so with real ones"
+_LIVE = "needs a live process group that fails or is slow; tests/runtime/smoke_test does so with real ones"
 #: Pages whose examples are not carried out here, and why.
 NOT_EXECUTED: Mapping[str, str] = {
     **dict.fromkeys(("DC510", "DC511", "DC513", "DC514", "DC515", "DC516"), _LIVE),
     "DC315": "needs a driver that fails",
-    "DC518": "needs the log of a job that died; tests/logs has real ones",
+    "DC518": "needs the log of a job that died; tests/checks/logs has real ones",
     "DC612": "needs ranks that write one file at the same time",
     "DC613": "needs GPUs: the tensors of the file were on them",
     "DC901": "needs a fault of distcheck itself",

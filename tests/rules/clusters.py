@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from distcheck.cluster.records import Caller, Clock, Cluster, Code, HostRecord, Reach, Roll
-from distcheck.model import Finding
-from tests.cluster.synthetic import cluster, report, whole_roll, with_ranks, with_settings, with_versions
-from tests.cluster.test_network import block, contained, reach, to
+from distcheck.checks.cluster.records import Caller, Clock, Cluster, Code, HostRecord, Reach, Roll
+from distcheck.core.model import Finding
+from tests.checks.cluster.synthetic import cluster, report, whole_roll, with_ranks, with_settings, with_versions
+from tests.checks.cluster.test_network import block, contained, reach, to
 
 
 class Sight(NamedTuple):

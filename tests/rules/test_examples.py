@@ -15,32 +15,22 @@ from typing import Any
 import pytest
 
 from distcheck import rules
-from distcheck.commands import linting
-from distcheck.commands.lint import asked_of, command
-from distcheck.configuration import Configuration
-from distcheck.examination import examine
-from distcheck.model import Finding
-from distcheck.pickling_api import find_unpicklable, report_of, scan_pickle
+from distcheck.checks.host.examine import examine
+from distcheck.checks.pickles.api import find_unpicklable, report_of, scan_pickle
+from distcheck.cli import lint_run
+from distcheck.cli.lint import asked_of, command
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding
 from distcheck.reporters.progress import Progress
 from distcheck.rules import Selection
 from distcheck.testing import RanksFailed, run_ranks
 from distcheck.testing.ranks import import_torch
-from tests.logs.cases import told
-from tests.rules.circumstances import (
-    FILES,
-    MACHINES,
-    NOT_EXECUTED,
-    PICKLES,
-    RUN_ON_RANKS,
-    SCRIPTS,
-    Files,
-    Machine,
-    Pickle,
-    merged,
-)
-from tests.rules.clusters import MEANINGS, compared
-from tests.rules.examples import Block, Example, Script, codes, examples, script, session
+from tests.checks.logs.cases import told
 from tests.test_hosts import facts_of, launch_of, world_of
+
+from .circumstances import FILES, MACHINES, NOT_EXECUTED, PICKLES, RUN_ON_RANKS, SCRIPTS, Files, Machine, Pickle, merged
+from .clusters import MEANINGS, compared
+from .examples import Block, Example, Script, codes, examples, script, session
 
 #: Objects and files are made by carrying the blocks out, which for some needs torch.
 EXECUTED = [code for code in codes() if code not in NOT_EXECUTED]
@@ -147,7 +137,7 @@ def linted(code: str, blocks: Iterable[Block], given: Files, folder: Path) -> li
     try:
         options = command.make_context("lint", given_words, auto_envvar_prefix=None).params
         asked = asked_of(options, Configuration())
-        looked = linting.look(asked, linting.inputs_of(asked), {}, linting.Patient(Progress(io.StringIO()), 0.0))
+        looked = lint_run.look(asked, lint_run.inputs_of(asked), {}, lint_run.Patient(Progress(io.StringIO()), 0.0))
     finally:
         os.chdir(before)
     report = looked.report

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distcheck import rules
-from distcheck.model import Rule
+from distcheck.core.model import Rule
 from distcheck.rules.page import FOLDER, SECTIONS, find_by_message, parse_page, read_page
 
 #: The rules that a command of this version can report.

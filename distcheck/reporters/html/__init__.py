@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model import Report
-from .. import Style
-from . import findings, rest, top
+from distcheck.core.model import Report
+from distcheck.reporters import Style
+
+from . import findings, footer, header
 from .parts import text
 from .style import SCRIPT, SCRIPT_HASH, STYLE
 
@@ -27,7 +28,7 @@ def render(report: Report, style: Style = Style()) -> str:
 
 
 def _head(report: Report) -> Iterator[str]:
-    title = f"distcheck {report.command}: {top.headline(report)}"
+    title = f"distcheck {report.command}: {header.headline(report)}"
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -39,17 +40,17 @@ def _head(report: Report) -> Iterator[str]:
 
 def _body(report: Report, style: Style) -> Iterator[str]:
     yield "<body>"
-    yield from top.top(report)
+    yield from header.top(report)
     yield "<main>"
-    yield from top.notes(report)
+    yield from header.notes(report)
     if report.story:
-        from . import story
+        from . import log_summary
 
-        yield from story.story(report)
+        yield from log_summary.story(report)
     if "verdicts" in report.subject:
-        from . import verdicts
+        from . import pickle_verdicts
 
-        yield from verdicts.verdicts(report)
+        yield from pickle_verdicts.verdicts(report)
     yield from findings.findings(report)
     if "jobs" in report.subject:
         from . import jobs
@@ -59,12 +60,12 @@ def _body(report: Report, style: Style) -> Iterator[str]:
         from . import measurements
 
         yield from measurements.measurements(report)
-    yield from rest.to_paste(report)
-    yield from rest.not_checked(report)
+    yield from footer.to_paste(report)
+    yield from footer.not_checked(report)
     if style.verbose:
-        yield from rest.facts(report)
-        yield from rest.probes(report)
+        yield from footer.facts(report)
+        yield from footer.probes(report)
     yield "</main>"
-    yield from rest.footer(report)
+    yield from footer.footer(report)
     yield f"<script>{SCRIPT}</script>"
     yield "</body></html>"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import charts
-from .. import measurements as measured
+from distcheck.reporters import charts
+from distcheck.reporters import measurements as measured
+
 from .parts import text, wide
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...model import Finding, Fix, Report, Severity, to_plain
-from .. import story
-from ..excerpt import excerpt
-from ..full import BY, PLACES, brief, in_code, place_text
-from ..measurements import size_text
+from distcheck.core.model import Finding, Fix, Report, Severity, to_plain
+from distcheck.reporters import log_summary
+from distcheck.reporters.excerpt import excerpt
+from distcheck.reporters.full import BY, PLACES, brief, in_code, place_text
+from distcheck.reporters.measurements import size_text
+
+from .header import SECTIONS
 from .parts import LONGEST, badge, code_link, command, cut, definitions, folded, marked_table, prose, text
-from .top import SECTIONS
 
 #: From this many findings on, a table of the rules stands in front of them.
 _MANY = 12
@@ -24,7 +25,7 @@ _APART = ("source", "flow", "states", "role")
 
 def findings(report: Report) -> Iterator[str]:
     """All findings, worst first; without the one that a log's story tells."""
-    told = story.lead_of(report) if report.story else None
+    told = log_summary.lead_of(report) if report.story else None
     numbered = [
         (number, _of_all(finding, report)) for number, finding in enumerate(report.findings, 1) if finding is not told
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...model import Report
-from .. import ranks
+from distcheck.core.model import Report
+from distcheck.reporters import ranks
+
 from .parts import folded, lines, text
 
 #: Groups that are shown at once; the others open when they are asked for.

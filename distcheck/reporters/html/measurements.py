@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...model import Report
-from .. import measurements as measured
+from distcheck.core.model import Report
+from distcheck.reporters import measurements as measured
+
 from . import curves, ranks
 from .parts import definitions, folded, lines, table, text
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape as escape_html
 
-from ...model import page_url
-from .. import escape
+from distcheck.core.model import page_url
+from distcheck.reporters import escape
 
 #: In a sentence: a piece of code, as messages and fixes mark it, or an option, which must not be broken at its hyphens.
 _SPECIAL = re.compile(r"(?<!`)`(?! )([^`\n]+)(?<! )`(?!`)|(?<![\w-])(--[A-Za-z][\w-]*)")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import charts
-from .. import measurements as measured
+from distcheck.reporters import charts
+from distcheck.reporters import measurements as measured
+
 from .parts import table, text
 
 #: Up to this many ranks each has a bar, and a row and a column of the heat map; beyond it a distribution and outliers.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 
-from .. import charts
+from distcheck.reporters import charts
 
 LIGHT = """--page:#fff;--ink:#1a1c20;--soft:#565e6c;--line:#d5d9e0;--panel:#f5f6f8;--accent:#0b5cad;
 --error:#b3191f;--warning:#8a5200;--info:#0b5cad;--good:#19682f;--odd:#6b3fa0;--on-badge:#fff;

@@ -1,6 +1,6 @@
 """The texts by which the log of a dead job betrays what happened: data, one module a topic, joined here.
 
-A plug-in adds its own with :func:`distcheck.registry.register_signature`.
+A plug-in adds its own with :func:`distcheck.core.registry.register_signature`.
 """
 
 from __future__ import annotations

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from distcheck.model import NotChecked, Report
+from distcheck.core.model import NotChecked, Report
 from distcheck.reporters import Style, measurements, render, sentence
 from distcheck.reporters.html import style
-
-from .. import samples
-from ..pages import CASES, Page, browse, browser, page
+from tests.reporters import samples
+from tests.reporters.pages import CASES, Page, browse, browser, page
 
 pytestmark = [pytest.mark.slow, pytest.mark.full, browser]
 #: What is looked at in the browser: each kind of page, and one with all the pictures.

@@ -7,11 +7,10 @@ import re
 import pytest
 
 from distcheck import rules
-from distcheck.model import Edit, Fix, Report, Where
+from distcheck.core.model import Edit, Fix, Report, Where
 from distcheck.reporters.html import findings, parts
-
-from .. import samples, synthetic
-from ..pages import page
+from tests.reporters import samples, synthetic
+from tests.reporters.pages import page
 
 
 def text_of(markup: str) -> str:

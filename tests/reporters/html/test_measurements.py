@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..pages import CASES, page
+from tests.reporters.pages import CASES, page
 
 
 def test_the_finding_of_a_run_is_whole() -> None:

@@ -19,11 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import distcheck
-from distcheck.model import Edit, Fix, NotChecked, ProbeRun, Report, Where
+from distcheck.core.model import Edit, Fix, NotChecked, ProbeRun, Report, Where
 from distcheck.reporters.html import style
-
-from .. import any_report, samples, synthetic
-from ..pages import CASES, page
+from tests.reporters import any_report, samples, synthetic
+from tests.reporters.pages import CASES, page
 
 SCHEMA = json.loads((Path(distcheck.__file__).parent / "reporters" / "report.schema.json").read_text())
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,8 +8,7 @@ import pytest
 
 from distcheck.reporters import charts
 from distcheck.reporters.html import style
-
-from ..pages import CASES, page
+from tests.reporters.pages import CASES, page
 
 COLOR = re.compile(r"--([\w-]+):#([0-9a-f]{3,6})\b")
 

@@ -1,0 +1,961 @@
+"""The roll of hosts, called over plain TCP before any rank is started: who is here, who is missing, who came twice.
+
+The host that the ranks will meet on serves, the others call it; all learn the same within one time limit. Nothing of
+torch is needed, and nothing that comes over the wire is more than bounded JSON. What the hosts are like is compared
+later (``compare`` rooms); whether they reach each other's other ports is the matter of ``reach.py``.
+
+On the wire: the caller sends one line, the server answers with one line a beat, the last of which has ``done`` in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import random
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from distcheck._version import __version__
+from distcheck.core.model import rank_ranges
+
+from .records import Caller, Roll
+from .sockets import (
+    ROLL_MARK,
+    STORE_HELLO,
+    WEB_HELLO,
+    describe_bytes,
+    is_own_address,
+    listen,
+    open_files,
+    resolve,
+    said_by,
+    set_user_timeout,
+)
+
+#: Version of what is said on the wire; another one is refused, and named.
+PROTOCOL = 1
+#: Longest payload of a host, in bytes as JSON: room for codes and a few sentences.
+MOST_PAYLOAD_BYTES = 8 << 10
+#: Longest line of a caller: a payload and what belongs to it.
+_MOST_LINE_BYTES = 2 * MOST_PAYLOAD_BYTES
+#: The last line holds as many callers as fit, for each host ...
+_MOST_ANSWER_BYTES = 256 << 10
+#: ... and for all together, so that thousands of hosts have their answer within a second over 1 Gbit/s.
+_MOST_ANSWERS_BYTES = 64 << 20
+#: Strangers, surplus callers and such that are named; the rest is counted.
+_MOST_NAMED = 16
+#: Seconds between two lines of the server, and without any line after which a connection counts as lost.
+_BEAT_S = 2.0
+_LOST_S = 10.0
+#: Seconds for one connection to be made; a host that is there answers in a fraction of one.
+_CONNECT_S = 3.0
+#: Seconds for the server's first line, and for a caller's.
+_SILENCE_S = 4.0
+#: Seconds that a caller goes on trying where a program is recognised that is not distcheck, or where this host itself
+#: knows no way: the port may belong to a job that is just ending.
+_PATIENCE_S = 8.0
+#: Seconds after which the roll ends early once it can't be complete any more: enough for hosts that start together.
+_SETTLE_S = 3.0
+#: Seconds beyond the limit in which the last line is handed out.
+_GRACE_S = 0.8
+#: Seconds between two looks at who is missing, which costs a step for each host.
+_TELL_S = 0.2
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 1.0
+#: Open files that the process needs besides the callers.
+_SPARE_FILES = 64
+
+
+class HostCall(NamedTuple):
+    """What one host said when it called."""
+
+    host: str
+    #: None: the launcher gives none; the roll then counts hosts only
+    node_rank: int | None = None
+    #: ranks that it will start
+    nproc: int | None = None
+    #: number of hosts that it believes in
+    host_count: int | None = None
+    #: what it hands over, such as codes of what it found wrong with itself
+    payload: str = ""
+    #: where it called from; empty for the host that serves
+    address: str = ""
+
+
+class RollTrouble(NamedTuple):
+    """Why the roll could not be called here."""
+
+    #: at a caller: ``refused``, ``timeout``, ``no-route``, ``unresolvable``, ``silent``, ``closed``, ``foreign``,
+    #: ``other-run``, ``other-version``, ``lost``; at the server: ``port-taken``, ``port-privileged``,
+    #: ``cannot-listen``, ``open-files``, ``other-run``, ``other-version``, ``not-own-address``
+    kind: str
+    address: str
+    port: int
+    #: the system's words, what answered, or who called
+    detail: str = ""
+    #: the address belongs to this host itself
+    own: bool = False
+
+
+class RollAnswer(NamedTuple):
+    """How the roll of hosts went, as this host learned it."""
+
+    #: None where nobody could be asked; numbers are node ranks
+    roll: Roll | None
+    #: who is here, by node rank; of very many hosts each caller learns only of some
+    callers: tuple[HostCall, ...] = ()
+    #: ``callers`` are all that are here
+    all_callers: bool = True
+    #: ranks that the hosts will start together; None where one did not say
+    ranks: int | None = None
+    #: hosts that expect another number of hosts than the server
+    disagreeing: tuple[HostCall, ...] = ()
+    #: hosts that called and went away before the end
+    left: tuple[HostCall, ...] = ()
+    troubles: tuple[RollTrouble, ...] = ()
+    #: this host served
+    served: bool = False
+    #: some host had no node rank, so that ``roll.missing`` counts hosts and does not name them
+    anonymous: bool = False
+    #: the name of this host, and its node rank
+    host: str = ""
+    node_rank: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Every host is here once, and all mean the same job."""
+        roll = self.roll
+        return roll is not None and roll.present >= roll.world_size and not (roll.surplus or self.disagreeing)
+
+
+class RollError(OSError):
+    """This host should serve the roll and can't listen; ``trouble`` says why."""
+
+    def __init__(self, trouble: RollTrouble) -> None:
+        super().__init__(f"port {trouble.port}: {trouble.detail}")
+        self.trouble = trouble
+
+
+#: Told what happens while others are waited for: hosts that are here, hosts expected, missing ones in short.
+Progress = Callable[[int, int, str], None]
+
+
+def call_roll(
+    *,
+    host_count: int,
+    node_rank: int | None,
+    address: str,
+    port: int,
+    timeout_s: float,
+    name: str,
+    payload: str = "",
+    nproc: int | None = None,
+    key: str = "",
+    expected: Mapping[int, str] | None = None,
+    progress: Progress | None = None,
+) -> RollAnswer:
+    """Meet all hosts of a job; the call ends at the latest one second after ``timeout_s``.
+
+    The host with node rank 0 serves; where ranks are not given, the host that owns ``address``. All others call it, and
+    go on trying until the time is over, since it may start later.
+
+    :param address: name or address of the first host, as the launch gives it
+    :param name: what this host is called
+    :param payload: anything short; at most MOST_PAYLOAD_BYTES
+    :param key: what names the job (the rendezvous id, the scheduler's job): callers of another one are refused
+    :param expected: the host of each node rank, where a scheduler tells; it only goes into ``Roll.expected``
+    :raises RollError: where this host has to listen and can't
+    :raises ValueError: for a payload that is too long, or numbers that can't be
+    """
+    if host_count < 1 or (node_rank is not None and node_rank < 0) or not 0 < port < 65536:
+        raise ValueError(f"no roll of {host_count} hosts can be called on port {port} by node {node_rank}")
+    if len(json.dumps(payload)) > MOST_PAYLOAD_BYTES:
+        raise ValueError(f"a payload has at most {MOST_PAYLOAD_BYTES} bytes as JSON")
+    start = time.monotonic()
+    own = HostCall(name[:256], node_rank, nproc, host_count, payload)
+    meeting = _Meeting(own, host_count, address, port, start, timeout_s, _digest(key), os.urandom(8).hex(), progress)
+    answer = _meet(meeting)
+    roll = answer.roll
+    if roll is not None and expected:
+        hosts = {number: expected[number] for number in roll.missing if number in expected}
+        answer = answer._replace(roll=roll._replace(expected=hosts))
+    return answer._replace(host=own.host, node_rank=node_rank)
+
+
+def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:
+    """What listens on a port, told by its bytes: ``SSH (SSH-2.0-OpenSSH_9.2)``, ``a web server (HTTP/1.1 400 …)`` ….
+
+    :param timeout_s: for all of it
+    :return: None where no connection can be made
+    """
+    end = time.monotonic() + timeout_s
+    silent = False
+    told = None
+    # some speak first, others only when they are spoken to, each in its own language
+    for hello, share in ((b"", 0.3), (STORE_HELLO, 0.4), (WEB_HELLO, 0.6), (_line(ask="who"), 1.0)):
+        limit = max(0.05, (end - time.monotonic()) * share)
+        try:
+            said = said_by(address, port, hello, limit)
+        except OSError:
+            return told or ("something that never answers" if silent else None)
+        if said:
+            return describe_bytes(said)
+        if said is None:
+            silent = True
+        else:
+            told = "something that closes the connection"
+        if end - time.monotonic() < 0.02:
+            break
+    return told or "something that never answers"
+
+
+class _Meeting(NamedTuple):
+    """What is to be done, and by when."""
+
+    own: HostCall
+    host_count: int
+    address: str
+    port: int
+    start: float
+    timeout_s: float
+    key: str
+    #: names this call among all others, also of the same host
+    instance: str
+    progress: Progress | None
+
+    @property
+    def end(self) -> float:
+        return self.start + self.timeout_s
+
+    def tell(self, present: int, of: int, missing: str) -> None:
+        if self.progress is not None:
+            self.progress(present, of, missing)
+
+    def hello(self, **more: Any) -> bytes:
+        return _line(key=self.key, instance=self.instance, **more)
+
+
+class _Pass(Exception):  # noqa: N818 - no error: another process serves this roll, so this one calls it
+    """Somebody else serves."""
+
+
+def _meet(meeting: _Meeting) -> RollAnswer:
+    rank = meeting.own.node_rank
+    if rank == 0:
+        with contextlib.suppress(_Pass):
+            return _Server(meeting).run()
+    return _call(meeting)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def _line(**fields: Any) -> bytes:
+    said = {"distcheck": "roll", "v": PROTOCOL, "version": __version__, **fields}
+    return json.dumps(said, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def _read_line(line: bytes) -> dict[str, Any] | None:
+    """A line of ours; None for anything else."""
+    if not line.startswith(ROLL_MARK):
+        return None
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _text(value: object, most: int = 256) -> str:
+    """A text from the wire: bounded, without anything that could steer a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in value[:most]) if isinstance(value, str) else ""
+
+
+def _count(value: object, most: int = 1 << 20) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
+
+
+def _host_call(said: Mapping[str, Any], address: str = "") -> HostCall:
+    return HostCall(
+        _text(said.get("host")),
+        _count(said.get("node_rank")),
+        _count(said.get("nproc")),
+        _count(said.get("host_count")),
+        payload if isinstance(payload := said.get("payload"), str) and len(payload) <= MOST_PAYLOAD_BYTES else "",
+        address or _text(said.get("address")),
+    )
+
+
+def _plain(call: HostCall) -> dict[str, Any]:
+    return {name: value for name, value in call._asdict().items() if value not in (None, "")}
+
+
+# the server
+
+
+class _Peer:
+    """A connection to the server."""
+
+    __slots__ = ("address", "call", "instance", "number", "pending", "received", "since", "socket")
+
+    def __init__(self, connection: socket.socket, address: str, since: float) -> None:
+        self.socket = connection
+        self.address = address
+        self.since = since
+        self.received = bytearray()
+        self.pending = bytearray()
+        self.call: HostCall | None = None
+        #: the node rank that it holds in the roll; None: it has not called, or is surplus
+        self.number: int | None = None
+        self.instance = ""
+
+
+class _Server:
+    """Takes the calls of all hosts in one thread, and tells all of them the same."""
+
+    def __init__(self, meeting: _Meeting) -> None:
+        self.meeting = meeting
+        self.selector = selectors.DefaultSelector()
+        self.listeners: list[socket.socket] = []
+        self.peers: dict[int, _Peer] = {}
+        #: who holds a node rank; -1, -2 … for those who have none
+        self.holders: dict[int, _Peer | None] = {}
+        self.surplus: list[_Peer] = []
+        self.callers: dict[str, _Peer] = {}
+        #: callers that expect another number of hosts
+        self.disagreeing = 0
+        self.anonymous = 0
+        self.left: dict[str, HostCall] = {}
+        self.troubles: dict[tuple[str, str], RollTrouble] = {}
+        self.accept_again = 0.0
+        self.settled: float | None = None
+        self.missing_text = ""
+        self.finder: _MasterFinder | None = None
+        self._seat(meeting.own, None)
+
+    def run(self) -> RollAnswer:
+        """Listen, wait, answer; raises _Pass where somebody else serves this roll, RollError where it can't listen."""
+        with open_files(self.meeting.host_count + _SPARE_FILES), contextlib.closing(self):
+            self._listen()
+            self._serve()
+            return self._dismiss()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self.finder is not None:
+            self.finder.stop()
+        for peer in list(self.peers.values()):
+            peer.socket.close()
+        for listener in self.listeners:
+            listener.close()
+        self.selector.close()
+
+    def _listen(self) -> None:
+        meeting = self.meeting
+        try:
+            self.listeners.append(listen(meeting.address, meeting.port, meeting.host_count))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and self._same_roll("127.0.0.1"):
+                raise _Pass from None
+            kind = {errno.EADDRINUSE: "port-taken", errno.EACCES: "port-privileged"}.get(error.errno or 0)
+            detail = error.strerror or str(error)
+            if kind == "port-taken":
+                held = recognise("127.0.0.1", meeting.port, 0.6)
+                detail = f"{held} is there" if held is not None else detail
+            trouble = RollTrouble(kind or "cannot-listen", meeting.address, meeting.port, detail, own=True)
+            raise RollError(trouble) from error
+        for listener in self.listeners:
+            self.selector.register(listener, selectors.EVENT_READ)
+
+    def _same_roll(self, address: str) -> bool:
+        """Another process serves the same roll there: it was started before this one."""
+        said = _ask_who(address, self.meeting, 1.0)
+        return said is not None and said.get("key") == self.meeting.key and said.get("of") is not None
+
+    def _serve(self) -> None:
+        """Until all are here, or nobody else can come, or the time is over."""
+        meeting = self.meeting
+        beat = told = 0.0
+        changed = True
+        self.finder = None if meeting.host_count == 1 else _MasterFinder(meeting)
+        while True:
+            now = time.monotonic()
+            if now >= meeting.end or self._is_decided(now):
+                return
+            if self.finder is not None and self.finder.other_master:
+                raise _Pass
+            if changed and now - told >= _TELL_S:
+                self.missing_text = self._missing_in_short()
+                meeting.tell(self.present, meeting.host_count, self.missing_text)
+                told, changed = now, False
+            if now - beat >= _BEAT_S:
+                self._beat(now)
+                beat = now
+            self._accept_again(now)
+            for item, mask in self.selector.select(max(0.01, min(0.2, meeting.end - now))):
+                if item.data is None:
+                    self._accept(item.fileobj)
+                    continue
+                peer: _Peer = item.data
+                if mask & selectors.EVENT_WRITE:
+                    self._flush(peer)
+                if mask & selectors.EVENT_READ and peer.socket.fileno() >= 0:
+                    changed = self._receive(peer) or changed
+
+    @property
+    def present(self) -> int:
+        """Hosts with different numbers."""
+        return len(self.holders)
+
+    def _is_decided(self, now: float) -> bool:
+        meeting = self.meeting
+        if self.present >= meeting.host_count:
+            return True
+        if self.disagreeing or self.present + len(self.surplus) >= meeting.host_count:
+            self.settled = self.settled or now + _SETTLE_S
+            return now >= self.settled
+        self.settled = None
+        return False
+
+    def _calls(self) -> Iterator[HostCall]:
+        for peer in self.holders.values():
+            yield self.meeting.own if peer is None or peer.call is None else peer.call
+        for peer in self.surplus:
+            if peer.call is not None:
+                yield peer.call
+
+    def _disagrees(self, call: HostCall) -> bool:
+        return call.host_count is not None and call.host_count != self.meeting.host_count
+
+    def _accept(self, listener: Any) -> None:
+        for _ in range(256):
+            try:
+                connection, address = listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._out_of_files(listener, error)
+                    return
+                continue  # the caller went before it was accepted
+            connection.setblocking(False)
+            peer = _Peer(connection, address[0].removeprefix("::ffff:"), time.monotonic())
+            self.peers[connection.fileno()] = peer
+            self.selector.register(connection, selectors.EVENT_READ, peer)
+            set_user_timeout(connection, _LOST_S)
+
+    def _out_of_files(self, listener: socket.socket, error: OSError) -> None:
+        """Drop the oldest that says nothing; where all have called, the limit is too low for this job."""
+        idle = [peer for peer in self.peers.values() if peer.call is None]
+        if idle:
+            self._drop(min(idle, key=lambda peer: peer.since))
+            return
+        self._note("open-files", "", f"{error.strerror}, with {len(self.peers)} callers")
+        self.selector.unregister(listener)
+        self.accept_again = time.monotonic() + 1.0
+
+    def _accept_again(self, now: float) -> None:
+        if self.accept_again and now >= self.accept_again:
+            self.accept_again = 0.0
+            for listener in self.listeners:
+                with contextlib.suppress(KeyError):
+                    self.selector.register(listener, selectors.EVENT_READ)
+
+    def _receive(self, peer: _Peer) -> bool:
+        """Take what has come; true where it changes the roll."""
+        try:
+            part = peer.socket.recv(_MOST_LINE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            part = b""
+        if not part:
+            return self._drop(peer)
+        if peer.call is not None:
+            return False  # a caller has said all that counts
+        peer.received += part
+        line, newline, _ = peer.received.partition(b"\n")
+        if not newline:
+            mark = bytes(peer.received[: len(ROLL_MARK)])
+            if len(peer.received) > _MOST_LINE_BYTES or not ROLL_MARK.startswith(mark):
+                return self._drop(peer)
+            return False
+        said = _read_line(bytes(line))
+        if said is None:
+            return self._drop(peer)
+        return self._hear(peer, said)
+
+    def _hear(self, peer: _Peer, said: Mapping[str, Any]) -> bool:
+        meeting = self.meeting
+        if said.get("v") != PROTOCOL:
+            version = _text(said.get("version"), 40) or "unknown"
+            self._note("other-version", peer.address, f"{_text(said.get('host'))} runs distcheck {version}")
+            return self._turn_away(peer, "other-version")
+        if said.get("ask") == "who":
+            self._send(peer, meeting.hello(of=meeting.host_count, host=meeting.own.host))
+            return False
+        if said.get("key") != meeting.key:
+            self._note("other-run", peer.address, _text(said.get("host")))
+            return self._turn_away(peer, "other-run")
+        peer.instance = _text(said.get("instance"), 64)
+        peer.call = _host_call(said, peer.address)
+        older = self.callers.get(peer.instance)
+        if (
+            older is not None
+        ):  # the same call over a new connection: the old one is dead, whether this host knows or not
+            self._drop(older)
+        self.callers[peer.instance] = peer
+        self.left.pop(peer.instance, None)
+        self.disagreeing += self._disagrees(peer.call)
+        self._seat(peer.call, peer)
+        self._send(peer, self._status())
+        return True
+
+    def _seat(self, call: HostCall, peer: _Peer | None) -> None:
+        number = call.node_rank
+        if number is None:
+            self.anonymous += 1
+            number = -self.anonymous
+        if number in self.holders or number >= self.meeting.host_count:
+            if peer is not None:
+                self.surplus.append(peer)
+            return
+        self.holders[number] = peer
+        if peer is not None:
+            peer.number = number
+
+    def _drop(self, peer: _Peer) -> bool:
+        """Forget a connection; true where it was a caller."""
+        if peer.socket.fileno() < 0:
+            return False
+        del self.peers[peer.socket.fileno()]
+        self.selector.unregister(peer.socket)
+        peer.socket.close()
+        call = peer.call
+        if call is None:
+            return False
+        del self.callers[peer.instance]
+        self.disagreeing -= self._disagrees(call)
+        if len(self.left) < _MOST_NAMED:
+            self.left[peer.instance] = call
+        if peer.number is None:
+            self.surplus.remove(peer)
+            return True
+        del self.holders[peer.number]
+        heir = next((other for other in self.surplus if other.call and other.call.node_rank == peer.number), None)
+        if heir is not None:
+            self.surplus.remove(heir)
+            heir.number = peer.number
+            self.holders[peer.number] = heir
+        return True
+
+    def _turn_away(self, peer: _Peer, why: str) -> bool:
+        """Say why, and let it go; the caller closes."""
+        self._send(peer, self.meeting.hello(refused=why, host=self.meeting.own.host))
+        return False
+
+    def _note(self, kind: str, address: str, detail: str) -> None:
+        if len(self.troubles) < _MOST_NAMED:
+            trouble = RollTrouble(kind, address or self.meeting.address, self.meeting.port, detail)
+            self.troubles.setdefault((kind, address), trouble)
+
+    def _status(self) -> bytes:
+        return self.meeting.hello(of=self.meeting.host_count, present=self.present, missing=self.missing_text)
+
+    def _missing(self) -> tuple[int, ...]:
+        """Node ranks that nobody has; those who have none are taken to be the first free ones."""
+        free = [number for number in range(self.meeting.host_count) if number not in self.holders]
+        return tuple(free[sum(number < 0 for number in self.holders) :])
+
+    def _missing_in_short(self) -> str:
+        text = rank_ranges(self._missing())
+        return text if len(text) <= 200 else text[: text.rfind(",", 0, 200)] + ",…"
+
+    def _beat(self, now: float) -> None:
+        """Show the callers that the server lives, and close what never called."""
+        line = self._status()
+        for peer in list(self.peers.values()):
+            if peer.call is None:
+                if now - peer.since > _SILENCE_S:
+                    self._drop(peer)
+            elif not peer.pending:
+                self._send(peer, line)
+
+    def _send(self, peer: _Peer, line: bytes) -> None:
+        peer.pending += line
+        self._flush(peer)
+
+    def _flush(self, peer: _Peer) -> None:
+        try:
+            while peer.pending:
+                sent = peer.socket.send(peer.pending)
+                del peer.pending[:sent]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._drop(peer)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.pending else 0)
+        if self.selector.get_key(peer.socket).events != wanted:
+            self.selector.modify(peer.socket, wanted, peer)
+
+    def _dismiss(self) -> RollAnswer:
+        """Tell all callers how it ended, and wait a little until they have it."""
+        answer = self._answer()
+        for listener in self.listeners:
+            listener.close()
+        callers = [peer for peer in self.peers.values() if peer.call is not None]
+        if callers:
+            share = min(_MOST_ANSWER_BYTES, _MOST_ANSWERS_BYTES // len(callers))
+            line = _write_answer(self.meeting, answer, share)
+            for peer in callers:
+                self._send(peer, line)
+            end = time.monotonic() + _GRACE_S
+            while any(peer.pending for peer in self.peers.values()) and time.monotonic() < end:
+                for item, mask in self.selector.select(0.05):
+                    if item.data is not None and mask & selectors.EVENT_WRITE:
+                        self._flush(item.data)
+                    elif item.data is not None and item.data.socket.fileno() >= 0:
+                        with contextlib.suppress(OSError):
+                            if not item.data.socket.recv(4096):
+                                self._drop(item.data)
+        return answer
+
+    def _answer(self) -> RollAnswer:
+        meeting = self.meeting
+        calls = sorted(
+            (meeting.own if peer is None or peer.call is None else peer.call for peer in self.holders.values()),
+            key=lambda call: (call.node_rank is None, call.node_rank or 0, call.host),
+        )
+        surplus = [peer.call for peer in self.surplus if peer.call is not None]
+        known = [call.nproc for call in calls if call.nproc is not None]
+        roll = Roll(
+            world_size=meeting.host_count,
+            present=self.present,
+            missing=self._missing(),
+            surplus=tuple(Caller(call.node_rank or 0, call.host, 0, call.host_count) for call in surplus[:_MOST_NAMED]),
+            waited_s=round(time.monotonic() - meeting.start, 3),
+            timeout_s=meeting.timeout_s,
+            of="hosts",
+        )
+        elsewhere = self.finder.elsewhere if self.finder is not None and roll.missing else ""
+        if elsewhere:
+            self._note("not-own-address", elsewhere, "")
+        return RollAnswer(
+            roll,
+            tuple(calls),
+            ranks=sum(known) if len(known) == len(calls) else None,
+            disagreeing=tuple(call for call in self._calls() if self._disagrees(call))[:_MOST_NAMED],
+            left=tuple(self.left.values()),
+            troubles=tuple(self.troubles.values()),
+            served=True,
+            anonymous=self.anonymous > 0,
+        )
+
+
+def _write_answer(meeting: _Meeting, answer: RollAnswer, most: int) -> bytes:
+    """The last line, with as many callers as there is room for: those who hand something over first."""
+    calls = sorted(answer.callers, key=lambda call: not call.payload)
+    room = most - 4096
+    chosen = []
+    for call in calls:
+        room -= len(json.dumps(_plain(call))) + 1
+        if room < 0:
+            break
+        chosen.append(call)
+    roll = {
+        "world_size": meeting.host_count,
+        "present": 0 if answer.roll is None else answer.roll.present,
+        "missing": "" if answer.roll is None else rank_ranges(answer.roll.missing),
+        "surplus": [] if answer.roll is None else [list(item) for item in answer.roll.surplus],
+    }
+    return meeting.hello(
+        done=True,
+        of=meeting.host_count,
+        roll=roll,
+        callers=[_plain(call) for call in chosen],
+        all_callers=len(chosen) == len(calls),
+        ranks=answer.ranks,
+        disagreeing=[_plain(call._replace(payload="")) for call in answer.disagreeing],
+        left=[_plain(call._replace(payload="")) for call in answer.left],
+        anonymous=answer.anonymous,
+    )
+
+
+class _MasterFinder:
+    """Looks, beside the server, whether the address leads to another server of the same roll.
+
+    Two hosts that both take themselves for the first one would each wait for the other: the one that the address does
+    not lead to finds the other and calls it.
+    """
+
+    def __init__(self, meeting: _Meeting) -> None:
+        self.meeting = meeting
+        self.other_master = False
+        #: what the address leads to, where that is not this host
+        self.elsewhere = ""
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, name="distcheck-roll", daemon=True).start()
+
+    def stop(self) -> None:
+        """Nobody needs to know any more."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                addresses = resolve(self.meeting.address, self.meeting.port)
+            except OSError:
+                addresses = ()
+            if any(is_own_address(address) for address in addresses):
+                return
+            self.elsewhere = ", ".join(addresses)
+            for address in addresses:
+                said = _ask_who(address, self.meeting, _CONNECT_S)
+                if said is None:
+                    continue
+                if said.get("instance") == self.meeting.instance:
+                    self.elsewhere = ""  # a way round leads back to this very process
+                    return
+                if said.get("key") == self.meeting.key and said.get("of") is not None:
+                    self.other_master = True
+                    return
+            self._stopped.wait(_RETRY_MOST_S)
+
+
+def _ask_who(address: str, meeting: _Meeting, limit_s: float) -> dict[str, Any] | None:
+    """Who serves a roll there; None where nobody does."""
+    try:
+        with socket.create_connection((address, meeting.port), timeout=limit_s) as connection:
+            connection.sendall(meeting.hello(ask="who"))
+            return _read_line(connection.recv(_MOST_LINE_BYTES).partition(b"\n")[0])
+    except OSError:
+        return None
+
+
+# the callers
+
+
+class _Resolver:
+    """Looks a name up beside the main thread: a name server may take far longer than there is time."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name, self.port = name, port
+        self.addresses: tuple[str, ...] = ()
+        self.error = "the name server has not answered"
+        self._thread: threading.Thread | None = None
+
+    def look(self, limit_s: float) -> tuple[str, ...]:
+        """The addresses, as far as they are known within the limit; the last ones where this look-up takes longer."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="distcheck-resolver", daemon=True)
+            self._thread.start()
+        self._thread.join(limit_s)
+        return self.addresses
+
+    def _run(self) -> None:
+        try:
+            self.addresses = resolve(self.name, self.port)
+        except OSError as error:
+            self.error = error.strerror or str(error)
+
+
+def _call(meeting: _Meeting) -> RollAnswer:
+    """Call the server until it answers or the time is over."""
+    resolver = _Resolver(meeting.address, meeting.port)
+    trouble = RollTrouble("unresolvable", meeting.address, meeting.port, resolver.error)
+    hopeless_since: float | None = None
+    tried = False
+    pause = _RETRY_FIRST_S
+    meeting.tell(0, meeting.host_count, "")
+    while (left := meeting.end - time.monotonic()) > 0:
+        addresses = resolver.look(min(left, _CONNECT_S))
+        if not addresses:
+            trouble = RollTrouble("unresolvable", meeting.address, meeting.port, resolver.error)
+        own = [address for address in addresses if is_own_address(address)]
+        if own and meeting.own.node_rank is None:
+            with contextlib.suppress(_Pass):
+                return _Server(meeting).run()
+        troubles = []
+        for number, address in enumerate(addresses):
+            left = meeting.end - time.monotonic()
+            if left <= 0:
+                break
+            limit_s = min(_CONNECT_S, max(0.5, left / (len(addresses) - number)), left)
+            found = _talk(meeting, address, limit_s)
+            if isinstance(found, RollAnswer):
+                return found
+            troubles.append(found._replace(own=address in own))
+        if troubles:
+            last = min(troubles, key=lambda item: _TELLING.index(item.kind))
+            # a try that the end of the time cut short tells less than the one before it
+            cut_short = last.kind in ("silent", "timeout") and time.monotonic() >= meeting.end - _RETRY_FIRST_S
+            trouble = trouble if tried and cut_short else last
+            tried = True
+        now = time.monotonic()
+        hopeless_since = (hopeless_since or now) if _is_hopeless(trouble) else None
+        if hopeless_since is not None and now - hopeless_since >= _PATIENCE_S:
+            break
+        # not all hosts at the same moments
+        jitter = random.uniform(0.5, 1.0)  # noqa: S311
+        time.sleep(max(0.0, min(pause * jitter, meeting.end - time.monotonic())))
+        pause = min(_RETRY_MOST_S, pause * 1.5)
+    return RollAnswer(None, all_callers=False, troubles=(trouble,))
+
+
+#: What tells most of several addresses stands first.
+_TELLING = (
+    "other-version", "other-run", "foreign", "lost", "silent", "closed",
+    "refused", "timeout", "no-route", "unresolvable",
+)  # fmt: skip
+#: The system's own words for a way that this host itself closes: waiting opens none.
+_LOCAL = {os.strerror(number) for number in (errno.EACCES, errno.EPERM, errno.ENETUNREACH, errno.EAFNOSUPPORT)}
+
+
+def _is_hopeless(trouble: RollTrouble) -> bool:
+    """Time alone will hardly mend it."""
+    kind = trouble.kind
+    return kind in ("other-version", "other-run", "foreign") or (kind == "no-route" and trouble.detail in _LOCAL)
+
+
+def _talk(meeting: _Meeting, address: str, limit_s: float) -> RollAnswer | RollTrouble:
+    """One call: connect, say who we are, wait for the others."""
+
+    def trouble(kind: str, detail: str = "") -> RollTrouble:
+        return RollTrouble(kind, address, meeting.port, detail)
+
+    try:
+        connection = socket.create_connection((address, meeting.port), timeout=limit_s)
+    except TimeoutError:
+        return trouble("timeout")
+    except ConnectionRefusedError as error:
+        return trouble("refused", error.strerror or "")
+    except OSError as error:
+        if error.errno == errno.ETIMEDOUT:
+            return trouble("timeout")
+        return trouble("no-route", error.strerror or str(error))
+    with connection:
+        if connection.getsockname() == connection.getpeername():
+            # a port of the ephemeral range can be connected to itself, which is a riddle and no server
+            return trouble("refused", os.strerror(errno.ECONNREFUSED))
+        set_user_timeout(connection, _LOST_S)
+        try:
+            connection.sendall(meeting.hello(**_plain(meeting.own)))
+        except OSError as error:
+            return trouble("closed", error.strerror or str(error))
+        return _listen_to(meeting, connection, trouble)
+
+
+def _listen_to(
+    meeting: _Meeting, connection: socket.socket, trouble: Callable[[str, str], RollTrouble]
+) -> RollAnswer | RollTrouble:
+    received = bytearray()
+    status: dict[str, Any] = {}
+    heard = time.monotonic()
+    while True:
+        now = time.monotonic()
+        patience = heard + (_LOST_S if status else _SILENCE_S)
+        end = meeting.end + (_GRACE_S if status else 0.0)
+        if now >= end:
+            return _own_answer(meeting, status) if status else trouble("silent", "")
+        if now >= patience:
+            return trouble("lost" if status else "silent", f"no word for {now - heard:.0f} s")
+        connection.settimeout(max(0.01, min(patience, end) - now))
+        try:
+            part = connection.recv(1 << 16)
+        except TimeoutError:
+            continue
+        except OSError as error:
+            return trouble("lost" if status else "closed", error.strerror or str(error))
+        if not part:
+            if received and not status:
+                return trouble("foreign", describe_bytes(bytes(received)))
+            return trouble("lost" if status else "closed", "it closed the connection")
+        received += part
+        if not status and not ROLL_MARK.startswith(bytes(received[: len(ROLL_MARK)])):
+            # the rest of a foreign greeting is of no use
+            return trouble("foreign", describe_bytes(bytes(received)))
+        if len(received) > 2 * _MOST_ANSWER_BYTES:
+            return trouble("foreign", "a program that does not end its line")
+        *lines, rest = bytes(received).split(b"\n")
+        received = bytearray(rest)
+        for line in lines:
+            said = _read_line(line)
+            if said is None:
+                return trouble("foreign", describe_bytes(line))
+            if said.get("v") != PROTOCOL or said.get("refused") == "other-version":
+                return trouble("other-version", f"distcheck {_text(said.get('version'), 40)} there, {__version__} here")
+            if said.get("refused"):
+                return trouble("other-run", _text(said.get("host")))
+            heard = time.monotonic()
+            if said.get("done"):
+                return _read_answer(meeting, said)
+            if any(said.get(name) != status.get(name) for name in ("present", "missing")):
+                meeting.tell(_count(said.get("present")) or 0, _count(said.get("of")) or 0, _text(said.get("missing")))
+            status = said
+
+
+def _own_answer(meeting: _Meeting, status: Mapping[str, Any]) -> RollAnswer:
+    """This host's time is over before the server's: what is known by now."""
+    of = _count(status.get("of")) or meeting.host_count
+    roll = Roll(
+        world_size=of,
+        present=_count(status.get("present")) or 0,
+        missing=_read_ranges(status.get("missing"), of),
+        waited_s=round(time.monotonic() - meeting.start, 3),
+        timeout_s=meeting.timeout_s,
+        of="hosts",
+    )
+    own = meeting.own
+    return RollAnswer(roll, (own,), all_callers=False, disagreeing=(own,) if of != meeting.host_count else ())
+
+
+def _read_answer(meeting: _Meeting, said: Mapping[str, Any]) -> RollAnswer:
+    plain = said.get("roll")
+    plain = plain if isinstance(plain, dict) else {}
+    of = _count(plain.get("world_size")) or meeting.host_count
+    roll = Roll(
+        world_size=of,
+        present=_count(plain.get("present")) or 0,
+        missing=_read_ranges(plain.get("missing"), of),
+        surplus=tuple(
+            Caller(_count(item[0]) or 0, _text(item[1]), 0, _count(item[3]))
+            for item in _listed(plain.get("surplus"))
+            if isinstance(item, list) and len(item) == 4
+        ),
+        waited_s=round(time.monotonic() - meeting.start, 3),
+        timeout_s=meeting.timeout_s,
+        of="hosts",
+    )
+    calls = [_host_call(item) for item in _listed(said.get("callers")) if isinstance(item, dict)]
+    calls.sort(key=lambda call: (call.node_rank is None, call.node_rank or 0, call.host))
+    return RollAnswer(
+        roll,
+        tuple(calls),
+        all_callers=bool(said.get("all_callers")),
+        ranks=_count(said.get("ranks")),
+        disagreeing=tuple(_host_call(item) for item in _listed(said.get("disagreeing")) if isinstance(item, dict)),
+        left=tuple(_host_call(item) for item in _listed(said.get("left")) if isinstance(item, dict)),
+        anonymous=bool(said.get("anonymous")),
+    )
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _read_ranges(value: object, of: int) -> tuple[int, ...]:
+    """The reverse of rank_ranges, for numbers below ``of``; what can't be read is left out."""
+    found: list[int] = []
+    for part in value.split(",") if isinstance(value, str) else ():
+        low, _, high = part.partition("-")
+        if low.isdecimal() and (high or low).isdecimal():
+            found.extend(range(int(low), min(int(high or low), of - 1) + 1))
+    return tuple(found)

@@ -1,0 +1,591 @@
+"""The GPUs of this host, as the driver sees them: kinds, health, and who uses them. No CUDA context is created.
+
+Which of them a rank may use is the matter of ``devices.py``; what their health means that of ``gpu_health.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.core.model import Unavailable
+from distcheck.core.redaction import mask_arguments
+from distcheck.core.registry import fact
+from distcheck.core.world import World
+
+
+class GpuProcess(NamedTuple):
+    """A process that holds memory of a GPU."""
+
+    pid: int
+    memory_bytes: int | None
+    user: str | None = None
+    #: command line with credentials masked; None where /proc does not show it
+    command: str | None = None
+    #: seconds since 1970, UTC
+    started_at: float | None = None
+    #: a launched rank or a worker of one, the caller's own, whose parent is gone: nobody waits for it any more
+    orphan: bool = False
+    own: bool = False
+
+
+class Gpu(NamedTuple):
+    """One GPU. None: the driver does not tell."""
+
+    #: in the driver's order, which is PCI order
+    index: int  # type: ignore[assignment]  # hides a tuple's method that nobody calls on a GPU
+    uuid: str
+    name: str
+    #: as /sys/bus/pci/devices writes it: ``0000:07:00.0``
+    pci: str = ""
+    memory_bytes: int = 0
+    memory_used_bytes: int = 0
+    #: such as ``9.0`` for NVIDIA, ``gfx942`` for AMD
+    architecture: str = ""
+    #: ``default``, ``exclusive-process``, ``prohibited``
+    compute_mode: str | None = None
+    persistence_mode: bool | None = None
+    mig_enabled: bool | None = None
+    #: UUIDs of its MIG instances
+    mig_uuids: tuple[str, ...] = ()
+    ecc_uncorrected_volatile: int | None = None
+    ecc_uncorrected_lifetime: int | None = None
+    #: rows that were replaced after uncorrectable errors
+    remapped_rows: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pages_pending: bool | None = None
+    #: words of NVML's clock event reasons that are active: ``sw-thermal``, ``hw-thermal``, ``hw-power-brake``,
+    #: ``hw-slowdown``, ``sw-power-cap``, ``idle``, ``application-clocks``, ``sync-boost``, ``display-clocks``
+    throttle: tuple[str, ...] = ()
+    temperature_c: int | None = None
+    #: NVML's fabric state on NVSwitch machines: ``not-supported``, ``not-started``, ``in-progress``, ``completed``
+    fabric_state: str | None = None
+    #: NVML's return code of the registration with the fabric, 0 is success
+    fabric_status: int | None = None
+    #: links to other GPUs that are up: NVLink, or XGMI for AMD
+    nvlinks_active: int | None = None
+    numa_node: int | None = None
+    #: CPUs near it
+    cpus: tuple[int, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
+    #: what could not be read about it: NVML's own words by call
+    errors: tuple[str, ...] = ()
+    #: the driver lists it, but can't reach it any more
+    lost: bool = False
+
+
+class Gpus(NamedTuple):
+    """The GPUs of this host that this process may look at. Unavailable where there is no driver."""
+
+    #: ``nvidia`` or ``amd``
+    vendor: str
+    gpus: tuple[Gpu, ...]
+    driver_version: str = ""
+    #: the newest CUDA that the driver supports, such as ``12.4``; empty for AMD
+    driver_cuda: str = ""
+
+
+class Driver(NamedTuple):
+    """What the GPU drivers leave in files: there also where their libraries don't answer."""
+
+    #: version of NVIDIA's kernel module, None where it is not loaded
+    module_version: str | None = None
+    #: version of the NVML library that the loader finds, None where there is none
+    library_version: str | None = None
+    #: the device nodes of NVIDIA's GPUs: ``/dev/nvidia0`` …
+    nodes: tuple[str, ...] = ()
+    #: those of them that this process may not open
+    blocked: tuple[str, ...] = ()
+    nvswitches: int = 0
+    #: GPUs that AMD's kernel driver lists
+    amd_gpus: int = 0
+    #: /dev/dxg is there, through which WSL2 reaches the GPUs of Windows
+    through_windows: bool = False
+    #: device nodes that all GPUs of a driver share: ``/dev/nvidiactl``, ``/dev/nvidia-uvm``, ``/dev/kfd`` …
+    shared_nodes: tuple[str, ...] = ()
+
+    @property
+    def nothing_there(self) -> bool:
+        """No GPU of either vendor can be in reach of this process."""
+        return not self.nodes and not self.amd_gpus and not self.through_windows
+
+
+class PeerPaths(NamedTuple):
+    """How the IOMMU treats the GPUs' accesses to each other."""
+
+    #: PCI address of a GPU and the kind of its IOMMU group, in the kernel's words: ``DMA``, ``DMA-FQ`` (translated),
+    #: ``identity``; GPUs without a group are left out
+    groups: tuple[tuple[str, str], ...] = ()
+
+
+#: NVML initialises GPUs one after another where persistence mode is off, which takes about a second each.
+NVML_LIMIT_S = 12
+
+
+@fact(limit_s=NVML_LIMIT_S, isolated=True)
+def read_gpus(world: World) -> Gpus:
+    """From NVML, or from /sys/class/kfd for AMD."""
+    try:
+        nvml = world.nvml()
+    except Unavailable:
+        if not world.exists("/proc/driver/nvidia/version") and (cards := tuple(_amd_gpus(world))):
+            return Gpus("amd", cards, _first_line(world, "/sys/module/amdgpu/version"))
+        raise
+    return _nvidia_gpus(world, nvml)
+
+
+@fact()
+def read_driver(world: World) -> Driver:
+    """From /proc/driver/nvidia, /dev and /sys/class/kfd; opens no device."""
+    if world.platform != "linux":
+        raise Unavailable(f"the drivers' files are looked at on Linux only, not on {world.platform}")
+    names = _names(world, "/dev")
+    nodes = tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\d+", name))
+    return Driver(
+        module_version=_module_version(world),
+        library_version=_library_version(world),
+        nodes=nodes,
+        # access(2) asks the cgroup of the container as well, and can't hang as opening a lost GPU can
+        blocked=tuple(node for node in nodes if not world.writable(node)),
+        nvswitches=len(_names(world, "/proc/driver/nvidia-nvswitch/devices")),
+        amd_gpus=sum(1 for _ in _amd_nodes(world)),
+        through_windows=world.exists("/dev/dxg"),
+        shared_nodes=tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\D.*|kfd", name)),
+    )
+
+
+@fact()
+def read_peer_paths(world: World, gpus: Gpus) -> PeerPaths:
+    """From /sys/bus/pci: the IOMMU group of each GPU."""
+    if world.platform != "linux":
+        raise Unavailable(f"{world.platform} does not show IOMMU groups")
+    if not world.exists("/sys/bus/pci/devices"):
+        raise Unavailable("/sys/bus/pci/devices is not there")
+    addresses = [gpu.pci for gpu in gpus.gpus if gpu.pci]
+    kinds = ((pci, _first_line(world, f"/sys/bus/pci/devices/{pci}/iommu_group/type")) for pci in addresses)
+    return PeerPaths(tuple((pci, kind) for pci, kind in kinds if kind))
+
+
+# NVIDIA
+
+#: Values of NVML that don't change (nvml.h of CUDA 13).
+_NOT_SUPPORTED, _NO_PERMISSION, _NOT_FOUND, _FUNCTION_NOT_FOUND, _GPU_IS_LOST = 3, 4, 6, 13, 15
+_UNCORRECTED, _VOLATILE, _LIFETIME = 1, 0, 1
+_COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
+_FABRIC_STATES = {0: "not-supported", 1: "not-started", 2: "in-progress", 3: "completed"}
+_CLOCK_REASONS = {
+    0x1: "idle",
+    0x2: "application-clocks",
+    0x4: "sw-power-cap",
+    0x8: "hw-slowdown",
+    0x10: "sync-boost",
+    0x20: "sw-thermal",
+    0x40: "hw-thermal",
+    0x80: "hw-power-brake",
+    0x100: "display-clocks",
+}
+_CORE_TEMPERATURE = 0
+#: Most links that any GPU has (NVML_NVLINK_MAX_LINKS; 18 up to Blackwell).
+_MOST_LINKS = 36
+
+
+class _Card:
+    """Asks NVML about one GPU, and remembers what went wrong."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self.nvml = nvml
+        self.handle = handle
+        self.errors: list[str] = []
+        self.lost = False
+
+    def ask(self, *names: str, also: tuple[Any, ...] = ()) -> Any:
+        """The answer of the first of these calls that the driver knows; None where it can't be had.
+
+        That a GPU has no such feature, or that only root may know, is no error.
+        """
+        if self.lost:
+            return None
+        for name in names:
+            call = getattr(self.nvml, name, None)
+            if call is None:
+                continue
+            try:
+                return call(self.handle, *also)
+            except self.nvml.NVMLError as error:
+                if error.value == _FUNCTION_NOT_FOUND:
+                    continue
+                if error.value not in (_NOT_SUPPORTED, _NO_PERMISSION):
+                    self.errors.append(f"{name}: {error}")
+                    self.lost = error.value == _GPU_IS_LOST
+                return None
+            except getattr(self.nvml, "NVMLLibraryMismatchError", ()):
+                continue
+        return None
+
+    def switch(self, *names: str) -> bool | None:
+        """The answer as on or off."""
+        answer = self.ask(*names)
+        return None if answer is None else bool(answer)
+
+
+def _nvidia_gpus(world: World, nvml: Any) -> Gpus:
+    describe = _process_reader(world)
+    cards = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError as error:
+            # NVML counts GPUs that a cgroup keeps from this process; they are no concern of ours
+            if error.value != _NO_PERMISSION:
+                cards.append(Gpu(index, "", "", errors=(f"nvmlDeviceGetHandleByIndex: {error}",), lost=True))
+            continue
+        cards.append(_nvidia_gpu(world, _Card(nvml, handle), index, describe))
+    return Gpus("nvidia", tuple(cards), _system_version(nvml), _cuda_version(nvml))
+
+
+def _nvidia_gpu(world: World, card: _Card, index: int, describe: Callable[[int, int | None], GpuProcess]) -> Gpu:
+    identity = card.ask("nvmlDeviceGetPciInfo")
+    pci = "" if identity is None else _sysfs_address(_text(identity.busId))
+    memory = card.ask("nvmlDeviceGetMemoryInfo")
+    capability = card.ask("nvmlDeviceGetCudaComputeCapability")
+    mode = card.ask("nvmlDeviceGetComputeMode")
+    mig = card.ask("nvmlDeviceGetMigMode")
+    mig_enabled = None if mig is None else bool(mig[0])
+    remapped = card.ask("nvmlDeviceGetRemappedRows")
+    fabric_state, fabric_status = _fabric(card)
+    used = card.ask("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2") or ()
+    numa_node, cpus = _near(world, pci)
+    return Gpu(
+        index=index,
+        uuid=_text(card.ask("nvmlDeviceGetUUID")),
+        name=_text(card.ask("nvmlDeviceGetName")),
+        pci=pci,
+        memory_bytes=0 if memory is None else int(memory.total),
+        memory_used_bytes=0 if memory is None else int(memory.used),
+        architecture="" if capability is None else f"{capability[0]}.{capability[1]}",
+        compute_mode=None if mode is None else _COMPUTE_MODES.get(int(mode), str(mode)),
+        persistence_mode=card.switch("nvmlDeviceGetPersistenceMode"),
+        mig_enabled=mig_enabled,
+        mig_uuids=tuple(_mig_uuids(card)) if mig_enabled else (),
+        ecc_uncorrected_volatile=card.ask("nvmlDeviceGetTotalEccErrors", also=(_UNCORRECTED, _VOLATILE)),
+        ecc_uncorrected_lifetime=card.ask("nvmlDeviceGetTotalEccErrors", also=(_UNCORRECTED, _LIFETIME)),
+        remapped_rows=None if remapped is None else int(remapped[1]),
+        remap_pending=None if remapped is None else bool(remapped[2]),
+        remap_failed=None if remapped is None else bool(remapped[3]),
+        retired_pages_pending=card.switch("nvmlDeviceGetRetiredPagesPendingStatus"),
+        throttle=_clock_reasons(card),
+        temperature_c=card.ask("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature", also=(_CORE_TEMPERATURE,)),
+        fabric_state=fabric_state,
+        fabric_status=fabric_status,
+        nvlinks_active=_active_links(card),
+        numa_node=numa_node,
+        cpus=cpus,
+        processes=tuple(describe(int(process.pid), process.usedGpuMemory) for process in used),
+        errors=tuple(card.errors),
+        lost=card.lost,
+    )
+
+
+def _mig_uuids(card: _Card) -> Iterator[str]:
+    for index in range(card.ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
+        try:
+            instance = card.nvml.nvmlDeviceGetMigDeviceHandleByIndex(card.handle, index)
+            yield _text(card.nvml.nvmlDeviceGetUUID(instance))
+        except card.nvml.NVMLError as error:
+            # places without an instance, and instances that a cgroup keeps from this process
+            if error.value not in (_NOT_FOUND, _NO_PERMISSION):
+                card.errors.append(f"nvmlDeviceGetMigDeviceHandleByIndex: {error}")
+                return
+
+
+def _clock_reasons(card: _Card) -> tuple[str, ...]:
+    mask = card.ask("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+    return tuple(word for bit, word in _CLOCK_REASONS.items() if mask & bit)
+
+
+def _active_links(card: _Card) -> int | None:
+    """Links that are up; None for a card without any."""
+    states = []
+    for link in range(_MOST_LINKS):
+        if card.lost:
+            break
+        try:
+            states.append(card.nvml.nvmlDeviceGetNvLinkState(card.handle, link))
+        except card.nvml.NVMLError:
+            # the first link that the card does not have ends the list: NVML has no call for their number
+            break
+    return sum(map(bool, states)) if states else None
+
+
+def _fabric(card: _Card) -> tuple[str | None, int | None]:
+    """State of the GPU's registration with NVSwitch's fabric manager, and NVML's code for how it went."""
+    import ctypes
+
+    for call, layout in (
+        ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfoV_t"),
+        ("nvmlDeviceGetGpuFabricInfo", "c_nvmlGpuFabricInfo_t"),
+    ):
+        if card.lost or not hasattr(card.nvml, call) or not hasattr(card.nvml, layout):
+            continue
+        answer = getattr(card.nvml, layout)()
+        try:
+            getattr(card.nvml, call)(card.handle, ctypes.byref(answer))
+        except card.nvml.NVMLError as error:
+            if error.value == _NOT_SUPPORTED:
+                return "not-supported", None
+            continue
+        state = int(answer.state)
+        # the code says something only once the registration is over
+        return _FABRIC_STATES.get(state, str(state)), int(answer.status) if state == 3 else None
+    return None, None
+
+
+def _system_version(nvml: Any) -> str:
+    try:
+        return _text(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        return ""
+
+
+def _cuda_version(nvml: Any) -> str:
+    """Such as ``12.4``, which NVML writes 12040."""
+    for name in ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"):
+        try:
+            number = int(getattr(nvml, name)())
+        except (nvml.NVMLError, AttributeError):
+            continue
+        return f"{number // 1000}.{number % 1000 // 10}"
+    return ""
+
+
+def _module_version(world: World) -> str | None:
+    """From the line ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar …``."""
+    found = re.search(r"\s(\d{3,}\.\d+(?:\.\d+)?)\s", _first_line(world, "/proc/driver/nvidia/version") + " ")
+    return found[1] if found else None
+
+
+def _library_version(world: World) -> str | None:
+    """The number in the name of the file that the loader's name of NVML leads to."""
+    usual = (
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/nvidia/lib64",
+        "/usr/local/nvidia/lib",
+        "/usr/lib/wsl/lib",
+    )
+    named = (world.environ.get("LD_LIBRARY_PATH") or "").split(":")
+    for folder in (*filter(None, named), *usual):
+        try:
+            target = world.read_link(f"{folder}/libnvidia-ml.so.1")
+        except OSError:
+            # WSL's library is a file of that name and carries no number
+            if world.exists(f"{folder}/libnvidia-ml.so.1"):
+                return ""
+            continue
+        found = re.search(r"libnvidia-ml\.so\.(\d+\.\d+(?:\.\d+)?)$", target)
+        return found[1] if found else ""
+    return None
+
+
+def _sysfs_address(nvml_address: str) -> str:
+    """NVML's ``00000000:07:00.0`` as ``0000:07:00.0``."""
+    domain, _, rest = nvml_address.lower().partition(":")
+    return f"{domain[-4:]}:{rest}" if rest else nvml_address.lower()
+
+
+def _text(value: Any) -> str:
+    """NVML's texts: bytes in old releases of its Python module."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+# AMD
+
+_KFD = "/sys/class/kfd/kfd"
+#: Kind of a link in the kernel's topology (HSA_IOLINK_TYPE_XGMI).
+_XGMI = 11
+
+
+def _amd_nodes(world: World) -> Iterator[tuple[str, dict[str, int]]]:
+    """The GPUs in the kernel's topology with their properties; those that a cgroup keeps from us can't be read."""
+    folder = f"{_KFD}/topology/nodes"
+    for name in sorted(_names(world, folder), key=lambda name: (len(name), name)):
+        properties = _properties(world, f"{folder}/{name}/properties")
+        if properties.get("simd_count", 0) > 0 and properties.get("gfx_target_version", 0) > 0:
+            yield name, properties
+
+
+def _amd_gpus(world: World) -> Iterator[Gpu]:
+    describe = _process_reader(world)
+    for index, (name, properties) in enumerate(_amd_nodes(world)):
+        folder = f"{_KFD}/topology/nodes/{name}"
+        device = f"/sys/class/drm/renderD{properties.get('drm_render_minor', -1)}/device"
+        location = properties.get("location_id", 0)
+        pci = f"{properties.get('domain', 0):04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"
+        numa_node, cpus = _near(world, pci)
+        banks = (
+            _properties(world, f"{folder}/mem_banks/{bank}/properties").get("size_in_bytes", 0)
+            for bank in _names(world, f"{folder}/mem_banks")
+        )
+        total = _number(world, f"{device}/mem_info_vram_total") or sum(banks)
+        unique = properties.get("unique_id", 0)
+        yield Gpu(
+            index=index,
+            uuid=f"GPU-{unique:016x}" if unique else "",
+            name=_first_line(world, f"{device}/product_name") or _first_line(world, f"{folder}/name") or "AMD GPU",
+            pci=pci,
+            memory_bytes=total,
+            memory_used_bytes=_number(world, f"{device}/mem_info_vram_used") or 0,
+            architecture=_gfx(properties["gfx_target_version"]),
+            ecc_uncorrected_volatile=_properties(world, f"{device}/ras/umc_err_count").get("ue:"),
+            nvlinks_active=_xgmi_links(world, folder),
+            numa_node=numa_node,
+            cpus=cpus,
+            processes=tuple(_amd_processes(world, _first_line(world, f"{folder}/gpu_id"), describe)),
+        )
+
+
+def _gfx(version: int) -> str:
+    """The target's name from its number: 90402 is gfx942, 90010 is gfx90a."""
+    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+
+
+def _xgmi_links(world: World, folder: str) -> int:
+    return sum(
+        _properties(world, f"{folder}/{kind}/{link}/properties").get("type") == _XGMI
+        for kind in ("io_links", "p2p_links")
+        for link in _names(world, f"{folder}/{kind}")
+    )
+
+
+def _amd_processes(world: World, card: str, describe: Callable[[int, int | None], GpuProcess]) -> Iterator[GpuProcess]:
+    for name in _names(world, f"{_KFD}/proc"):
+        used = _number(world, f"{_KFD}/proc/{name}/vram_{card}") if name.isdigit() else None
+        if used:
+            yield describe(int(name), used)
+
+
+# processes
+
+#: The inode of the first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h): only there do the numbers that a
+#: driver gives mean the same processes as ours.
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+#: Ticks a second in /proc/PID/stat (USER_HZ, 100 on every architecture that these GPUs are built for).
+_TICKS_PER_S = 100
+_LONGEST_COMMAND = 200
+
+
+def _process_reader(world: World) -> Callable[[int, int | None], GpuProcess]:
+    """What is to be told about a process; only its number where this process can't see it."""
+    try:
+        ours = world.read_link("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
+    except OSError:
+        ours = False
+    started = re.search(r"^btime (\d+)", _read(world, "/proc/stat"), re.MULTILINE) if ours else None
+    users = dict(_users(world)) if ours else {}
+
+    def describe(pid: int, memory_bytes: int | None) -> GpuProcess:
+        status = _read(world, f"/proc/{pid}/status") if ours else ""
+        owner = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
+        if owner is None:
+            return GpuProcess(pid, memory_bytes)
+        arguments = [part for part in _read(world, f"/proc/{pid}/cmdline").split("\0") if part]
+        ticks = _read(world, f"/proc/{pid}/stat").rpartition(")")[2].split()
+        own = int(owner[1]) == world.user_id
+        return GpuProcess(
+            pid,
+            memory_bytes,
+            user=users.get(int(owner[1]), f"user {owner[1]}"),
+            command=" ".join(mask_arguments(arguments))[:_LONGEST_COMMAND] or None,
+            started_at=int(started[1]) + int(ticks[19]) / _TICKS_PER_S if started and len(ticks) > 19 else None,
+            orphan=own and _is_orphan(world, pid, status, arguments),
+            own=own,
+        )
+
+    return describe
+
+
+def _is_orphan(world: World, pid: int, status: str, arguments: Sequence[str]) -> bool:
+    """Whether a process was started by a launcher or by multiprocessing, lost its parent, and really has a GPU open.
+
+    A training process that was sent to the background on purpose has lost its parent as well, but nothing started
+    it as a worker.
+    """
+    parent = re.search(r"^PPid:\s+(\d+)", status, re.MULTILINE)
+    if parent is None or (parent[1] != "1" and _first_line(world, f"/proc/{parent[1]}/comm") != "systemd"):
+        return False
+    worker = any("multiprocessing.spawn" in part or "multiprocessing.forkserver" in part for part in arguments)
+    if not worker and "\0TORCHELASTIC_RUN_ID=" not in "\0" + _read(world, f"/proc/{pid}/environ"):
+        return False
+    for descriptor in _names(world, f"/proc/{pid}/fd"):
+        try:
+            if world.read_link(f"/proc/{pid}/fd/{descriptor}").startswith(("/dev/nvidia", "/dev/kfd")):
+                return True
+        except OSError:
+            continue  # closed meanwhile
+    return False
+
+
+def _users(world: World) -> Iterator[tuple[int, str]]:
+    for line in _read(world, "/etc/passwd").splitlines():
+        parts = line.split(":")
+        if len(parts) > 2 and parts[2].isdigit():
+            yield int(parts[2]), parts[0]
+
+
+# small files
+
+
+def _near(world: World, pci: str) -> tuple[int | None, tuple[int, ...]]:
+    """NUMA node and CPUs of a PCI device; None on machines with one node, where the kernel writes -1."""
+    if not pci:
+        return None, ()
+    folder = f"/sys/bus/pci/devices/{pci}"
+    node = _number(world, f"{folder}/numa_node")
+    return (None if node is None or node < 0 else node), _cpu_list(_first_line(world, f"{folder}/local_cpulist"))
+
+
+def _cpu_list(text: str) -> tuple[int, ...]:
+    """The kernel's ``0-3,8`` as numbers."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdigit():
+            cpus.extend(range(int(first), int(last or first) + 1))
+    return tuple(cpus)
+
+
+def _properties(world: World, path: str) -> dict[str, int]:
+    """A file of lines ``name number``."""
+    pairs = (line.split() for line in _read(world, path).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].lstrip("-").isdigit()}
+
+
+def _number(world: World, path: str) -> int | None:
+    text = _first_line(world, path)
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+def _first_line(world: World, path: str) -> str:
+    return _read(world, path).partition("\n")[0].strip()
+
+
+def _read(world: World, path: str) -> str:
+    """A small file, empty where it can't be read: every caller has a meaning for that."""
+    try:
+        return world.read_text(path)
+    except OSError:
+        return ""
+
+
+def _names(world: World, path: str) -> tuple[str, ...]:
+    """The names in a folder, none where it can't be read."""
+    try:
+        return world.list_folder(path)
+    except OSError:
+        return ()

@@ -1,0 +1,218 @@
+"""How many ranks, nodes, tasks and GPUs a launch line has, as far as the file says so: None is *not known*.
+
+What the launcher counts is worked out by the one parser of launch commands; here it is completed by what the scheduler
+gives. Nothing is judged.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from distcheck.launch.command import nproc_on
+from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS
+
+from .model import Allocation, Scalar, Site, Word
+
+#: torchrun in each of its spellings.
+TORCHRUN_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch"})
+#: The options that say how many processes start on a node, by launcher.
+PROCESS_OPTIONS = {
+    "torchrun": ("--nproc-per-node",),
+    "torch.distributed.launch": ("--nproc-per-node",),
+    "accelerate": ("--num-processes",),
+    "deepspeed": ("--num-gpus",),
+}
+#: Variables by which ranks share GPUs on purpose.
+SHARE_GPUS = ("NCCL_MULTI_RANK_GPU_ENABLE", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+#: Arguments of scripts by which people say that no GPU is used.
+_ON_CPU = re.compile(
+    r"(?i)--?[\w-]*backend[= ]['\"]?gloo\b|--?(?:use[-_])?cpu(?:[-_]only)?(?![\w-])(?![= ](?:false|0)\b)"
+    r"|--?no[-_](?:cuda|gpu)\b|--?[\w-]*(?:device|accelerator)[= ]['\"]?cpu\b|\bbackend[=:]['\"]?gloo\b"
+)
+
+
+class Count(NamedTuple):
+    """A number of things, and the place that says it."""
+
+    number: int
+    #: the option's value or the directive; None for what holds without being said
+    said: Word | Scalar | None = None
+
+
+def known(scalar: Scalar | None) -> int | None:
+    """The number of a scalar, None where there is none or it is not known."""
+    return None if scalar is None else scalar.number
+
+
+def ranks_on_node(site: Site) -> int | None:
+    """Ranks that the line starts on each node, by a literal number."""
+    command = site.command
+    if command.nproc in ("cpu", "gpu", "auto", "xpu"):
+        return None
+    found = nproc_on(command, gpus=None, cpus=0)
+    if command.launcher != "python" or not task_starter(site):
+        return found or None
+    return tasks_on_node(site)
+
+
+def ranks_said(site: Site) -> Word | None:
+    """The word that says how many ranks start."""
+    return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))
+
+
+def task_starter(site: Site) -> str | None:
+    """What starts the line once for each task: ``srun``, ``mpirun`` …"""
+    from distcheck.launch.schedulers import task_starter as starter
+
+    return starter(site.command)
+
+
+def tasks_on_node(site: Site) -> int | None:
+    """Tasks that a scheduler or MPI starts on each node; one where nothing of that kind is there."""
+    from .context import step_of
+
+    command = site.command
+    starter = task_starter(site)
+    if starter is None:
+        return 1
+    found = step_of(site).tasks_on_node
+    given = site.allocation
+    if found is not None or starter != "srun" or given is None or given.heterogeneous:
+        return found
+    # with a number of CPUs srun may start as many tasks as fit (huggingface/datatrove#296), else one on each node
+    said = [
+        count
+        for one in (given, site.job or given)
+        for count in (one.tasks, one.tasks_per_node, one.cpus_per_task, one.gpus_per_task, one.cpus_per_gpu)
+    ]
+    open_ended = command.unknown & {"tasks", "tasks_per_node", "cpus_per_task", "nodes"}
+    return 1 if all(one is None for one in said) and not open_ended else None
+
+
+def tasks_of(site: Site) -> int | None:
+    """Tasks in all; one where nothing starts tasks."""
+    if task_starter(site) is None:
+        return 1
+    from .context import step_of
+
+    tasks = step_of(site).tasks
+    if tasks is not None:
+        return tasks
+    each, nodes = tasks_on_node(site), nodes_given(site)
+    return None if each is None or nodes is None else each * nodes
+
+
+def nodes_given(site: Site) -> int | None:
+    """Nodes on which the line is started by a scheduler, an operator or a starter of tasks."""
+    command = site.command
+    if command.nodes is not None:
+        return command.nodes
+    if "nodes" in command.unknown:
+        return None
+    if site.pods is not None:
+        return known(site.pods.nodes)
+    given = site.allocation
+    if given is None or given.heterogeneous:
+        return None
+    nodes = known(given.nodes)
+    return nodes if given.nodes_max is None or known(given.nodes_max) == nodes else None
+
+
+def nodes_of(site: Site) -> int | None:
+    """Nodes of the job that the line is a part of: what the launcher is told, else what it is given.
+
+    A launcher that is told nothing has one node, whatever it is given.
+    """
+    command = site.command
+    if command.launcher in NODE_LAUNCHERS:
+        if command.standalone:
+            return 1
+        if command.unknown & {"nnodes_min", "nnodes_max"}:
+            from .context import asked_nodes
+
+            asked = asked_nodes(site)
+            return None if asked is None else asked.high
+        if command.nnodes_max is not None or command.nnodes_min is not None:
+            return command.nnodes_max or command.nnodes_min
+        if command.launcher == "deepspeed" and (command.hostfile or command.include or command.unknown):
+            return None
+        if command.launcher == "accelerate" and (command.config_file or "config_file" in command.unknown):
+            return None
+        return 1
+    return nodes_given(site)
+
+
+def gpus_given(site: Site) -> Count | None:
+    """GPUs that the scheduler gives to the line on each node, or to a launcher in a task; of unequal nodes the mean."""
+    command = site.command
+    given = site.allocation
+    if command.unknown & {"gpus_per_node", "gpus_per_task", "gpus"}:
+        return None
+    if given is None or given.heterogeneous:
+        return None
+    each = _count(given.gpus_per_node)
+    if each is not None:
+        return each
+    total, nodes = _count(given.gpus), nodes_given(site)
+    if total is not None and nodes and total.number % nodes == 0:
+        return total._replace(number=total.number // nodes)
+    per_task, tasks = _count(given.gpus_per_task), tasks_in_job(given)
+    if per_task is not None and task_starter(site) is not None and command.launcher in NODE_LAUNCHERS:
+        return per_task  # the ranks of a launcher share what its task has
+    if per_task is not None and tasks is not None:
+        return per_task._replace(number=per_task.number * tasks)
+    return None
+
+
+def tasks_in_job(given: Allocation) -> int | None:
+    """Tasks on each node of an allocation, whoever starts them."""
+    each = known(given.tasks_per_node)
+    if each is not None:
+        return each
+    tasks, nodes = known(given.tasks), known(given.nodes)
+    if tasks is not None and nodes:
+        return tasks // nodes if tasks % nodes == 0 else None
+    if tasks == 1 or (given.tasks is None and given.tasks_per_node is None):
+        return 1
+    return None
+
+
+def _count(scalar: Scalar | None) -> Count | None:
+    number = known(scalar)
+    return None if number is None else Count(number, scalar)
+
+
+def is_distributed(site: Site) -> bool:
+    """The line surely starts ranks of one job: by a launcher, or as tasks that are given a place to meet."""
+    if site.command.launcher in NODE_LAUNCHERS:
+        return True
+    meets = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
+    return site.command.launcher == "python" and bool(meets) and task_starter(site) is not None
+
+
+def runs_on_cpu(site: Site) -> bool:
+    """The arguments or variables say that no GPU is used."""
+    command = site.command
+    if command.nproc == "cpu":
+        return True
+    hidden = site.settings.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None and hidden.value is not None and hidden.value.strip() in ("", "-1", "NoDevFiles"):
+        return True
+    if (cpu := site.settings.get("ACCELERATE_USE_CPU")) is not None and cpu.value not in (None, "0", "false", "False"):
+        return True
+    behind = len(command.script_args)
+    own = command.argv[: len(command.argv) - behind] if behind else command.argv
+    if command.launcher == "accelerate" and any(word in ("--cpu", "--use_cpu") for word in own):
+        return True
+    return _ON_CPU.search(" ".join(command.script_args)) is not None
+
+
+def is_elastic(site: Site) -> bool:
+    """torchrun's agent starts the ranks, and gives them their variables."""
+    return site.command.launcher in ELASTIC_LAUNCHERS
+
+
+def is_torchrun(site: Site) -> bool:
+    """torchrun itself, in one of its spellings."""
+    return site.command.launcher in TORCHRUN_LAUNCHERS

@@ -1,0 +1,401 @@
+"""Dockerfiles: what an image sets for all processes, and what is carried out in it.
+
+By the reference of Dockerfiles (docs.docker.com/reference/dockerfile, syntax 1.7): continuation lines, comments between
+them, heredocs, the shell and the exec form, stages that stand upon each other. An ``ARG`` is unknown, whatever its
+default: ``--build-arg`` sets it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from .files import LookUp, tells_of_training
+from .fragments import Fragment, Piece
+from .model import LaunchFile, Setting, Site
+from .plain_commands import as_shell_text, as_written, in_image, joined, with_comments, with_lost
+
+_INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
+_ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE)
+_DIRECTIVE = re.compile(r"#[ \t]*[a-z]+[ \t]*=", re.IGNORECASE)
+_HEREDOC = re.compile(r"(?:^|(?<=\s))[0-9]*<<(-?)(['\"]?)([A-Za-z_][\w.]*)\2(?=\s|$)")
+#: options of RUN, COPY: ``--mount=type=cache,target=/root``
+_FLAG = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|(\{[^}]*\}))")
+_FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
+_SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
+#: Characters of a value that is put in for its variable; a longer one counts as unknown: values that hold each other
+#: twice double with every line.
+_LONGEST_VALUE = 10_000
+
+
+class Instruction(NamedTuple):
+    """One instruction, its lines put together."""
+
+    #: in capitals
+    name: str
+    #: what stands behind the name
+    rest: Fragment
+    #: what its heredocs hold, in order: the delimiter's line is not in it
+    heredocs: tuple[Fragment, ...] = ()
+
+
+class _Stage:
+    """What a stage of the build has set so far."""
+
+    def __init__(self, below: _Stage | None = None) -> None:
+        self.settings: dict[str, Setting] = dict(below.settings) if below else {}
+        self.arguments: dict[str, Setting] = {}
+        self.entrypoint: Fragment | tuple[Fragment, ...] | None = below.entrypoint if below else None
+        self.command: Fragment | tuple[Fragment, ...] | None = below.command if below else None
+        self.in_shell: bool = below.in_shell if below else True
+        #: it has a command of its own, not only that of the stage below
+        self.starts = False
+
+
+def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
+    """What a Dockerfile says. Never raises."""
+    from .shell import ShellText, read_shell
+
+    source = Fragment(text, path)
+    stages: dict[str, _Stage] = {}
+    stage = _Stage()
+    lines = text.split("\n")
+    settings: list[Setting] = []
+    read: list[ShellText] = []
+    lost: dict[str, Setting] = {}
+
+    def carry_out(fragment: Fragment, environ: Mapping[str, Setting]) -> ShellText:
+        found = read_shell(fragment, look_up, place="dockerfile", environ=environ)
+        found = found._replace(sites=tuple(as_written(with_lost(in_image(found.sites), lost), path, lines)))
+        read.append(found)
+        return found
+
+    def end(stage: _Stage) -> None:
+        if not stage.starts:
+            return
+        whole, fallback = _started(stage, path)
+        found = carry_out(whole, stage.settings) if whole is not None else None
+        if fallback is not None and (found is None or not found.sites):
+            # an entry point of the image's own, which carries out what it is given
+            carry_out(fallback, stage.settings)
+
+    for instruction in instructions(source):
+        name, rest = instruction.name, instruction.rest
+        if name == "ONBUILD":
+            inner = _INSTRUCTION.match(rest.text)
+            if inner is None:
+                continue
+            name, rest = inner[1].upper(), rest.part(inner.end(), len(rest.text))
+        if name == "FROM":
+            end(stage)
+            lost.clear()
+            match = _FROM.match(rest.text)
+            stage = _Stage(stages.get(match[1].lower()) if match else None)
+            if match and match[2]:
+                stages[match[2].lower()] = stage
+        elif name == "ENV":
+            for setting in list(_assignments(rest, stage)):
+                stage.settings[setting.name] = setting
+                settings.append(setting)
+        elif name == "ARG":
+            for setting in _assignments(rest, stage, values=False):
+                stage.arguments[setting.name] = setting
+        elif name == "SHELL":
+            words = _exec_form(rest)
+            stage.in_shell = words is None or any(_SHELLS.fullmatch(word.text) for word in words)
+        elif name == "RUN":
+            for fragment in _run(instruction._replace(rest=rest), stage):
+                if not tells_of_training(fragment.text.encode()):
+                    continue
+                environ = {**stage.arguments, **stage.settings}
+                carried = carry_out(fragment, environ).settings
+                settings.extend(carried)
+                # what a RUN exports ends with it
+                lost.update({setting.name: setting for setting in carried if setting.reach == "exported"})
+        elif name in ("CMD", "ENTRYPOINT"):
+            started = _exec_form(rest) or (rest if stage.in_shell else None)
+            stage.starts = True
+            if name == "CMD":
+                stage.command = started
+            else:
+                # an entry point of one's own takes away the command of the image below, not one of this stage
+                stage.entrypoint = started
+    end(stage)
+    sites: list[Site] = []
+    problems: list[tuple[str, int, int]] = []
+    also_read: list[str] = []
+    comments: list[tuple[int, str]] = []
+    for found in read:
+        sites.extend(found.sites)
+        problems.extend(found.problems)
+        also_read.extend(found.also_read)
+        comments.extend(found.comments)
+    sites.sort(key=lambda site: site.span[1:])
+    file = LaunchFile(
+        path, "dockerfile", tuple(sites), tuple(settings), problems=tuple(problems),
+        also_read=tuple(dict.fromkeys(also_read)),
+    )  # fmt: skip
+    return with_comments(file, _comments(text), comments)
+
+
+def instructions(source: Fragment) -> Iterator[Instruction]:
+    """The instructions of a Dockerfile in their order."""
+    lines = _lines(source.text)
+    numbers: dict[str, list[int]] = {}
+    escape = "\\"
+    for start, end in lines:
+        if not _DIRECTIVE.match(source.text[start:end].lstrip()):
+            break
+        found = _ESCAPE.match(source.text[start:end].lstrip())
+        escape = found[1] if found else escape
+    index = 0
+    while index < len(lines):
+        start, end = lines[index]
+        index += 1
+        line = source.text[start:end].strip()
+        if not line or line.startswith("#"):
+            continue
+        stretches: list[tuple[int, int]] = []
+        while True:
+            kept = len(source.text[start:end].rstrip())
+            if kept and source.text[start + kept - 1] == escape:
+                stretches.append((start, start + kept - 1))
+            else:
+                stretches.append((start, end))
+                break
+            # Docker passes over comments and, still, over empty lines between continuation lines
+            while index < len(lines) and _passed_over(source.text[slice(*lines[index])]):
+                index += 1
+            if index == len(lines):
+                break
+            start, end = lines[index]
+            index += 1
+        whole = joined(source, stretches)
+        match = _INSTRUCTION.match(whole.text)
+        if match is None:
+            continue
+        name = match[1].upper()
+        heredocs: list[Fragment] = []
+        if name in ("RUN", "COPY", "ADD", "ONBUILD"):
+            for mark in _HEREDOC.finditer(whole.text, match.end()):
+                body, behind = _heredoc(source, lines, index, mark[3], numbers, tabs=bool(mark[1]))
+                if body is None:
+                    break
+                heredocs.append(body)
+                index = behind
+        yield Instruction(name, whole.part(match.end(), len(whole.text)), tuple(heredocs))
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    """Where the lines begin and end, without their signs of line ends."""
+    lines: list[tuple[int, int]] = []
+    position = 0
+    for line in text.split("\n"):
+        lines.append((position, position + len(line) - line.endswith("\r")))
+        position += len(line) + 1
+    return lines
+
+
+def _passed_over(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("#"):
+            yield number, line.strip()
+
+
+def _heredoc(
+    source: Fragment,
+    lines: list[tuple[int, int]],
+    index: int,
+    delimiter: str,
+    numbers: dict[str, list[int]],
+    *,
+    tabs: bool,
+) -> tuple[Fragment | None, int]:
+    """What stands up to the delimiter, and the number of the line behind it; None where it never comes.
+
+    :param numbers: the lines by what they hold, made where a heredoc asks for it first
+    """
+    if not numbers:
+        for number, (start, end) in enumerate(lines):
+            numbers.setdefault(source.text[start:end].lstrip("\t"), []).append(number)
+    found = numbers.get(delimiter, [])
+    for last in found[bisect_left(found, index) :]:
+        if tabs or not source.text.startswith("\t", lines[last][0]):
+            stretches: list[tuple[int, int]] = []
+            for start, _ in lines[index:last]:
+                line = source.text[start : source.text.index("\n", start) + 1]
+                dropped = len(line) - len(line.lstrip("\t")) if tabs else 0
+                stretches.append((start + dropped, start + len(line)))
+            return joined(source, stretches), last + 1
+    return None, index
+
+
+def _run(instruction: Instruction, stage: _Stage) -> Iterator[Fragment]:
+    """The texts that a shell carries out while the image is built."""
+    rest = instruction.rest
+    flag = _FLAG.match(rest.text)
+    while flag is not None:
+        rest = rest.part(flag.end(), len(rest.text))
+        flag = _FLAG.match(rest.text)
+    words = _exec_form(rest)
+    if words is not None:
+        yield as_shell_text(words, rest.path)
+        return
+    if not stage.in_shell:
+        return
+    if not instruction.heredocs:
+        yield rest
+        return
+    if not _HEREDOC.sub("", rest.text).strip():
+        for body in instruction.heredocs:
+            first = body.text.split("\n", 1)[0]
+            if not first.startswith("#!") or re.search(r"[/ ](?:ba|da|z|k|a)?sh\b", first):
+                yield body
+        return
+    # a program takes it: the reader of shells knows which heredoc is a script and which is data
+    yield _with_heredocs(rest, instruction.heredocs)
+
+
+def _with_heredocs(line: Fragment, bodies: tuple[Fragment, ...]) -> Fragment:
+    text = line.text + "\n"
+    pieces = list(line.pieces)
+    for mark, body in zip(_HEREDOC.finditer(line.text), bodies, strict=False):
+        pieces.append(Piece(len(text), *body.place(0)))
+        pieces.extend(piece._replace(offset=piece.offset + len(text)) for piece in body.pieces if piece.offset > 0)
+        text += f"{body.text}{mark[3]}\n"
+    return Fragment(text, line.path, tuple(pieces))
+
+
+def _started(stage: _Stage, path: str) -> tuple[Fragment | None, Fragment | None]:
+    """The command that a container of this stage carries out, and its last part alone."""
+    entrypoint, command = stage.entrypoint, stage.command
+    if isinstance(entrypoint, Fragment):
+        return entrypoint, None
+    if entrypoint is None:
+        return (command if isinstance(command, Fragment | None) else as_shell_text(command, path)), None
+    if isinstance(command, tuple):
+        return as_shell_text((*entrypoint, *command), path), as_shell_text(command, path)
+    return as_shell_text(entrypoint, path), command
+
+
+def _exec_form(rest: Fragment) -> tuple[Fragment, ...] | None:
+    """The words of ``["torchrun", "train.py"]``; None where it is no list of texts: Docker gives it to a shell then."""
+    text = rest.text.strip()
+    if not text.startswith("["):
+        return None
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        return None
+    return tuple(
+        _unescaped(rest, match.start() + 1, match.end() - 1) for match in re.finditer(r'"(?:[^"\\]|\\.)*"', rest.text)
+    )
+
+
+def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
+    """What stands between the quotes of a text of JSON."""
+    if "\\" not in rest.text[start:end]:
+        return rest.part(start, end)
+    text = ""
+    pieces: list[Piece] = []
+    for match in re.finditer(r"(?:\\u[0-9a-fA-F]{4})+|\\.|[^\\]+", rest.text[start:end]):
+        pieces.append(Piece(len(text), *rest.place(start + match.start())))
+        text += json.loads(f'"{match[0]}"', strict=False)
+    pieces.append(Piece(len(text), *rest.place(end)))
+    return Fragment(text, rest.path, tuple(pieces))
+
+
+def _assignments(rest: Fragment, stage: _Stage, *, values: bool = True) -> Iterator[Setting]:
+    """The variables of ENV and ARG.
+
+    :param values: false for ARG: its value is known at the time of the build only
+    """
+    words = list(_words(rest.text))
+    first = _NAME.match(rest.text[words[0][0] : words[0][1]]) if words else None
+    if first is None:
+        return
+    start = words[0][0]
+    behind = start + first.end()
+    if values and rest.text[behind : behind + 1] != "=":
+        # the old form: all of the line behind the name is the value
+        value_start = behind + len(rest.text[behind:]) - len(rest.text[behind:].lstrip())
+        words = [(start, len(rest.text.rstrip()))]
+        if value_start < words[0][1]:
+            yield _setting(rest, start, behind, value_start, words[0][1], stage, known=True)
+        return
+    # what stands in the same instruction does not see what is set before it
+    for start, end in words:
+        match = _NAME.match(rest.text, start, end)
+        if match is None:
+            continue
+        if rest.text[match.end() : match.end() + 1] == "=":
+            yield _setting(rest, start, match.end(), match.end() + 1, end, stage, known=values)
+        elif not values and match.end() == end:
+            yield _setting(rest, start, end, end, end, stage, known=False)
+
+
+def _setting(
+    rest: Fragment, start: int, name_end: int, value_start: int, end: int, stage: _Stage, *, known: bool
+) -> Setting:
+    written = rest.text[value_start:end]
+    return Setting(
+        rest.text[start:name_end],
+        _expanded(written, stage) if known else None,
+        rest.span(start, end),
+        rest.span(start, name_end),
+        rest.span(value_start, end) if value_start < end else None,
+        "image",
+        written=written,
+    )
+
+
+def _words(text: str) -> Iterator[tuple[int, int]]:
+    """Where the words of a line stand: blanks part them, outside of quotes and not behind a backslash."""
+    for match in re.finditer(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", text, re.DOTALL):
+        yield match.span()
+
+
+def _expanded(written: str, stage: _Stage) -> str | None:
+    """A value without its quotes and with the variables that are known; None where one is not."""
+    made: list[str] = []
+    for match in re.finditer(
+        r"'(?P<plain>[^']*)'|\\(?P<escaped>.)|(?P<quote>\")|(?P<variable>\$(?:\w+|\{[^}]*\}))|(?P<other>.)",
+        written,
+        re.DOTALL,
+    ):
+        if match["variable"] is not None:
+            known = _value_of(match["variable"], stage)
+            if known is None:
+                return None
+            made.append(known)
+        else:
+            made.append(match["plain"] or match["escaped"] or match["other"] or "")
+    value = "".join(made)
+    return value if len(value) <= max(_LONGEST_VALUE, len(written)) else None
+
+
+def _value_of(reference: str, stage: _Stage) -> str | None:
+    match = _VARIABLE.fullmatch(reference)
+    if match is None or match[5]:
+        return None
+    name = match[1] or match[2]
+    setting = stage.settings.get(name) or stage.arguments.get(name)
+    # the image below may set what this file does not
+    if setting is None or setting.value is None:
+        return None
+    if match[3] in ("+", ":+"):
+        return match[4] if setting.value or match[3] == "+" else ""
+    if match[3] in ("-", ":-") and not setting.value and match[3] == ":-":
+        return match[4] if "$" not in match[4] else None
+    return setting.value

@@ -1,0 +1,759 @@
+"""How a launch line starts its ranks: two launchers in a row, hang-ups, restarts, tasks that fit the launcher or not.
+
+Where the ranks meet is the matter of ``meeting.py`` and ``ports.py``, how nodes are counted and numbered that of
+``numbering.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
+from distcheck.core.registry import probe
+from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
+
+from .context import (
+    CONTAINER_PROGRAMS,
+    REMOTE_SHELLS,
+    Step,
+    asked_nodes,
+    bears_on_nodes,
+    edit_word,
+    is_complete,
+    is_remote,
+    job_nodes,
+    launch_lines,
+    made_of,
+    of_span,
+    once,
+    only_variable,
+    place,
+    stays_outside,
+    step_of,
+)
+from .counts import TORCHRUN_LAUNCHERS, is_distributed, known
+from .fragments import Span
+from .model import Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Site, Word
+from .paths import the_one
+from .scripts import Started
+
+#: One task a node, so that srun in the job takes no other number: it lets SLURM_NTASKS of the job win.
+ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
+#: How torchrun's agents meet in a job of Slurm.
+MEET_BY_SLURM = (
+    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
+)
+#: Places in which no terminal is that could close.
+_WITHOUT_TERMINAL = frozenset({"slurm", "pod", "dockerfile", "workflow"})
+#: Programs behind which no hang-up of the terminal comes any more.
+_NO_HANGUP = frozenset(
+    {
+        "setsid", "tmux", "screen", "systemd-run", "sbatch", "salloc", "docker", "podman", "nvidia-docker", "kubectl",
+        "oc", *REMOTE_SHELLS,
+    }
+)  # fmt: skip
+#: What Slurm says about the tasks and GPUs of a node, as far as its directives say it.
+_SLURM_COUNTS = {
+    "SLURM_NTASKS_PER_NODE": "tasks_per_node",
+    "SLURM_TASKS_PER_NODE": "tasks_per_node",
+    "SLURM_GPUS_PER_NODE": "gpus_per_node",
+    "SLURM_GPUS_ON_NODE": "gpus_per_node",
+}
+#: Script arguments that say that each task does a part of its own: a shard, a seed, an output.
+_OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
+#: A function is handed on to other shells.
+_HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
+_GIVES_GPUS = re.compile(
+    r"--gpus\b|--device\b|--runtime\b|NVIDIA_VISIBLE_DEVICES|--cdi|--privileged|nvidia|/dev/(?:kfd|dri)"
+    r"|\$(?i:[\w{]*(?:args?|opts?|options|flags|gpu))"
+)
+#: Options of torchrun that a script of its own may have as well: they are taken along where another one is misplaced.
+_ALSO_TORCHRUN = re.compile(r"--(?:node[-_]rank|master[-_](?:addr|port)|max[-_]restarts)(?:=.*)?", re.DOTALL)
+#: Options of accelerate launch that no script has; those that some have are told by the script alone.
+_ACCELERATE_ONLY = re.compile(
+    r"--(?:num[-_](?:machines|processes)|machine[-_]rank|main[-_]process[-_](?:ip|port)|multi[-_]gpu)(?:=.*)?",
+    re.DOTALL,
+)
+_ACCELERATE_TOO = re.compile(r"--config[-_]file(?:=.*)?", re.DOTALL)
+_FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
+
+
+# two launchers in a row
+
+
+@probe(rules.DC106)
+def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A launcher that starts all ranks of a node is itself started once on it."""
+    yield from once(_double_launches(launch_files))
+
+
+class Double(NamedTuple):
+    """A launcher that several tasks of a node start."""
+
+    step: Step
+    on_node: int
+    #: processes that each of them starts: a number, or ``gpu``
+    each: str
+
+
+def double_launch(site: Site) -> Double | None:
+    """How several tasks of a node start a launcher that starts all ranks of a node; None where they surely don't."""
+    step = step_of(site)
+    on_node = _tasks_on_node(site, step)
+    if site.command.launcher not in NODE_LAUNCHERS or step.starter is None or on_node is None or on_node < 2:
+        return None
+    each = _processes(site)
+    if each is None or (each.isdecimal() and int(each) < 2):
+        return None  # one rank for each agent: the tasks are the ranks
+    asked = asked_nodes(site)
+    tasks = on_node * (step.nodes or 1)
+    if asked is not None and asked.high > 1 and asked.high in (tasks, step.tasks):
+        return None  # every task counts as a node of its own
+    if _has_own_gpus(site) and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
+        return None  # agents side by side, each with its GPUs
+    return Double(step, on_node, each)
+
+
+def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for _, site in launch_lines(launch_files):
+        double = double_launch(site)
+        if double is None:
+            continue
+        step, on_node, each = double
+        count = f"{each} processes" if each.isdecimal() else "as many processes as there are GPUs"
+        total = f": {on_node * int(each)} in all" if each.isdecimal() else ""
+        yield rules.DC106.found(
+            f"{step.starter} starts {on_node} tasks on a node, and in each of them {site.command.launcher} starts "
+            f"{count}{total}",
+            where=site.where()._replace(object=step.starter),
+            evidence={
+                "starter": step.starter,
+                "tasks_on_node": on_node,
+                "tasks": step.tasks,
+                "nodes": step.nodes,
+                "launcher": site.command.launcher,
+                "processes_of_each": int(each) if each.isdecimal() else None,
+            },
+            fix=_start_once(site, step, on_node),
+        )
+
+
+def _tasks_on_node(site: Site, step: Step) -> int | None:
+    if step.tasks_on_node is not None or step.starter in (None, "srun"):
+        return step.tasks_on_node
+    # mpirun alone puts all processes on this host; a host file or a scheduler would spread them
+    command = site.command
+    named = any("hostfile" in word.text or "machinefile" in word.text for word in site.words)
+    if named or command.nodes is not None or site.allocation is not None or site.place in ("slurm", "pod"):
+        return None
+    asked = asked_nodes(site)
+    return command.tasks if asked is None or asked.high == 1 else None
+
+
+def _processes(site: Site) -> str | None:
+    """Processes that the launcher starts on a node: a number, or ``gpu`` for one a GPU; None: not known."""
+    command = site.command
+    if command.launcher == "accelerate":
+        asked = asked_nodes(site)
+        machines = 1 if asked is None else asked.high
+        unknown = command.unknown & {"processes", "nnodes_min"}
+        return None if unknown or command.processes is None else str(-(-command.processes // max(machines, 1)))
+    if command.launcher == "deepspeed" and command.nproc is None and "nproc" not in command.unknown:
+        return None if command.include or command.hostfile else "gpu"
+    if command.nproc is not None:
+        return command.nproc if command.nproc.isdecimal() else "gpu" if command.nproc in ("gpu", "auto") else None
+    if "nproc" not in command.unknown:
+        return None
+    word = site.value("--nproc-per-node")
+    name = None if word is None else only_variable(made_of(site, word.text))
+    field = _SLURM_COUNTS.get(name or "")
+    given = site.of_job
+    count = known(getattr(given, field)) if field and given is not None and not given.heterogeneous else None
+    return None if count is None else str(count)
+
+
+def _has_own_gpus(site: Site) -> bool:
+    around = site.allocation
+    return site.command.gpus_per_task is not None or (around is not None and around.binds_gpus)
+
+
+def _start_once(site: Site, step: Step, on_node: int) -> Fix:
+    if step.starter != "srun":
+        return Fix(
+            f"start {site.command.launcher} once on each node ({step.starter} with one process a node), "
+            f"or start the script with {step.starter} alone and set torch's variables from those of MPI",
+            where="launch-line",
+        )
+    given = site.job
+    directive = None if given is None else given.tasks_per_node
+    text = f"give {site.command.launcher} one task a node: srun {ONE_TASK_A_NODE}"
+    edits: tuple[Edit, ...] = ()
+    risk = None
+    if directive is not None and known(directive) == on_node and site.command.tasks_per_node is None:
+        text = f"give {site.command.launcher} one task a node: '#SBATCH --ntasks-per-node=1'"
+        edits = _set_scalar(directive, "1")
+        cores = None if given is None else given.cpus_per_task
+        count = known(cores)
+        if cores is not None and count is not None:
+            text += f" and '#SBATCH --cpus-per-task={count * on_node}'"
+            edits = (*edits, *_set_scalar(cores, str(count * on_node))) if edits else ()
+        risk = "options of the job that count by task (--gpus-per-task, --mem-per-cpu) mean another number then"
+    return Fix(
+        f"{text}; or leave {site.command.launcher} away, and let srun start one python a GPU with RANK, LOCAL_RANK "
+        "and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
+        edits=edits,
+        where="job-script",
+        risk=risk,
+    )
+
+
+def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
+    """The edit that writes another number where one stands as it is."""
+    span = scalar.span
+    plain = scalar.written.isdecimal() and span.line == span.end_line
+    if not plain or span.end_column - span.column != len(scalar.written):
+        return ()
+    return (Edit(span.path, span.line, span.column, span.end_line, span.end_column, text),)
+
+
+# tasks
+
+
+@probe(rules.DC108)
+def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """The scheduler starts as many tasks as the launch has agents or ranks."""
+    yield from once(_task_counts(launch_files))
+
+
+def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
+    reaches: dict[str, bool] = {}
+    for file, site in launch_files.sites():
+        if not is_complete(site):
+            continue
+        if site.command.launcher in NODE_LAUNCHERS:
+            step = step_of(site)
+            if step.starter is None:
+                if file.path not in reaches:
+                    reaches[file.path] = _reaches_other_nodes(file)
+                if not reaches[file.path]:
+                    yield from _started_once(site)
+            else:
+                yield from _uncounted(site, step)
+                yield from _agents(site, step)
+        elif site.command.launcher == "python":
+            step = step_of(site)
+            if step.starter is not None:
+                yield from _uncounted(site, step)
+                yield from _ranks(site, step)
+
+
+def _uncounted(site: Site, step: Step) -> Iterator[Finding]:
+    """srun knows the cores of a task, and not how many tasks there are."""
+    command, around = site.command, site.allocation
+    if step.starter != "srun" or command.unknown & {"tasks", "tasks_per_node", "cpus_per_task"}:
+        return
+    if command.tasks is not None or command.tasks_per_node is not None or step.tasks is not None:
+        return
+    if around is not None and (around.tasks is not None or around.tasks_per_node is not None or around.heterogeneous):
+        return
+    if any(_counts_otherwise(word.text) for word in site.words):
+        return
+    of_job = None if site.job is None else known(site.job.cpus_per_task)
+    own = command.cpus_per_task
+    exclusive = site.job is not None and "exclusive" in site.job.directives
+    cores = own if own is not None else of_job
+    if cores is None:
+        return
+    # the job was given so many cores on each node that exactly one task fits, unless whole nodes were asked for
+    fits_once = site.job is not None and not exclusive and own in (None, of_job)
+    if fits_once and own is not None:
+        return
+    yield rules.DC108.found(
+        f"srun is told to give {cores} cores to each task, but not how many tasks to start: it starts as many as fit",
+        severity=None if not fits_once and (exclusive or _trains(site)) else Severity.INFO,
+        where=site.where()._replace(object="srun"),
+        evidence={"cpus_per_task": cores},
+        fix=Fix(
+            "say it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU"
+            if site.command.launcher == "python"
+            else "say it: srun --ntasks-per-node=1 (and '#SBATCH --ntasks-per-node=1')",
+            where="job-script" if site.job is not None else "launch-line",
+        ),
+    )
+
+
+def _trains(site: Site) -> bool:
+    """It is training as far as can be seen: a launcher, a place to meet, or GPUs that srun asks for."""
+    command = site.command
+    return is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
+
+
+def _counts_otherwise(word: str) -> bool:
+    """Options of srun by which the number of tasks follows from something else."""
+    return word.startswith(("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution"))
+
+
+def _agents(site: Site, step: Step) -> Iterator[Finding]:
+    """Each task starts an agent, and torchrun is told of no other node."""
+    command = site.command
+    stated = site.value("--nnodes", "--num-machines", "--num-nodes") is not None
+    if stated or command.nnodes_max is not None or command.unknown & {"nnodes_min", "nnodes_max"}:
+        # what is said and wrong is the matter of DC804; tasks that are no nodes are seen here
+        yield from _agents_of_nodes(site, step)
+        return
+    if command.launcher not in TORCHRUN_LAUNCHERS or command.standalone or step.partial:
+        return
+    if (step.nodes or 1) < 2 or (step.tasks_on_node or 1) > 1 or _does_own_part(site):
+        return
+    if any(problem.kind == "misplaced-option" and "nnodes" in problem.word for problem in command.problems):
+        return  # told by DC803
+    tasks = step.tasks or step.nodes
+    yield rules.DC108.found(
+        f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} is told of one node: "
+        f"{tasks} jobs that know nothing of each other",
+        where=site.where()._replace(object=step.starter),
+        evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
+        fix=_tell_of_nodes(step),
+    )
+
+
+def _tell_of_nodes(step: Step) -> Fix:
+    if step.starter == "srun":
+        return Fix(f"give torchrun the number of nodes and a place to meet: {MEET_BY_SLURM}", where="job-script")
+    return Fix(
+        f"tell torchrun of them: --nnodes={step.nodes} --rdzv-backend=c10d and --rdzv-endpoint=HOST:29400 with the "
+        "first node's name, the same for all",
+        where="launch-line",
+    )
+
+
+def _agents_of_nodes(site: Site, step: Step) -> Iterator[Finding]:
+    asked = asked_nodes(site)
+    tasks = step.tasks
+    if asked is None or not asked.literal or tasks is None or asked.low <= tasks <= asked.high or step.partial:
+        return
+    if (step.tasks_on_node or 1) > 1 or site.command.standalone or site.command.launcher == "deepspeed":
+        return  # told by DC106
+    if step.nodes is not None and not asked.low <= step.nodes <= asked.high:
+        return  # told by DC804
+    if asked.high == 1 and (_does_own_part(site) or step.nodes is None):
+        return
+    yield rules.DC108.found(
+        f"{step.starter} starts {tasks} task{'s' * (tasks != 1)}, but {site.command.launcher} expects "
+        f"{asked.text} node{'s' * (asked.high != 1)}",
+        where=site.where()._replace(object=step.starter),
+        evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": asked.low, "nnodes_max": asked.high},
+        fix=Fix(f"start one task on each of {asked.text} nodes", where="job-script"),
+    )
+
+
+def _does_own_part(site: Site) -> bool:
+    """Each task trains or computes something of its own, and says so in the script's arguments."""
+    return any(_OWN_PART.search(made_of(site, word)) for word in site.command.script_args)
+
+
+def _reaches_other_nodes(file: LaunchFile) -> bool:
+    """A line of the file may start something on all nodes of the job."""
+    if any(step_of(site).starter is not None or is_remote(site) or site.repeats for site in file.sites):
+        return True
+    # srun bash -c may call the function
+    return any(_HANDS_ON.search(line) for line in file.lines)
+
+
+def _started_once(site: Site) -> Iterator[Finding]:
+    """The body of a job script runs on the first node alone."""
+    command = site.command
+    if site.place != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
+        return
+    nodes = job_nodes(site)
+    if nodes is None or nodes < 2 or bears_on_nodes(site):
+        return
+    if command.launcher == "accelerate" and (command.config_file or "config_file" in command.unknown):
+        return  # a configuration can name a starter of its own
+    if command.wrappers and {"bash", "sh", *CONTAINER_PROGRAMS}.intersection(command.wrappers):
+        return
+    asked = asked_nodes(site)
+    expects = "" if asked is None or asked.high < 2 else f", and waits for {asked.text} nodes"
+    yield rules.DC108.found(
+        f"the job has {nodes} nodes, but {command.launcher} is started once, on the first of them{expects}: "
+        "nothing starts it on the others",
+        where=site.where()._replace(object=command.launcher),
+        evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if asked is None else asked.high},
+        fix=Fix(
+            f"let srun start it on each node: srun {ONE_TASK_A_NODE} {command.launcher} {MEET_BY_SLURM} …"
+            if command.launcher != "accelerate"
+            else f"let srun start it on each node: srun {ONE_TASK_A_NODE} bash -c "
+            "'accelerate launch --num_machines=$SLURM_NNODES --machine_rank=$SLURM_NODEID …'",
+            where="job-script",
+        ),
+    )
+
+
+def _ranks(site: Site, step: Step) -> Iterator[Finding]:
+    """One task a rank: WORLD_SIZE is their number."""
+    given = site.settings.get("WORLD_SIZE")
+    if given is None or not given.certain or given.value is None or not given.value.strip().isdecimal():
+        return
+    size = int(given.value)
+    if step.tasks is None or step.tasks < 2 or step.partial or size in (0, step.tasks):
+        return
+    yield rules.DC108.found(
+        f"{step.starter} runs {step.tasks} tasks, but WORLD_SIZE is {size}",
+        where=of_span(given.span, variable="WORLD_SIZE"),
+        evidence={"tasks": step.tasks, "world_size": size},
+        fix=Fix(
+            "take the scheduler's count: export WORLD_SIZE=$SLURM_NTASKS"
+            if step.starter == "srun"
+            else f"start {size} tasks, or set WORLD_SIZE={step.tasks}",
+            where="job-script",
+        ),
+    )
+
+
+# hang-ups and restarts
+
+
+@probe(rules.DC117)
+def launcher_survives_a_hangup(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """Nobody relies on nohup for a launcher that undoes it."""
+    yield from once(_under_nohup(launch_files))
+
+
+def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
+    scripts = {file.path.replace("\\", "/"): file for file in launch_files.files}
+    for file, site in launch_files.sites():
+        command = site.command
+        wrappers = frozenset(command.wrappers)
+        if "nohup" not in wrappers or site.place in _WITHOUT_TERMINAL or wrappers & _NO_HANGUP:
+            continue
+        if step_of(site).starter is not None:
+            continue
+        launcher = command.launcher if _handles_hangups(command) else _launcher_within(file, site, scripts)
+        if launcher is None:
+            continue
+        word = next((word for word in site.words if word.text.rpartition("/")[2] == "nohup"), None)
+        inside = "" if launcher == command.launcher else f", which {command.script} starts,"
+        yield rules.DC117.found(
+            f"{launcher}{inside} runs under nohup, but installs a handler of its own for SIGHUP: "
+            "it ends all ranks when the terminal closes",
+            where=place(site, word, "nohup"),
+            evidence={"launcher": launcher},
+            fix=Fix(
+                "write setsid in the place of nohup, so that it has a session without a terminal (and send its output "
+                "to a file); or start it in tmux or screen, or as a job of the scheduler",
+                edits=edit_word(site, word, "setsid"),
+                where="launch-line",
+                risk="setsid makes no nohup.out: redirect the output",
+            ),
+        )
+
+
+def _handles_hangups(command: LaunchCommand) -> bool:
+    if command.launcher not in ELASTIC_LAUNCHERS or "signals_to_handle" in command.unknown:
+        return False
+    if command.launcher == "accelerate" and command.processes == 1:
+        return False  # started without torchrun's agent
+    return command.signals_to_handle is None or "SIGHUP" in command.signals_to_handle
+
+
+def _launcher_within(file: LaunchFile, site: Site, scripts: Mapping[str, LaunchFile]) -> str | None:
+    """The launcher that a shell script starts which the line starts, where both are read."""
+    script = site.command.script
+    if site.command.launcher != "other" or script is None:
+        return None
+    path = the_one(site, (script,), scripts.__contains__)
+    target = None if path is None else scripts[path]
+    if target is None or target is file or target.allocation is not None:
+        return None
+    for inner in target.sites:
+        wrappers = frozenset(inner.command.wrappers)
+        if _handles_hangups(inner.command) and not wrappers & _NO_HANGUP and step_of(inner).starter is None:
+            return inner.command.launcher
+    return None
+
+
+@probe(rules.DC118)
+def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """Automatic restarts are known of: the first error stands before the last one in the log."""
+    yield from once(_restarts(launch_files))
+
+
+def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for _, site in launch_lines(launch_files):
+        limit = site.command.max_restarts or 0
+        if limit < 1:
+            continue
+        word = site.value("--max-restarts")
+        yield rules.DC118.found(
+            f"up to {limit} restart{'s' * (limit != 1)} are allowed: the log will end with the last attempt's error, "
+            "which is often not the first",
+            where=place(site, word, "--max-restarts"),
+            evidence={"restarts": 0, "max_restarts": limit},
+            fix=Fix(
+                "while you look for an error, start with --max-restarts=0",
+                where="launch-line",
+            ),
+        )
+
+
+# GPUs
+
+
+@probe(rules.DC121)
+def processes_can_be_counted_by_gpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
+    """Where a process is wanted for each GPU, there is at least one that can be used."""
+    yield from once(_uncountable(launch_files, nodes))
+
+
+def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
+    for _, site in launch_lines(launch_files):
+        command = site.command
+        word = site.value("--nproc-per-node")
+        wanted = command.nproc
+        if command.launcher not in TORCHRUN_LAUNCHERS:
+            continue
+        if wanted is None and "nproc" not in command.unknown and site.pods is not None and site.pods.nproc is not None:
+            wanted = str(site.pods.nproc.value) if site.pods.nproc.known else None
+        if wanted not in ("gpu", "auto"):
+            continue
+        absent, sure = _no_gpus(site, nodes)
+        if absent is None:
+            continue
+        if wanted == "gpu":
+            message = f"--nproc-per-node=gpu counts GPUs, and {absent}"
+        else:
+            message = f"--nproc-per-node=auto finds no GPU, since {absent}: it starts one process for each CPU core"
+        yield rules.DC121.found(
+            message,
+            severity=None if sure and wanted == "gpu" else Severity.INFO,
+            where=place(site, word, "--nproc-per-node"),
+            evidence={"nproc_per_node": wanted, "why": absent},
+            fix=Fix(
+                "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; where GPUs should be, "
+                "give them to the job first",
+                where="launch-line",
+            ),
+        )
+
+
+def _no_gpus(site: Site, nodes: Nodes | Unavailable) -> tuple[str | None, bool]:
+    """Why no GPU can be used, as a clause, and whether that is sure; None where there may be one."""
+    mask = site.settings.get("CUDA_VISIBLE_DEVICES")
+    if mask is not None and stays_outside(site, mask):
+        mask = None
+    if mask is not None and mask.certain and mask.value is not None and mask.value.split(",")[0].strip() in ("", "-1"):
+        return f"CUDA_VISIBLE_DEVICES={mask.value} hides all of them", True
+    if site.pods is not None:
+        gpus = site.pods.gpus
+        count = known(gpus)
+        if gpus is None or (gpus.known and count == 0):
+            return "the container asks for none", True
+        return None, False
+    if isinstance(nodes, Nodes) and nodes.gpus == 0:
+        return f"{nodes.origin} says that the nodes have none", True
+    if CONTAINER_PROGRAMS.intersection(site.command.wrappers) and "exec" not in {word.text for word in site.words}:
+        own = " ".join(word.text for word in site.words)
+        if not _GIVES_GPUS.search(own):
+            return "docker run gives none to the container without --gpus (unless the daemon is set up to)", False
+    return None, False
+
+
+@probe(rules.DC203)
+def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
+    """Each task sees the GPUs of its siblings, so that LOCAL_RANK is a device's number and NVLink can be used."""
+    yield from once(_isolated(launch_files, started))
+
+
+def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
+    for _, site in launch_files.sites():
+        command = site.command
+        if command.launcher == "other" or double_launch(site) is not None:
+            continue
+        step = step_of(site)
+        around = site.allocation
+        if step.starter != "srun" or step.tasks == 1 or step.tasks_on_node == 1:
+            continue
+        each = command.gpus_per_task
+        each = known(around.gpus_per_task) if each is None and around is not None else each
+        binding = _binding(site, around)
+        if binding == "none" or ((each or 0) != 1 and binding is None):
+            continue
+        by = f"--gpu-bind={binding}" if binding is not None else "--gpus-per-task=1"
+        use = None if isinstance(started, Unavailable) else _index_by_local_rank(started, site)
+        takes = "" if use is None else f", but {use[0]} takes the one numbered LOCAL_RANK ({use[1]}, line {use[2]})"
+        yield rules.DC203.found(
+            f"each task sees one GPU only ({by}): its device is 0, whatever its local rank is{takes}",
+            severity=Severity.INFO if use is None else Severity.WARNING,
+            where=place(site, site.value("--gpu-bind", "--gpus-per-task"), by.partition("=")[0]),
+            evidence={"gpus_per_task": each, "gpu_bind": binding, "tasks_on_node": step.tasks_on_node},
+            fix=Fix(
+                "use device 0 in the script, not the one numbered LOCAL_RANK; if that is not meant: ask for GPUs by "
+                "node (--gpus-per-node) and add --gpu-bind=none to srun",
+                where="code",
+            ),
+        )
+
+
+def _index_by_local_rank(started: Started, site: Site) -> tuple[str, str, int] | None:
+    """A place in the script that takes the local rank as a device's number: its file, its text and line."""
+    from distcheck.checks.source.device_uses import device_uses, files_from
+    from distcheck.checks.source.values import LOCAL_RANK
+
+    start, program = started.of(site), started.program
+    if start is None or program is None:
+        return None
+    files = files_from(program, start.script)
+    for use in device_uses(program):
+        if use.row.file in files and use.number.get(LOCAL_RANK) is not None:
+            return use.row.path, use.shown, use.row.line
+    return None
+
+
+def _binding(site: Site, around: Allocation | None) -> str | None:
+    """How srun binds GPUs to tasks, None where nothing is said or it can't be told."""
+    word = site.value("--gpu-bind")
+    directive = None if around is None else around.directives.get("gpu-bind")
+    text = word.text if word is not None else str(directive.value) if directive is not None and directive.known else ""
+    text = text.removeprefix("verbose,").removeprefix("v,")
+    if text.startswith("none"):
+        return "none"
+    return text if re.match(r"(?:single:1\b|per_task:1\b|map_gpu|map:|closest)", text) and "," not in text[:8] else None
+
+
+# options in the wrong place
+
+
+@probe(rules.DC803)
+def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """What torchrun is to read stands before the script: what comes behind belongs to the script."""
+    yield from once(_misplaced(launch_files))
+
+
+def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for file, site in launch_lines(launch_files):
+        command = site.command
+        first = len(site.words) - len(command.script_args)
+        if not command.script_args or first < 1:
+            continue
+        behind = list(site.words[first:])
+        found = _lost(command, behind)
+        if not found:
+            continue
+        words = [behind[index] for group in found for index in group]
+        shown = " ".join(word.text for word in words)
+        script = site.words[first - 1]
+        names = [behind[group[0]].text.partition("=")[0] for group in found]
+        listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        stands = "stands" if len(names) == 1 else "stand"
+        gets = "gets it" if len(names) == 1 else "gets them"
+        yield rules.DC803.found(
+            f"{listed} {stands} behind {command.script}, which {gets}, and not {command.launcher}",
+            where=place(site, words[0], names[0]),
+            evidence={"options": names, "script": command.script, "launcher": command.launcher},
+            fix=Fix(
+                f"write {shown} before {'-m ' if command.module else ''}{command.script}",
+                edits=_move(file, site, script, behind, found),
+                safe=True,
+                where="launch-line",
+            ),
+        )
+
+
+def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
+    """The words behind the script that the launcher should have got: each option with its value, by their places."""
+    if command.launcher in TORCHRUN_LAUNCHERS:
+        problems = [problem.word for problem in command.problems if problem.kind == "misplaced-option"]
+        surely, perhaps = re.compile("|".join(map(re.escape, problems)) or r"(?!)"), _ALSO_TORCHRUN
+    elif command.launcher == "accelerate":
+        surely, perhaps = _ACCELERATE_ONLY, _ACCELERATE_TOO
+    else:
+        return []
+    found: list[list[int]] = []
+    index = 0
+    while index < len(behind):
+        text = behind[index].text
+        if text == "--":
+            break
+        field = _FIELDS.get(text.partition("=")[0].lstrip("-").replace("-", "_"))
+        # where the launcher has the option as well, the script has one of the same name
+        given = field is not None and (getattr(command, field) is not None or field in command.unknown)
+        if not given and (surely.fullmatch(text) or perhaps.fullmatch(text)):
+            group = [index]
+            alone = "=" not in text and text not in _FLAGS
+            if alone and index + 1 < len(behind) and not behind[index + 1].text.startswith("--"):
+                group.append(index + 1)
+            found.append(group)
+            index += len(group)
+        else:
+            index += 1
+    sure = any(surely.fullmatch(behind[group[0]].text) for group in found)
+    return found if sure else []
+
+
+#: Where the reading of the command keeps what the launcher was given before the script.
+_FIELDS = {
+    "node_rank": "node_rank",
+    "master_addr": "master_addr",
+    "master_port": "master_port",
+    "max_restarts": "max_restarts",
+    "num_processes": "processes",
+    "num_machines": "nnodes_min",
+    "machine_rank": "node_rank",
+    "main_process_ip": "master_addr",
+    "main_process_port": "master_port",
+    "config_file": "config_file",
+}
+
+
+def _move(file: LaunchFile, site: Site, script: Word, behind: list[Word], found: list[list[int]]) -> tuple[Edit, ...]:
+    """The edits that take the words away and write them before the script; none where one came out of a variable.
+
+    None either where the words are the items of a list: of a manifest, or of the exec form of an image.
+    """
+    words = [behind[index] for group in found for index in group]
+    before = _before_script(site, script)
+    if before is None or any(not word.written or word.span.path != before.span.path for word in words):
+        return ()
+    if not all(behind[group[0]].written.lstrip("\"'").startswith("-") for group in found):
+        return ()
+    spans = [word.span for word in words]
+    if len({(span.line, span.column) for span in spans}) < len(spans) or before.span.line > spans[0].line:
+        return ()  # several words out of one array
+    through = (script, *behind[: found[-1][-1] + 1])
+    if not all(_next_in_shell(file, one.span, other.span) for one, other in itertools.pairwise(through)):
+        return ()
+    at = before.span
+    edits = [Edit(at.path, at.line, at.column, at.line, at.column, "".join(f"{word.written} " for word in words))]
+    previous = {id(word): (behind[index - 1] if index else script) for index, word in enumerate(behind)}
+    for word in words:
+        span, last = word.span, previous[id(word)].span
+        start = last.end_column if last.end_line == span.line and last.path == span.path else span.column
+        edits.append(Edit(span.path, span.line, start, span.end_line, span.end_column, ""))
+    return tuple(edits)
+
+
+def _next_in_shell(file: LaunchFile, one: Span, other: Span) -> bool:
+    """Between two words there is nothing but blanks, and backslashes at the ends of lines."""
+    if one.path != file.path or other.path != file.path or not 0 < one.end_line <= other.line <= len(file.lines):
+        return False
+    if one.end_line == other.line:
+        return not file.lines[one.end_line - 1][one.end_column - 1 : other.column - 1].strip()
+    rest = [file.lines[one.end_line - 1][one.end_column - 1 :], *file.lines[one.end_line : other.line - 1]]
+    goes_on = all(line.strip() == "\\" for line in rest)
+    return goes_on and not file.lines[other.line - 1][: other.column - 1].strip()
+
+
+def _before_script(site: Site, script: Word) -> Word | None:
+    """The word before which options can be written: the script, or the -m before a module."""
+    if not script.written or script.origins:
+        return None
+    if not site.command.module:
+        return script
+    index = site.words.index(script)
+    flag = site.words[index - 1] if index else None
+    return flag if flag is not None and flag.text in ("-m", "--module") else None

@@ -1,0 +1,593 @@
+"""Makefiles: the commands of their recipes, with the variables that make puts into them.
+
+By the manual of GNU make (4.4): each line of a recipe is a shell of its own, unless ``.ONESHELL`` stands in the file,
+``$$`` is a dollar sign of the shell, and only an exported variable is in the environment of a recipe. A value is known
+where the file itself is sure to give it; ``?=``, conditionals, functions and files that are not there are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from .files import LookUp, tells_of_training
+from .fragments import Fragment, Piece
+from .model import LaunchFile, Setting, Site
+from .plain_commands import as_written, joined, with_comments, with_lost
+
+#: Files that include each other: as deep as one is followed.
+_DEEPEST_INCLUDE = 5
+#: References in values that are followed, one within the other, and characters of what comes of them.
+_DEEPEST_VALUE = 10
+_LONGEST_VALUE = 10_000
+#: Variables that a recipe is given in its environment; real files export some ten.
+_MOST_EXPORTED = 1000
+
+_ASSIGNMENT = re.compile(
+    r"(?P<words>(?:(?:override|export|private|unexport)[ \t]+)*)(?P<name>[^\s:#=+?!$]+)[ \t]*"
+    r"(?P<sign>:{0,3}=|\?=|\+=|!=)[ \t]*"
+)
+_EXPORT = re.compile(r"(un)?export(?:[ \t]+(?P<names>[^=]*))?$")
+_CONDITIONAL = re.compile(r"(ifeq|ifneq|ifdef|ifndef)\b(.*)|(else)\b(.*)|(endif)\b")
+_INCLUDE = re.compile(r"[-s]?include[ \t]+(.*)")
+_DEFINE = re.compile(r"(?:override[ \t]+|export[ \t]+)*define[ \t]+([^\s:#=+?!]+)")
+_ENDEF = re.compile(r"[ \t]*endef\b")
+_RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)[ \t]*&?::?(?!=)(?P<behind>.*)", re.DOTALL)
+_PREFIX = re.compile(r"[@+\-\s]*")
+_SHELL_NAME = re.compile(r"[A-Za-z_]\w*")
+#: A value that means the same in the text of a command as in a variable that a shell expands there.
+_PLAIN = re.compile(r"(?!\w+=)[A-Za-z0-9_@%+=:,./\- \t]*")
+#: Several words or references, without signs that mean something else between the quotes of a shell.
+_COMPOSED = re.compile(r"[^\"\\`\n]*[ $][^\"\\`\n]*")
+_POSIX_SHELL = re.compile(r"(?:\S*/)?(?:env[ \t]+)?(?:\S*/)?(?:ba|da|z|k|a)?sh\b.*")
+
+
+class _Value(NamedTuple):
+    """An assignment."""
+
+    setting: Setting
+    #: what stands behind the sign, without a comment
+    text: str
+    sign: str
+    #: it is carried out in any case, and nothing that is unknown comes behind it
+    certain: bool
+    #: the same as the text, with its places
+    fragment: Fragment
+
+
+class _Recipe(NamedTuple):
+    target: str
+    #: the lines, each in stretches of the text, with the conditionals that they stand in
+    lines: tuple[tuple[tuple[tuple[int, int], ...], tuple[str, ...]], ...]
+
+
+class _Makefile:
+    """What was read of a file and of those that it includes."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[_Value]] = {}
+        #: variables of one target, and for what is made for it
+        self.of_targets: dict[str, dict[str, _Value]] = {}
+        self.specific: set[str] = set()
+        #: what targets need, as it is written
+        self.needed: dict[str, list[str]] = {}
+        self.exported: set[str] = set()
+        #: variables that are exported for some targets
+        self.exported_for: dict[str, set[str]] = {}
+        self.all_exported = False
+        #: values that have been worked out, by variable and target, and what is being worked out
+        self.known: dict[tuple[str, str | None], str | None] = {}
+        self.at_work: list[str] = []
+        #: the targets that a target's own variables reach, by variable
+        self.reached: dict[str, frozenset[str]] = {}
+        #: what each target's recipe is given in its environment
+        self.environ: dict[str, dict[str, Setting]] = {}
+        self.one_shell = False
+        self.recipes: list[_Recipe] = []
+        self.also_read: list[str] = []
+        self.settings: list[_Value] = []
+
+
+def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
+    """What a makefile says. Never raises."""
+    from .shell import read_shell
+
+    source = Fragment(text, path)
+    made = _Makefile()
+    _read(source, made, look_up, 0)
+    sites: list[Site] = []
+    settings = [_exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)]
+    problems: list[tuple[str, int, int]] = []
+    comments: list[tuple[int, str]] = []
+    also_read = list(made.also_read)
+    shell = _value("SHELL", made, None)
+    # another program takes the recipes (Python, PowerShell): they are none of a shell
+    recipes = made.recipes if shell is None or _POSIX_SHELL.fullmatch(shell) else []
+    own = {re.sub(r"\W", "_", name) for name in made.values}
+    lines = text.split("\n")
+    telling = _telling(made)
+    for recipe in recipes:
+        lost: dict[str, Setting] = {}
+        for fragment, environ, conditions in _commands(source, recipe, made, telling):
+            read = read_shell(fragment, look_up, place="makefile", environ=environ)
+            sites.extend(
+                site._replace(routine=recipe.target, conditions=(*conditions, *site.conditions))
+                for site in as_written(with_lost(read.sites, lost), path, lines)
+            )
+            lost.update({setting.name: setting for setting in read.settings if setting.reach == "exported"})
+            settings.extend(setting for setting in read.settings if setting.name not in own or setting.reach != "shell")
+            problems.extend(read.problems)
+            comments.extend(read.comments)
+            also_read.extend(read.also_read)
+    file = LaunchFile(
+        path, "makefile", tuple(sites), tuple(settings), problems=tuple(problems),
+        also_read=tuple(dict.fromkeys(also_read)),
+    )  # fmt: skip
+    return with_comments(file, _comments(text), comments)
+
+
+def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> None:
+    """Reads the lines of a file into what is known so far; recipes and settings of the first file only."""
+    prefix = "\t"
+    conditions: list[str] = []
+    target: str | None = None
+    recipe: list[tuple[tuple[tuple[int, int], ...], tuple[str, ...]]] = []
+
+    def finish() -> None:
+        nonlocal target, recipe
+        if target is not None and recipe and depth == 0:
+            made.recipes.append(_Recipe(target, tuple(recipe)))
+        target, recipe = None, []
+
+    lines = _Lines(source.text)
+    while (stretch := lines.next()) is not None:
+        start, end = stretch
+        line = source.text[start:end]
+        if target is not None and line.startswith(prefix):
+            parts = [(start + len(prefix), end)]
+            while _goes_on(source.text[start:end]) and (following := lines.next()) is not None:
+                start, end = following
+                parts[-1] = parts[-1][0], _behind_line(source.text, parts[-1][1])
+                parts.append((start + source.text.startswith(prefix, start), end))
+            recipe.append((tuple(parts), tuple(conditions)))
+            continue
+        parts = [(start, end)]
+        while _goes_on(source.text[slice(*parts[-1])]) and (following := lines.next()) is not None:
+            parts[-1] = parts[-1][0], parts[-1][1] - 1
+            parts.append(following)
+        whole = joined(source, parts)
+        bare = whole.text.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        condition = _CONDITIONAL.match(bare)
+        if condition is not None:
+            _note_condition(condition, bare, conditions)
+            continue
+        define = _DEFINE.match(bare)
+        if define is not None:
+            # several lines of commands: what they give is not looked into
+            _assign(made, whole, define[1], "define", (0, 0, 0), certain=False)
+            _behind_define(source.text, lines)
+            continue
+        include = _INCLUDE.match(bare)
+        if include is not None:
+            finish()
+            _include(include[1].partition("#")[0], source.path, made, look_up, depth)
+            continue
+        offset = len(whole.text) - len(whole.text.lstrip())
+        assignment = _ASSIGNMENT.match(whole.text, offset)
+        if assignment is not None:
+            finish()
+            words = assignment["words"].split()
+            name = assignment["name"]
+            if name == ".RECIPEPREFIX":
+                prefix = whole.text[assignment.end() : assignment.end() + 1] or "\t"
+                continue
+            value = _assign(
+                made, whole, name, assignment["sign"],
+                (assignment.start("name"), assignment.end("name"), assignment.end()), certain=not conditions,
+            )  # fmt: skip
+            if depth == 0:
+                made.settings.append(value)
+            if "export" in words:
+                made.exported.add(name)
+            continue
+        export = _EXPORT.match(bare.partition("#")[0].strip())
+        if export is not None:
+            names = (export["names"] or "").split()
+            if not names:
+                made.all_exported = export[1] is None
+            elif export[1]:
+                made.exported.difference_update(names)
+            else:
+                made.exported.update(names)
+            continue
+        rule = _RULE.match(whole.text)
+        if rule is None or not rule["targets"].strip():
+            continue
+        targets = rule["targets"].split()
+        specific = _ASSIGNMENT.match(rule["behind"].lstrip())
+        if specific is not None:
+            at = rule.start("behind") + len(rule["behind"]) - len(rule["behind"].lstrip())
+            value = _made_value(
+                whole, specific["name"], specific["sign"],
+                (at + specific.start("name"), at + specific.end("name"), at + specific.end()), certain=not conditions,
+            )  # fmt: skip
+            for one in targets:
+                made.of_targets.setdefault(one, {})[specific["name"]] = value
+            made.specific.add(specific["name"])
+            if "export" in specific["words"].split():
+                made.exported_for.setdefault(specific["name"], set()).update(targets)
+            if depth == 0:
+                made.settings.append(value)
+            continue
+        finish()
+        if ".ONESHELL" in targets:
+            made.one_shell = True
+        target = targets[0]
+        command = rule["behind"].partition(";")
+        for one in targets:
+            made.needed.setdefault(one, []).append(command[0])
+        if command[1] and len(parts) == 1 and "#" not in command[0]:
+            begin = start + rule.start("behind") + len(command[0]) + 1
+            recipe.append((((begin, end),), tuple(conditions)))
+    finish()
+
+
+class _Lines:
+    """The lines of a text, one after the other, as stretches without their ends."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+
+    def next(self) -> tuple[int, int] | None:
+        start = self._position
+        if start >= len(self._text):
+            return None
+        end = self._text.find("\n", start)
+        end = len(self._text) if end < 0 else end
+        self._position = end + 1
+        return start, end - (end > start and self._text[end - 1] == "\r")
+
+
+def _goes_on(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _behind_line(text: str, end: int) -> int:
+    """Behind the line end that follows: the continuation mark is the shell's, which wants it at a line's very end."""
+    return end + 1 if text.startswith("\n", end) else end
+
+
+def _note_condition(match: re.Match[str], bare: str, conditions: list[str]) -> None:
+    if match[1]:
+        conditions.append(bare)
+    elif conditions and match[3]:
+        conditions[-1] = bare if match[4].strip() else f"else of {conditions[-1].removeprefix('else of ')}"
+    elif conditions:
+        conditions.pop()
+
+
+def _behind_define(text: str, lines: _Lines) -> None:
+    open_ = 1
+    while open_ and (stretch := lines.next()) is not None:
+        line = text[slice(*stretch)]
+        if _DEFINE.match(line.lstrip()):
+            open_ += 1
+        elif _ENDEF.match(line):
+            open_ -= 1
+
+
+def _include(names: str, path: str, made: _Makefile, look_up: LookUp, depth: int) -> None:
+    """Reads included files; what one of them that is not there may assign again is not known any more."""
+    for name in names.split():
+        folder = path.rpartition("/")[0]
+        wanted = name if not folder or name.startswith("/") else f"{folder}/{name}"
+        data = (
+            look_up(wanted) if depth < _DEEPEST_INCLUDE and "$" not in name and wanted not in made.also_read else None
+        )
+        if data is None:
+            for values in made.values.values():
+                values[-1] = values[-1]._replace(certain=False)
+        else:
+            made.also_read.append(wanted)
+            _read(Fragment(data.decode("utf-8", "replace"), wanted), made, look_up, depth + 1)
+
+
+def _assign(
+    made: _Makefile, line: Fragment, name: str, sign: str, at: tuple[int, int, int], *, certain: bool
+) -> _Value:
+    value = _made_value(line, name, sign, at, certain=certain)
+    made.values.setdefault(name, []).append(value)
+    return value
+
+
+def _made_value(line: Fragment, name: str, sign: str, at: tuple[int, int, int], *, certain: bool) -> _Value:
+    """:param at: offsets of the name, behind it, and of the value in the line"""
+    name_start, name_end, value_start = at
+    written = re.sub(r"(?<!\\)#.*", "", line.text[value_start:], flags=re.DOTALL).rstrip()
+    span = line.span(name_start, value_start + len(written))
+    value_span = line.span(value_start, value_start + len(written)) if written else None
+    setting = Setting(name, None, span, line.span(name_start, name_end), value_span, "shell", certain, written)
+    return _Value(
+        setting,
+        re.sub(r"\s+", " ", written.replace("\\#", "#")),
+        sign,
+        certain and sign not in ("?=", "!="),
+        line.part(value_start, value_start + len(written)),
+    )
+
+
+def _value(name: str, made: _Makefile, target: str | None) -> str | None:
+    """The value that a variable has when a recipe is carried out, None where it is unknown."""
+    key = name, target
+    if key not in made.known:
+        # what refers to itself is unknown
+        made.known[key] = None
+        value = _worked_out(name, made, target) if len(made.at_work) < _DEEPEST_VALUE else None
+        made.known[key] = value if value is None or len(value) <= _LONGEST_VALUE else None
+    return made.known[key]
+
+
+def _worked_out(name: str, made: _Makefile, target: str | None) -> str | None:
+    specific = made.of_targets.get(target or "", {}).get(name)
+    # what is made for another target gets its variables as well
+    if specific is None and name in made.specific and (target is None or target in _reached(name, made)):
+        return None
+    values = made.values.get(name, []) if specific is None or specific.sign == "+=" else []
+    known: str | None = None
+    made.at_work.append(name)
+    for value in [*values, *([specific] if specific is not None else [])]:
+        text = _filled_in(value.text, made, target) if value.certain else None
+        if text is None and (not value.certain or value.sign == "+="):
+            known = None
+            break
+        if value.sign == "+=" and text is not None and (known is not None or value is values[0]):
+            known = f"{known or ''} {text}".strip()
+        else:
+            known = None if value.sign == "+=" else text
+    made.at_work.pop()
+    return known
+
+
+def _reached(name: str, made: _Makefile) -> frozenset[str]:
+    """The targets that are made with a variable of another one: all that this needs, and what that needs, by name."""
+    if name not in made.reached:
+        left = [target for target, values in made.of_targets.items() if name in values]
+        found: set[str] = set()
+        while left:
+            for written in made.needed.get(left.pop(), ()):
+                fresh = set(written.replace("|", " ").split()) - found
+                found |= fresh
+                left.extend(fresh)
+        made.reached[name] = frozenset(found)
+    return made.reached[name]
+
+
+def _filled_in(text: str, made: _Makefile, target: str | None) -> str | None:
+    """A value with all references in it filled in; None where one is unknown."""
+    parts: list[str] = []
+    for kind, stretch, name in _references(text):
+        if kind == "text":
+            parts.append(stretch)
+        elif kind == "dollar":
+            parts.append("$")
+        else:
+            value = _value(name, made, target) if kind == "variable" else None
+            if value is None:
+                return None
+            parts.append(value)
+    return "".join(parts)
+
+
+def _references(text: str) -> Iterator[tuple[str, str, str]]:
+    """The parts of a text: ``text``, ``dollar`` (``$$``), ``variable`` with its name, ``unknown`` (``$@``, calls)."""
+    position = 0
+    while position < len(text):
+        start = text.find("$", position)
+        if start < 0 or start + 1 >= len(text):
+            yield "text", text[position:], ""
+            return
+        if start > position:
+            yield "text", text[position:start], ""
+        sign = text[start + 1]
+        if sign == "$":
+            end, kind, name = start + 2, "dollar", ""
+        elif sign in "({":
+            end = _closing(text, start + 1)
+            name = text[start + 2 : end - 1]
+            kind = "variable" if re.fullmatch(r"[^\s:#=$(){},@<^*+?|%]+", name) else "unknown"
+        else:
+            end, name = start + 2, sign
+            kind = "variable" if sign.isalnum() or sign == "_" else "unknown"
+        yield kind, text[start:end], name
+        position = end
+
+
+def _closing(text: str, start: int) -> int:
+    """Behind the bracket that closes the one at ``start``."""
+    opens, closes = text[start], ")" if text[start] == "(" else "}"
+    depth = 0
+    for position in range(start, len(text)):
+        if text[position] == opens:
+            depth += 1
+        elif text[position] == closes:
+            depth -= 1
+            if not depth:
+                return position + 1
+    return len(text)
+
+
+def _commands(
+    source: Fragment, recipe: _Recipe, made: _Makefile, telling: frozenset[str]
+) -> Iterator[tuple[Fragment, Mapping[str, Setting], tuple[str, ...]]]:
+    """The texts that a shell is given for a recipe, with the variables that it knows and the conditionals around."""
+    lines = [(_without_prefix(source, line), conditions) for line, conditions in recipe.lines]
+    if made.one_shell:
+        stretches: list[tuple[int, int]] = []
+        for line, _ in lines:
+            stretches.extend(line[:-1])
+            stretches.append((line[-1][0], _behind_line(source.text, line[-1][1])))
+        lines = [(tuple(stretches), recipe.lines[0][1])]
+    for line, conditions in lines:
+        whole = joined(source, line)
+        if _tells(whole.text, telling):
+            yield *_for_shell(whole, recipe.target, made), conditions
+
+
+def _tells(text: str, telling: frozenset[str]) -> bool:
+    return tells_of_training(text.encode()) or any(name in telling for _, _, name in _references(text))
+
+
+def _telling(made: _Makefile) -> frozenset[str]:
+    """The variables whose values tell of training, or refer to one that does."""
+    found: set[str] = set()
+    everything = [
+        *made.values.items(),
+        *((name, [value]) for of in made.of_targets.values() for name, value in of.items()),
+    ]
+    left = [(name, [value.text for value in values]) for name, values in everything]
+    for _ in range(_DEEPEST_VALUE):
+        known = frozenset(found)
+        found.update(name for name, texts in left if any(_tells(text, known) for text in texts))
+        left = [(name, texts) for name, texts in left if name not in found]
+        if len(found) == len(known):
+            break
+    return frozenset(found)
+
+
+def _without_prefix(source: Fragment, line: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    start, end = line[0]
+    match = _PREFIX.match(source.text, start, end)
+    return ((match.end() if match else start, end), *line[1:])
+
+
+def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, Mapping[str, Setting]]:
+    """A line of a recipe as the shell gets it.
+
+    A reference stays one, in the shell's own form and as long as it was (``$(GPUS)`` as ``${GPUS}``), so that each word
+    stays where it is; the value is given beside it. What is put together of several words is assigned in a line before,
+    with the places that it has in the makefile. ``$$`` is one character less.
+    """
+    environ = dict(_exported_to(target, made))
+    shells_own = set(re.findall(r"\$\$\{?([A-Za-z_]\w*)", line.text)) - set(environ)
+    whole = _Text()
+    before = _Text()
+    seen: set[str] = set()
+
+    def convert(source: Fragment, into: _Text, depth: int) -> None:
+        offset = 0
+        for kind, stretch, name in _references(source.text):
+            part = source.part(offset, offset + len(stretch))
+            offset += len(stretch)
+            if kind == "text":
+                into.add(part, stretch)
+            elif kind == "dollar":
+                into.add(part, "$")
+            elif kind == "unknown" or len(stretch) != len(name) + 3 or name in shells_own:
+                into.add(part, _placeholder(stretch))
+            else:
+                shell_name = re.sub(r"\W", "_", name)
+                into.add(part, "${" + shell_name + "}")
+                if shell_name in seen:
+                    continue
+                seen.add(shell_name)
+                definition = _composed(name, made) if depth < _DEEPEST_VALUE else None
+                if definition is None:
+                    setting = _setting(name, made, target, "shell")
+                    environ.setdefault(shell_name, setting._replace(name=shell_name))
+                    continue
+                inner = _Text()
+                inner.add(definition.fragment.part(0, 0), f'{shell_name}="')
+                convert(definition.fragment, inner, depth + 1)
+                inner.add(definition.fragment.part(len(definition.fragment.text), len(definition.fragment.text)), '"\n')
+                before.append(inner)
+
+    convert(line, whole, 0)
+    before.append(whole)
+    return before.fragment(line.path), environ
+
+
+def _exported_to(target: str, made: _Makefile) -> Mapping[str, Setting]:
+    if target not in made.environ:
+        names = list(made.values) if made.all_exported else [name for name in made.exported if name in made.values]
+        names += [
+            name for name, targets in made.exported_for.items() if target in targets or target in _reached(name, made)
+        ]
+        made.environ[target] = {
+            name: _setting(name, made, target, "exported")
+            for name in names[:_MOST_EXPORTED]
+            if _SHELL_NAME.fullmatch(name)
+        }
+    return made.environ[target]
+
+
+class _Text:
+    """A text that is put together of parts with their places."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._pieces: list[Piece] = []
+        self._length = 0
+
+    def add(self, source: Fragment, text: str) -> None:
+        """A part that is as in the file, or stands for it."""
+        self._pieces.append(Piece(self._length, *source.place(0)))
+        if text == source.text:
+            self._pieces.extend(
+                piece._replace(offset=piece.offset + self._length) for piece in source.pieces if piece.offset > 0
+            )
+        self._parts.append(text)
+        self._length += len(text)
+
+    def append(self, other: _Text) -> None:
+        self._pieces.extend(piece._replace(offset=piece.offset + self._length) for piece in other._pieces)
+        self._parts.extend(other._parts)
+        self._length += other._length
+
+    def fragment(self, path: str) -> Fragment:
+        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, 1, 1),))
+
+
+def _composed(name: str, made: _Makefile) -> _Value | None:
+    """The one assignment of a variable that holds several words or references: known in part, each in its place."""
+    values = made.values.get(name, [])
+    if len(values) != 1 or name in made.specific or name in made.exported:
+        return None
+    (value,) = values
+    composed = _COMPOSED.fullmatch(value.fragment.text) is not None
+    return value if composed and value.certain and value.sign != "+=" else None
+
+
+def _placeholder(stretch: str) -> str:
+    """A variable that nobody has set, as long as what it stands for."""
+    return "${" + "_" * (len(stretch) - 3) + "}" if len(stretch) > 3 else "$" + "_" * (len(stretch) - 1)
+
+
+def _setting(name: str, made: _Makefile, target: str, reach: str) -> Setting:
+    values = made.values.get(name, [])
+    last = made.of_targets.get(target, {}).get(name) or (values[-1] if values else None)
+    value = _value(name, made, target) if last is not None else None
+    if value is not None and not _PLAIN.fullmatch(value):
+        # quotes and signs of the shell in it are read with the command, which a variable's are not
+        value = None if reach == "shell" else value
+    if last is None:
+        nowhere = Fragment("", "").span(0, 0)
+        return Setting(name, None, nowhere, nowhere, None, reach)
+    return last.setting._replace(value=value, reach=reach)
+
+
+def _exported(value: _Value, made: _Makefile) -> Setting:
+    name = value.setting.name
+    exported = made.all_exported or name in made.exported or name in made.exported_for
+    reach = "exported" if exported else "shell"
+    text = _filled_in(value.text, made, None) if value.sign in ("=", ":=", "::=", "?=") else None
+    return value.setting._replace(value=text, reach=reach)
+
+
+def _comments(text: str) -> Iterable[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith("\t") and "#" in line:
+            yield number, line[line.index("#") :].rstrip("\r")

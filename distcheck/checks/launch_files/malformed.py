@@ -1,0 +1,224 @@
+"""Values that torch or its launcher can't read: a number that is none, an address with a scheme, an unknown option.
+
+Ports that don't exist are the matter of ``ports.py``, lists of nodes that of ``meeting.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Where
+from distcheck.core.redaction import mask
+from distcheck.core.registry import probe
+from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Problem
+
+from .context import (
+    NODE_RANK_OPTIONS,
+    asked_nodes,
+    edit_value,
+    launch_lines,
+    meeting_lines,
+    meeting_of,
+    of_span,
+    once,
+    option_name,
+    place,
+    shown,
+)
+from .counts import TORCHRUN_LAUNCHERS
+from .model import LaunchFiles, Setting, Site
+from .ports import port_of
+
+#: What torch's numbers must be, the least first.
+_NUMBERS = (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))
+#: Words that stand for a script in documents and usage lines.
+_PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$")
+#: Values that a reader is to replace: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``.
+_STANDS_FOR = re.compile(
+    r"(?i)your|<[^>]*>?|^[x.:]+$|\.\.\.|todo|change_?me|replace|fill_?(?:in|me)|_here\b|^my_|\{|__\w+__|@\w+@|%[a-z(]"
+)
+#: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
+_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
+_PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
+#: Programs that only look a launcher up.
+_LOOKS_UP = frozenset({"-v", "-V"})
+
+
+@probe(rules.DC102)
+def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """Each value is what torch or its launcher can use: a whole number in its range, one bare host name or address."""
+    yield from once(_values(launch_files))
+
+
+def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for _, site in meeting_lines(launch_files):
+        if site.command.launcher not in NODE_LAUNCHERS:
+            for name, low in _NUMBERS:
+                given = site.settings.get(name)
+                if given is not None and given.value is not None:
+                    yield from _number(given, low)
+        yield from _port(site)
+        yield from _address(site)
+    for file, site in launch_lines(launch_files, complete=False):
+        # what the grammar did not understand is a problem of the file, and the line perhaps another one
+        if not any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems):
+            yield from _options(site)
+        yield from _node_rank(site)
+
+
+def _number(given: Setting, low: int) -> Iterator[Finding]:
+    value = given.value or ""
+    try:
+        number = int(value)
+    except ValueError:
+        pass
+    else:
+        # scripts of old write -1 for "not distributed"
+        if number >= low or (given.name == "LOCAL_RANK" and number == -1):
+            return
+    if not value.strip():
+        return  # torch takes it for not set
+    yield _malformed(
+        given.name,
+        value,
+        f"expected a whole number from {low}",
+        f"let the launcher set {given.name}, and export it nowhere",
+        of_span(given.span, variable=given.name),
+    )
+
+
+def _port(site: Site) -> Iterator[Finding]:
+    port = port_of(site)
+    if port is None or "$" in port.text or "`" in port.text or not port.text.strip():
+        return
+    if _stands_for_another(site, port.text):
+        return
+    if re.fullmatch(r"\s*[+-]?[0-9]+\s*", port.text):
+        return  # whether there is such a port is told by port_is_wise
+    yield _malformed(
+        port.name,
+        port.text,
+        "expected a port from 1 to 65535",
+        "write one port, from 1024 to 32767, for all ranks",
+        of_span(port.span, variable=port.name) if port.given is not None else of_span(port.span, option=port.name),
+    )
+
+
+def _stands_for_another(site: Site, text: str) -> bool:
+    """A reader is to put a value in its place, and the text says so; in a document any word does."""
+    return _STANDS_FOR.search(text) is not None or (
+        site.place == "markdown" and re.search(r"[A-Za-z]", text) is not None
+    )
+
+
+def _address(site: Site) -> Iterator[Finding]:
+    meets = meeting_of(site)
+    if meets is None or not meets.known or not meets.host.strip():
+        return
+    from distcheck.checks.host.rendezvous import address_trouble
+
+    host = meets.host
+    endpoint = "endpoint" in meets.name
+    # torchrun wants an IPv6 address in brackets there, and takes them off
+    if site.command.launcher in NODE_LAUNCHERS and host.startswith("[") and host.endswith("]"):
+        return
+    trouble = address_trouble(host)
+    literal = endpoint and meets.variable is None and ":" in host and "://" not in host
+    if trouble is None or literal or _stands_for_another(site, host):
+        return
+    why, remedy = trouble
+    if endpoint and meets.variable is None:
+        remedy = f"{remedy}, with its port behind a colon"
+    where = of_span(meets.span, variable=meets.variable, option=None if meets.variable else meets.name)
+    yield _malformed(meets.variable or meets.name, host, why, remedy, where)
+
+
+def _options(site: Site) -> Iterator[Finding]:
+    """What the launcher itself will refuse."""
+    command = site.command
+    if "command" in command.wrappers and any(word.text in _LOOKS_UP for word in site.words):
+        return
+    elastic = command.launcher in ELASTIC_LAUNCHERS
+    for problem in command.problems:
+        plain = problem.word.lstrip("-").replace("_", "-")
+        if plain in _PORT_OPTIONS and problem.kind == "bad-value":
+            continue
+        if plain == "rdzv-endpoint" and re.search(r":[0-9]{1,18}'", problem.text):
+            continue
+        refused = problem.kind in ("unknown-option", "missing-value", "missing-script") and elastic
+        if (problem.kind != "bad-value" and not refused) or _is_usage(site, problem):
+            continue
+        value = problem.kind in ("bad-value", "missing-value")
+        yield rules.DC102.found(
+            problem.text,
+            where=_of_problem(site, problem),
+            evidence={"option": problem.word},
+            fix=Fix(
+                f"give {problem.word} a value that the launcher takes"
+                if value
+                else "write its own options as its --help spells them, then the script, then the script's options",
+                where="launch-line",
+            ),
+        )
+    backend = command.rdzv_backend
+    if command.launcher in TORCHRUN_LAUNCHERS and backend not in (None, *_BACKENDS):
+        word = site.value("--rdzv-backend")
+        yield rules.DC102.found(
+            f"--rdzv-backend is {shown(backend or '')!r}; torch has {', '.join(_BACKENDS)}",
+            where=place(site, word, "--rdzv-backend"),
+            evidence={"value": backend},
+            fix=Fix(
+                "take c10d, or leave the option out; another must be a plug-in",
+                edits=edit_value(site, ("--rdzv-backend",), "c10d"),
+                where="launch-line",
+                risk="a plug-in may bring a backend of this name",
+            ),
+        )
+
+
+def _is_usage(site: Site, problem: Problem) -> bool:
+    """The line shows how to write a command, and is none: in a document, or with words that stand for others."""
+    if problem.kind == "bad-value":
+        word = site.value(problem.word)
+        return word is not None and _stands_for_another(site, word.text)
+    if problem.kind not in ("missing-script", "missing-value", "unknown-option"):
+        return False
+    if any(_PLACEHOLDER.fullmatch(word.text) for word in site.words):
+        return True
+    return problem.kind == "missing-script" and (site.place == "markdown" or len(site.words) < 2)
+
+
+def _of_problem(site: Site, problem: Problem) -> Where:
+    word = site.value(problem.word) if problem.kind == "bad-value" else None
+    word = word if word is not None else site.option(problem.word)
+    return place(site, word, problem.word)
+
+
+def _node_rank(site: Site) -> Iterator[Finding]:
+    """Node ranks count from 0, and end before the number of nodes."""
+    command = site.command
+    asked = asked_nodes(site)
+    rank = command.node_rank
+    used = command.rdzv_backend in (None, "static") and not command.standalone and "rdzv_backend" not in command.unknown
+    if rank is None or asked is None or not asked.literal or not used or 0 <= rank < asked.high:
+        return
+    word = site.value(*NODE_RANK_OPTIONS)
+    name = option_name(site, NODE_RANK_OPTIONS)
+    nodes = f"{asked.high} node{'s' * (asked.high != 1)}"
+    yield rules.DC102.found(
+        f"{name} is {rank}, but there are {nodes}, numbered from 0 to {asked.high - 1}",
+        where=place(site, word, name),
+        evidence={"node_rank": rank, "nnodes_max": asked.high},
+        fix=Fix(f"count the nodes from 0: the first has {name}=0, the last {asked.high - 1}", where="launch-line"),
+    )
+
+
+def _malformed(name: str, value: str, why: str, remedy: str, where: Where) -> Finding:
+    return rules.DC102.found(
+        f"{name} is {shown(value)!r}: {why}",
+        where=where,
+        evidence={"value": mask(value)},
+        fix=Fix(remedy, where="job-script"),
+    )

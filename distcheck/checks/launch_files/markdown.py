@@ -1,0 +1,130 @@
+"""Documents in Markdown: the shell commands in their fenced blocks, as a reader would type them.
+
+By CommonMark 0.31 for the fences. A block of a console holds commands behind prompts, and what they print. What a
+document leaves to its reader (``<node_rank>``, ``YOUR_HOST``) is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .files import LookUp, tells_of_training
+from .fragments import Fragment
+from .model import WITHOUT_GRAMMAR, LaunchFile, Setting, Site
+from .plain_commands import as_written, joined, with_comments
+
+_FENCE = re.compile(
+    r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"
+)
+_LANGUAGE = re.compile(r"\{?[ \t]*(?:code-block\}|code\}|\.)?[ \t]*([A-Za-z0-9_+-]*)")
+_SHELLS = frozenset({"sh", "bash", "shell", "zsh", "ksh", "slurm", "sbatch", "shellscript", "bashrc"})
+_CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession", "bash-session", "terminal", "session"})
+#: ``$ torchrun``, ``user@node1:~$ torchrun``, ``(venv) $ torchrun``; in a console also ``# torchrun`` as root
+_PROMPT = re.compile(r"(?:\([\w.-]+\)[ ]*)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%][ ]")
+_ROOT_PROMPT = re.compile(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
+#: ``<node_rank>``, ``<YOUR IP>``: signs of redirection to a shell. ``<file.txt`` has no end, ``<(…)`` no letter.
+_LEFT_TO_READER = re.compile(r"<[A-Za-z][\w .:/'-]{0,60}>")
+
+
+class _Block(NamedTuple):
+    language: str
+    #: where each line begins and ends, without what the block is indented by
+    lines: tuple[tuple[int, int], ...]
+
+
+def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
+    """What the shell commands of a document say. Never raises."""
+    from .shell import read_shell
+
+    source = Fragment(text, path)
+    sites: list[Site] = []
+    settings: list[Setting] = []
+    problems: list[tuple[str, int, int]] = []
+    comments: list[tuple[int, str]] = []
+    lines = text.split("\n")
+    for block in _blocks(text):
+        stretches = list(_commands(text, block))
+        if not stretches:
+            continue
+        fragment = _with_unknown(joined(source, stretches))
+        if not tells_of_training(fragment.text.encode()):
+            continue
+        read = read_shell(fragment, look_up, place="markdown")
+        sites.extend(as_written(read.sites, path, lines))
+        settings.extend(read.settings)
+        # a block need not be a whole script: what no shell could read in it is no fault of the document
+        problems.extend(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
+        comments.extend(read.comments)
+    file = LaunchFile(path, "markdown", tuple(sites), tuple(settings), problems=tuple(problems))
+    return with_comments(file, (), comments)
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    fence: tuple[str, str, int] | None = None
+    lines: list[tuple[int, int]] = []
+    position = 0
+    for line in text.split("\n"):
+        start, end = position, position + len(line) - line.endswith("\r")
+        position += len(line) + 1
+        bare = text[start:end]
+        if fence is None:
+            match = _FENCE.match(bare)
+            if match is not None:
+                language = _LANGUAGE.match(match["info"])
+                fence = match["fence"], language[1].lower() if language else "", len(match["indent"])
+                lines = []
+            continue
+        sign, language_name, indent = fence
+        stripped = bare.strip(" \t>")
+        if len(stripped) >= len(sign) and not stripped.strip(sign[0]):
+            yield _Block(language_name, tuple(lines))
+            fence = None
+            continue
+        # as much as the fence is indented by is no part of the lines, also the sign of a quotation
+        lead = re.match(r"[ \t>]*", bare[:indent])
+        lines.append((start + (lead.end() if lead else 0), end))
+    if fence is not None:
+        yield _Block(fence[1], tuple(lines))
+
+
+def _commands(text: str, block: _Block) -> Iterator[tuple[int, int]]:
+    """The stretches of a block that are commands, each with the end of its line."""
+    console = block.language in _CONSOLES
+    if not console and block.language not in _SHELLS:
+        return
+    prompt = re.compile(
+        f"[ \t]*(?:{_PROMPT.pattern}|{_ROOT_PROMPT.pattern})" if console else f"[ \t]*{_PROMPT.pattern}"
+    )
+    prompted = console or any(prompt.match(text, start, end) for start, end in block.lines)
+    goes_on = False
+    for start, end in block.lines:
+        match = prompt.match(text, start, end)
+        behind = end
+        while behind < len(text) and text[behind] != "\n":
+            behind += 1
+        behind += behind < len(text)
+        if prompted and not goes_on and match is None:
+            continue
+        if prompted:
+            # ``> `` before a line that goes on is a prompt as well
+            second = re.compile(r"[ \t]*>[ ]").match(text, start, end) if goes_on else None
+            begin = match.end() if match and not goes_on else second.end() if second else start
+        else:
+            begin = start
+        line = text[begin:end]
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        yield begin, end
+        if behind > end:
+            yield behind - 1, behind
+
+
+def _with_unknown(fragment: Fragment) -> Fragment:
+    """The text with what its reader is to fill in as the value of a variable that nobody has set, as long as it was."""
+
+    def unknown(match: re.Match[str]) -> str:
+        length = len(match[0])
+        return "${" + "_" * (length - 3) + "}" if length > 3 else "$" + "_" * (length - 1)
+
+    return Fragment(_LEFT_TO_READER.sub(unknown, fragment.text), fragment.path, fragment.pieces)

@@ -1,0 +1,406 @@
+"""How many nodes a launcher expects, and which number each of them gets, against what the scheduler or the file gives.
+
+Manifests of Kubernetes count pods, and are the matter of ``pods.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .context import (
+    NODE_RANK_OPTIONS,
+    NODES_OPTIONS,
+    Nodes,
+    asked_nodes,
+    bears_on_nodes,
+    by_each_task,
+    edit_value,
+    is_remote,
+    job_nodes,
+    launch_lines,
+    made_of,
+    meeting_of,
+    once,
+    option_name,
+    place,
+    several_nodes,
+    step_of,
+)
+from .counts import TORCHRUN_LAUNCHERS
+from .model import LaunchFile, LaunchFiles, Repeat, Site
+
+#: Variables that number a task or node in a step, and are 0 in the body of a job script.
+_NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
+#: Programs that carry a line out on each host of a list.
+_FOR_ALL_HOSTS = frozenset({"pdsh", "clush"})
+#: Places in which a line is an example, or in which nobody starts it on each node by hand.
+_SHOWN = frozenset({"slurm", "markdown"})
+
+
+class Given(NamedTuple):
+    """Nodes that a launch line will run on, and who says so, for a message."""
+
+    nodes: int
+    by: str
+    #: a fix can take the number from Slurm
+    slurm: bool = False
+
+
+# DC804
+
+
+@probe(rules.DC804)
+def launcher_expects_the_nodes_there_are(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """The launcher is told of as many nodes as the scheduler, or the file's own loop, starts it on."""
+    yield from once(_node_counts(launch_files))
+
+
+def _node_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for file, site in launch_lines(launch_files):
+        asked = asked_nodes(site)
+        if site.place == "pod" or asked is None or not asked.literal or site.command.standalone:
+            continue
+        given = _given(file, site, asked)
+        if given is None or asked.low <= given.nodes <= asked.high:
+            continue
+        yield _differ(site, asked, given)
+    for file in launch_files.files:
+        yield from _siblings_differ(file)
+
+
+def _given(file: LaunchFile, site: Site, asked: Nodes) -> Given | None:
+    """The nodes on which the line is started; None where nobody knows, or where other lines may start the rest."""
+    command = site.command
+    step = step_of(site)
+    whole = job_nodes(site)
+    of_job = None if whole is None else Given(whole, _job(site), slurm=_by_slurm(site))
+    hosts = [repeat for repeat in site.repeats if repeat.what == "hosts"]
+    if bears_on_nodes(site) or (site.job is not None and site.job.array and _by_element(site)):
+        return None
+    if asked.high == step.tasks and (step.tasks_on_node or 1) > 1:
+        return None  # agents that share a node, and count as one each
+    if command.launcher == "deepspeed":
+        # started once, on hosts that it chooses itself
+        return of_job if of_job is not None and asked.low > of_job.nodes else None
+    if step.starter == "srun":
+        if step.partial:
+            return of_job if of_job is not None and asked.low > of_job.nodes else None
+        if step.nodes is None or (asked.high == 1 and _takes_numbers(site)):
+            return None
+        # in the body of the job $SLURM_NNODES is the number of all of its nodes
+        return Given(step.nodes, f"srun starts it on {_nodes(step.nodes)}", slurm=step.nodes == whole)
+    if step.starter is not None:
+        return None if step.nodes is None else Given(step.nodes, f"{step.starter} starts it on {_nodes(step.nodes)}")
+    if hosts:
+        return _by_loop(file, site, hosts[-1], asked)
+    if is_remote(site) or site.repeats or asked.high == 1:
+        return None  # a launcher for one node, in the body of a larger job, is the matter of DC108
+    return of_job
+
+
+def _job(site: Site) -> str:
+    given = site.of_job
+    scheduler = "" if given is None else given.scheduler
+    by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
+    return f"the job{by} asks for {_nodes(job_nodes(site) or 0)}"
+
+
+def _by_slurm(site: Site) -> bool:
+    given = site.of_job
+    return given is not None and given.scheduler == "slurm"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _takes_numbers(site: Site) -> bool:
+    return any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in site.command.script_args)
+
+
+def _by_element(site: Site) -> bool:
+    """The elements of a job array are the nodes of one job."""
+    return any("SLURM_ARRAY_TASK" in made_of(site, word.text) for word in site.words)
+
+
+def _by_loop(file: LaunchFile, site: Site, loop: Repeat, asked: Nodes) -> Given | None:
+    """A loop over hosts that stand in the file; the first node may be started by a line of its own."""
+    if loop.times is None or loop.times < 1 or asked.high == 1:
+        return None
+    others = [
+        other
+        for other in file.sites
+        if other is not site and other.command.script == site.command.script and other.span != site.span
+    ]
+    if others and asked.low <= loop.times + len(others) <= asked.high:
+        return None
+    return Given(loop.times, f"{_repeated_by(site)} starts it on {_nodes(loop.times)}")
+
+
+def _repeated_by(site: Site) -> str:
+    """What carries the line out on each host: a program that takes a list of them, or the file's own loop."""
+    return next((name for name in site.command.wrappers if name in _FOR_ALL_HOSTS), "the loop")
+
+
+def _differ(site: Site, asked: Nodes, given: Given) -> Finding:
+    command = site.command
+    word = site.value(*NODES_OPTIONS)
+    name = option_name(site, NODES_OPTIONS)
+    if asked.low > given.nodes:
+        lack = asked.low - given.nodes
+        then = f"it waits for {lack} that never come{'s' * (lack == 1)}"
+    else:
+        more = given.nodes - asked.high
+        then = (
+            f"{given.nodes} jobs that know nothing of each other"
+            if asked.high == 1
+            else f"{more} of them find{'s' * (more == 1)} no place in the job"
+        )
+    value = "$SLURM_NNODES" if given.slurm else str(given.nodes)
+    edits = edit_value(site, NODES_OPTIONS, value)
+    return rules.DC804.found(
+        f"{command.launcher} expects {_nodes_text(asked)} ({name}), but {given.by}: {then}",
+        where=place(site, word, name),
+        evidence={"nnodes_min": asked.low, "nnodes_max": asked.high, "nodes": given.nodes},
+        fix=Fix(
+            f"let Slurm say it, so that both always agree: {name}=$SLURM_NNODES"
+            if given.slurm
+            else f"write {name}={given.nodes}, or start it on {asked.text} nodes",
+            edits=edits,
+            where="job-script" if given.slurm else "launch-line",
+            risk="the number may have been meant, and what was asked for be wrong",
+        ),
+    )
+
+
+def _nodes_text(asked: Nodes) -> str:
+    return f"{asked.text} node{'s' * (asked.high != 1)}"
+
+
+def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
+    """Lines of one file, each for one node of the same job, that count its nodes differently."""
+    for group in _jobs_by_hand(file):
+        counts = [asked.high for site in group if (asked := asked_nodes(site)) is not None]
+        usual = max(set(counts), key=lambda count: (counts.count(count), count == len(group)))
+        ranks = {site.command.node_rank for site in group}
+        if len(set(counts)) < 2 or len(ranks) < len(group):
+            continue
+        for site in group:
+            asked = asked_nodes(site)
+            if asked is not None and asked.high != usual:
+                yield _differ(site, asked, Given(usual, f"the other lines of this job expect {_nodes(usual)}"))
+
+
+def _jobs_by_hand(file: LaunchFile) -> list[list[Site]]:
+    """Lines that start the nodes of one job one by one: the same script and meeting place, a node rank in each.
+
+    Only where something tells the nodes apart: a test, a host that the line goes to, or the background.
+    """
+    groups: dict[tuple[object, ...], list[Site]] = {}
+    for site in file.sites:
+        command = site.command
+        asked = asked_nodes(site)
+        meets = meeting_of(site)
+        if command.node_rank is None or asked is None or asked.high < 2 or meets is None or site.place == "pod":
+            continue
+        if not site.conditions and not is_remote(site) and not site.background:
+            continue
+        key = (command.launcher, command.script, meets.host, command.master_port, command.script_args, site.routine)
+        groups.setdefault(key, []).append(site)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+# DC805
+
+
+@probe(rules.DC805)
+def every_node_has_its_own_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A line that runs on several nodes gives each of them another node rank."""
+    yield from once(_constant_ranks(launch_files))
+
+
+def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
+    lines = list(launch_lines(launch_files))
+    ranks = {site.command.node_rank for _, site in lines} - {None}
+    for _, site in lines:
+        if site.place == "pod" or not _rank_counts(site):
+            continue
+        rank = _constant(site)
+        if rank is None:
+            continue
+        nodes = _on_several(site)
+        if nodes is not None:
+            yield _all_alike(site, rank, nodes)
+        elif len(ranks) == 1 and _alone(site):
+            yield _one_for_all(site, rank)
+    for file in launch_files.files:
+        yield from _given_twice(file)
+
+
+def _rank_counts(site: Site) -> bool:
+    """The launcher uses the node rank: with c10d it does not (DC806)."""
+    command = site.command
+    return (
+        site.value(*NODE_RANK_OPTIONS) is not None
+        and command.rdzv_backend in (None, "static")
+        and "rdzv_backend" not in command.unknown
+        and not command.standalone
+    )
+
+
+def _constant(site: Site) -> str | None:
+    """The node rank where it is the same wherever the line runs, as it stands, else None."""
+    if site.command.node_rank is not None:
+        return str(site.command.node_rank)
+    word = site.value(*NODE_RANK_OPTIONS)
+    if word is None or step_of(site).starter != "srun":
+        return None
+    # in the body of a job script these are the batch task's own
+    match = _NUMBERS_TASK.search(made_of(site, word.text))
+    return f"${match[1]}" if match is not None and by_each_task(site, word) is False else None
+
+
+def _on_several(site: Site) -> str | None:
+    """What runs the line on several nodes, for a message; None where nothing is known to."""
+    command = site.command
+    step = step_of(site)
+    if several_nodes(site) is False:
+        return None
+    if step.starter == "srun":
+        # one line for each node, each with its own rank, takes a part of the nodes
+        alone = step.nodes == 1 or step.tasks == 1
+        several = (step.nodes or 1) > 1 and (step.tasks or 2) > 1
+        return f"srun starts it on {step.nodes} nodes" if several and not alone else None
+    if step.starter is not None:
+        several = (step.nodes or 1) > 1 or ((step.tasks or 1) > 1 and several_nodes(site) is True)
+        return f"{step.starter} starts it {step.tasks or step.nodes} times" if several else None
+    for repeat in site.repeats:
+        if repeat.what == "hosts" and (repeat.times is None or repeat.times > 1) and several_nodes(site):
+            times = "on each of its hosts" if repeat.times is None else f"on {repeat.times} hosts"
+            return f"{_repeated_by(site)} starts it {times}"
+    if _FOR_ALL_HOSTS.intersection(command.wrappers) and several_nodes(site):
+        return f"{_repeated_by(site)} starts it on all hosts"
+    return None
+
+
+def _all_alike(site: Site, rank: str, nodes: str) -> Finding:
+    word = site.value(*NODE_RANK_OPTIONS)
+    name = option_name(site, NODE_RANK_OPTIONS)
+    expanded = rank.startswith("$")
+    seen = f"{name}={rank}, which this shell expands to 0 before srun starts a task" if expanded else f"{name}={rank}"
+    loop = next((repeat for repeat in site.repeats if repeat.what == "hosts"), None)
+    return rules.DC805.found(
+        f"{nodes}, and every node gets {seen}: the others wait for ranks that nobody has",
+        where=place(site, word, name),
+        evidence={"node_rank": rank},
+        fix=Fix(_per_node(site, name, loop), where="job-script" if step_of(site).starter == "srun" else "launch-line"),
+    )
+
+
+def _per_node(site: Site, name: str, loop: Repeat | None) -> str:
+    command = site.command
+    if step_of(site).starter == "srun":
+        start = "accelerate launch" if command.launcher == "accelerate" else command.launcher
+        inner = f"expand it in each task: srun … bash -c '{start} {name}=$SLURM_NODEID …'"
+        if command.launcher in TORCHRUN_LAUNCHERS:
+            return (
+                f"leave {name} out and let the nodes number themselves: --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+                f"--rdzv-endpoint=HOST:29400 with the first node's name; or {inner}"
+            )
+        return inner
+    if _repeated_by(site) == "pdsh":
+        return f"let pdsh number them: {name}=%n"
+    if loop is not None and _repeated_by(site) == "the loop":
+        return f"count the hosts in the loop, and give each its number: {name}=$rank, with rank=$((rank + 1)) behind it"
+    return f"give each node its own number from 0 on, as {name}"
+
+
+def _alone(site: Site) -> bool:
+    """A line for several nodes with a written number, in a file of which each node may have its own copy."""
+    asked = asked_nodes(site)
+    if asked is None or asked.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
+        return False
+    return step_of(site).starter is None and site.command.node_rank is not None and site.place not in _SHOWN
+
+
+def _one_for_all(site: Site, rank: str) -> Finding:
+    word = site.value(*NODE_RANK_OPTIONS)
+    name = option_name(site, NODE_RANK_OPTIONS)
+    return rules.DC805.found(
+        f"each node that runs this line gets {name}={rank}, and it is for several nodes",
+        severity=Severity.INFO,
+        where=place(site, word, name),
+        evidence={"node_rank": rank},
+        fix=Fix(f'let each node say its number: {name}="$1", or {name}="$NODE_RANK"', where="launch-line"),
+    )
+
+
+def _given_twice(file: LaunchFile) -> Iterator[Finding]:
+    """Lines for the nodes of one job, as many as it has nodes, of which two give the same number."""
+    for group in _jobs_by_hand(file):
+        counts = {asked.high for site in group if (asked := asked_nodes(site)) is not None}
+        if counts != {len(group)}:
+            continue
+        first: dict[int, Site] = {}
+        for site in group:
+            rank = site.command.node_rank
+            if rank is None or not _rank_counts(site):
+                continue
+            other = first.setdefault(rank, site)
+            if other is site or other.span == site.span:
+                continue
+            word = site.value(*NODE_RANK_OPTIONS)
+            free = sorted(set(range(len(group))) - {one.command.node_rank for one in group})
+            name = option_name(site, NODE_RANK_OPTIONS)
+            yield rules.DC805.found(
+                f"two lines of this job give {name}={rank} (line {other.span.line} as well)"
+                + (f", and none gives {free[0]}" if free else ""),
+                where=place(site, word, name),
+                evidence={"node_rank": str(rank), "other_line": other.span.line},
+                fix=Fix(
+                    f"write {name}={free[0]} here" if free else f"give each line its own {name}",
+                    edits=edit_value(site, NODE_RANK_OPTIONS, str(free[0])) if len(free) == 1 else (),
+                    where="launch-line",
+                    risk="the other line may be the wrong one",
+                ),
+            )
+
+
+# DC806
+
+
+@probe(rules.DC806)
+def node_rank_has_an_effect(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A node rank is given to a rendezvous that uses it."""
+    yield from once(_ignored(launch_files))
+
+
+def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for _, site in launch_lines(launch_files):
+        command = site.command
+        word = site.value(*NODE_RANK_OPTIONS)
+        if word is None or command.launcher == "deepspeed":
+            continue
+        backend = "c10d" if command.standalone else command.rdzv_backend
+        asked = asked_nodes(site)
+        if backend in (None, "static") or (not command.standalone and asked is not None and asked.high == 1):
+            continue
+        name = option_name(site, NODE_RANK_OPTIONS)
+        because = "--standalone" if command.standalone else f"--rdzv-backend={backend}"
+        yield rules.DC806.found(
+            f"{name} has no effect with {because}: nodes are numbered in the order in which they meet",
+            severity=Severity.INFO,
+            where=place(site, word, name),
+            evidence={"rdzv_backend": backend, "node_rank": command.node_rank},
+            fix=Fix(
+                f"leave {name} out; where the order matters, take the static rendezvous: --master-addr and "
+                "--master-port with the first node's, and no --rdzv-backend",
+                where="launch-line",
+            ),
+        )

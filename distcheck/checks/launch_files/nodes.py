@@ -1,0 +1,80 @@
+"""The nodes that jobs will run on, as somebody has stated them: facts that were saved on such a node.
+
+A login node knows nothing of the GPUs, CPUs and memory of those that a job gets; a file that ``distcheck env
+--save-facts`` wrote there does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distcheck.core.facts_file import FactsFileError, load_facts
+
+from .model import Nodes
+
+#: Bytes of a facts file that are read; those of real nodes have some hundred thousand.
+_LARGEST = 50_000_000
+
+
+class NodesError(ValueError):
+    """The file says nothing about nodes; the message is a clause that says why, and what is expected."""
+
+
+def read_nodes(path: str) -> Nodes:
+    """The nodes that a facts file describes; raises NodesError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_LARGEST + 1)
+    except IsADirectoryError:
+        raise NodesError("it is a folder; name a file that 'distcheck env --save-facts' wrote on such a node") from None
+    except OSError as error:
+        raise NodesError(f"it can't be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise NodesError("it is no text; name a file that 'distcheck env --save-facts' wrote on such a node") from None
+    if len(text) > _LARGEST:
+        raise NodesError(f"it has more than {_LARGEST} characters; name a file that 'distcheck env --save-facts' wrote")
+    return parse_nodes(text, path)
+
+
+def parse_nodes(text: str, origin: str) -> Nodes:
+    """The nodes that the text of a facts file describes; raises NodesError."""
+    from distcheck.checks.host.gpus import Gpus
+    from distcheck.checks.host.interfaces import Interfaces
+    from distcheck.checks.host.limits import Limits
+    from distcheck.checks.host.platform import Platform
+
+    known: dict[str, type] = {made.__name__: made for made in (Gpus, Platform, Limits, Interfaces)}
+    try:
+        facts = load_facts(text, known).facts
+    except FactsFileError as error:
+        raise NodesError(str(error)) from None
+    nodes = nodes_of_facts(facts, origin)
+    if nodes == Nodes(origin):
+        raise NodesError("it tells neither GPUs nor CPUs nor memory; save the facts on a node that jobs run on")
+    return nodes
+
+
+def nodes_of_facts(facts: Mapping[type, object], origin: str) -> Nodes:
+    """The same from facts that are at hand; a fact that is not there, or could not be had, is not known."""
+    from distcheck.checks.host.gpus import Gpus
+    from distcheck.checks.host.interfaces import Interfaces
+    from distcheck.checks.host.limits import Limits
+    from distcheck.checks.host.platform import Platform
+
+    gpus, platform = facts.get(Gpus), facts.get(Platform)
+    limits, interfaces = facts.get(Limits), facts.get(Interfaces)
+    cards = [gpu for gpu in gpus.gpus if not gpu.lost] if isinstance(gpus, Gpus) else None
+    names = sorted({gpu.name for gpu in cards or ()})
+    return Nodes(
+        origin,
+        # where the GPUs could not be looked at, nothing is known of how many there are
+        gpus=None if cards is None else len(cards),
+        cpus=platform.cpus if isinstance(platform, Platform) else None,
+        memory_bytes=limits.memory_total_bytes if isinstance(limits, Limits) else None,
+        interfaces=(
+            tuple(item.name for item in interfaces.interfaces if item.addresses and item.running is not False)
+            if isinstance(interfaces, Interfaces)
+            else None
+        ),
+        gpu_name=", ".join(names) or None,
+    )

@@ -1,0 +1,707 @@
+"""Pods against the ranks that run in them: shared memory, GPUs, CPUs, the variables of an operator, the nodes of a job.
+
+Only what a manifest says with numbers is compared; a template, a patch or an image's own entry point is unknown. The
+variables themselves (names, values) are the matter of ``variables.py``, ports and addresses that of ``meeting.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.registry import probe
+from distcheck.launch.command import nproc_on
+from distcheck.launch.endpoint import split_endpoint
+from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
+
+from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, of_span
+from .counts import SHARE_GPUS, TORCHRUN_LAUNCHERS, known
+from .fragments import Span
+from .model import LaunchFile, LaunchFiles, Pods, Scalar, Setting, Site, Word
+
+MIB = 1 << 20
+GIB = 1 << 30
+#: What containerd and Docker mount at /dev/shm of a container that asks for nothing: 64 MiB.
+CONTAINER_DEFAULT_BYTES = 64 * MIB
+#: As for a host's (NCCL's segments of 9.2 MiB a channel pair, NVIDIA/nccl#290): with less for each, eight ranks fail.
+NEEDED_PER_RANK_BYTES = 64 * MIB
+#: As for a host's: below it, data loaders with several workers run out as well.
+SMALL_BYTES = 1024 * MIB
+#: What the fix asks for, as the notes of PyTorch and NCCL do, unless the container's memory is less.
+_ADVISED_GIB = 16
+
+#: Workloads of which one object is a whole job: no other file adds nodes to it.
+_WHOLE_JOBS = frozenset({"PyTorchJob", "TrainJob", "VolcanoJob", "JobSet", "LeaderWorkerSet"})
+#: Of these each pod is a node of one job, so that a launcher that counts one node trains several times.
+_ONE_WORLD = frozenset({"PyTorchJob", "TrainJob"})
+#: Kinds that are made for training; what their pods run uses their GPUs.
+_TRAINING_KINDS = _WHOLE_JOBS | {"MPIJob", "TrainingRuntime", "ClusterTrainingRuntime", "RayJob", "RayCluster"}
+_LAUNCHERS = NODE_LAUNCHERS - {"deepspeed"}
+_NPROC_OPTIONS = ("--nproc-per-node", "--num-processes", "--num-gpus")
+_ADDRESS_OPTIONS = (*ADDRESS_OPTIONS, "--rdzv-endpoint")
+#: A command that only waits or shows something: whatever is started in such a pod later, nobody can tell.
+_IDLE = re.compile(r"\b(?:sleep|nvidia-smi|tail|dcgmi|nvcc|lspci|ibstat|vectorAdd|deviceQuery)\b")
+_WORKS = re.compile(
+    r"\.py\b|\.sh\b|python|torchrun|accelerate|deepspeed|mpirun|horovod|_perf\b|vllm|sglang|jupyter|serve"
+)
+#: A test before a launch that asks for GPUs answers by itself how many ranks there may be.
+_ASKS_FOR_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
+#: Names that interfaces of a machine have and those of a pod's own network (eth0, net1) have not
+#: (systemd.net-naming-scheme(7); ib, bond and hsn by their drivers).
+_HOST_INTERFACE = re.compile(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
+
+#: What a fix changes besides what it mends.
+_OTHER_WORLD_SIZE = "the number of ranks changes, and with it the batch of a step and what a checkpoint was made for"
+
+
+class _Ranks(NamedTuple):
+    """How many ranks a launch line, or the manifest, starts in a container, and where that stands."""
+
+    number: int
+    span: Span
+    #: as it is written: ``--nproc-per-node=8``, ``nprocPerNode: 8``
+    text: str
+    #: a number stands there; false for a launcher's default
+    stated: bool = True
+    #: the word to change, where one holds the number
+    word: Word | None = None
+    site: Site | None = None
+
+
+@probe(rules.DC320)
+def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A pod with GPUs has more at /dev/shm than the 64 MiB of a container that asks for nothing."""
+    told: set[Span] = set()
+    for manifest, pods in _all_pods(launch_files):
+        gpus = known(pods.gpus)
+        # one template can stand for several roles (an anchor)
+        if not gpus or pods.shared_memory not in ("default", "mounted") or pods.span in told:
+            continue
+        sites = manifest.sites(pods)
+        ranks = max([gpus, *(ranks.number for ranks in _ranks(manifest, pods) if ranks.stated)])
+        if not _uses_gpus(pods, sites, alone=ranks < 2):
+            continue
+        told.add(pods.span)
+        if pods.shared_memory == "default":
+            yield _nothing_mounted(pods, gpus, ranks)
+        elif pods.shared_memory_bytes is not None and pods.shared_memory_bytes.known:
+            yield from _too_small(pods, pods.shared_memory_bytes, ranks)
+
+
+@probe(rules.DC301)
+def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """No container starts more ranks than it is given GPUs."""
+    told: set[Span] = set()
+    for manifest, pods in _all_pods(launch_files):
+        gpus = known(pods.gpus)
+        if not gpus:
+            continue
+        for ranks in _ranks(manifest, pods):
+            if ranks.number <= gpus or not ranks.stated or ranks.span in told or _may_share(pods, ranks.site):
+                continue
+            told.add(ranks.span)
+            yield rules.DC301.found(
+                f"{ranks.text} starts {ranks.number} ranks in a container with {_gpus(gpus)}: "
+                f"local rank {_from_to(gpus, ranks.number)} will have none",
+                where=_where(ranks.span, object=_name(pods)),
+                evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
+                fix=_as_many_as_gpus(pods, ranks, gpus),
+            )
+
+
+@probe(rules.DC302)
+def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A launcher starts a rank for each GPU that its container is given."""
+    told: set[Span] = set()
+    for manifest, pods in _all_pods(launch_files):
+        gpus = known(pods.gpus)
+        if not gpus or gpus < 2 or pods.kind == "MPIJob":
+            continue
+        all_ranks = list(_ranks(manifest, pods))
+        for ranks in all_ranks:
+            if ranks.number >= gpus or ranks.span in told or len(all_ranks) > 1 or _chooses_gpus(ranks.site):
+                continue
+            told.add(ranks.span)
+            rest = gpus - ranks.number
+            starts = f"{ranks.number} rank{'s' * (ranks.number != 1)}"
+            how = f"{ranks.text} starts {starts}" if ranks.stated else f"{ranks.text}: {starts} is started"
+            yield rules.DC302.found(
+                f"{how} in a container with {_gpus(gpus)}: {rest} take{'s' * (rest == 1)} no part",
+                severity=Severity.WARNING if ranks.stated else Severity.INFO,
+                where=_where(ranks.span, object=_name(pods)),
+                evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
+                fix=_as_many_as_gpus(pods, ranks, gpus),
+            )
+
+
+@probe(rules.DC325)
+def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A container's limit of CPUs leaves each of its ranks at least one."""
+    told: set[Span] = set()
+    for manifest, pods in _all_pods(launch_files):
+        if pods.cpus is None or not pods.cpus.known or pods.cpus.span in told:
+            continue
+        cpus = pods.cpus.value
+        ranks = max((ranks.number for ranks in _ranks(manifest, pods)), default=0)
+        if ranks < 2 or cpus >= ranks:
+            continue
+        told.add(pods.cpus.span)
+        yield rules.DC325.found(
+            f"{ranks} ranks share the {cpus:g} CPU{'s' * (cpus != 1)} to which the container is limited",
+            where=_where(pods.cpus.span, object=_name(pods)),
+            evidence={"ranks": ranks, "cpus": cpus, "kind": pods.kind},
+            fix=Fix(
+                f"raise resources.limits.cpu to {4 * ranks} (a rank needs one for itself and some for its data "
+                "loader), or leave the limit out",
+                where="job-script",
+            ),
+        )
+
+
+@probe(rules.DC804)
+def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A launcher counts as many nodes as the manifest asks for pods."""
+    told: set[Span] = set()
+    for manifest, site, pods in _launches(launch_files):
+        command = site.command
+        nodes = known(pods.nodes)
+        if site.span in told or site.conditions or site.repeats or not nodes:
+            continue
+        if "nnodes_min" in command.unknown and not command.standalone:
+            continue
+        least, most = command.nnodes_min, command.nnodes_max or command.nnodes_min
+        if command.standalone:
+            # it meets within its own pod, whatever it is told of others (torch 2.13, torch.distributed.run)
+            least = most = 1
+        if least is None or most is None or least <= nodes <= most:
+            continue
+        if not _differ(manifest, site, pods, least, most, nodes):
+            continue
+        told.add(site.span)
+        word = site.value(*NODES_OPTIONS) or site.option("--standalone")
+        counted = "--standalone is" if command.standalone else f"{_option(site, NODES_OPTIONS)} counts"
+        what = f"{counted} {_nodes(least) if least == most else f'{least} to {most} nodes'}"
+        becomes = "they wait for each other forever" if least > nodes else _what_becomes(most, nodes)
+        yield rules.DC804.found(
+            f"{what}, but this {pods.kind} has {nodes} pod{'s' * (nodes != 1)}: {becomes}",
+            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            evidence={"nnodes_min": least, "nnodes_max": most, "pods": nodes, "kind": pods.kind},
+            fix=_count_the_pods(site, pods, nodes),
+        )
+
+
+@probe(rules.DC805)
+def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """No two pods of a job start their launcher with the same node rank."""
+    seen: dict[tuple[str, str | None, str | None, int], Site] = {}
+    told: set[Span] = set()
+    for manifest, site, pods in _launches(launch_files):
+        command = site.command
+        rank = command.node_rank
+        if rank is None or site.span in told or site.conditions or site.repeats or site.background:
+            continue
+        if command.standalone or command.rdzv_backend not in (None, "static") or "rdzv_backend" in command.unknown:
+            continue  # the node rank is not used: DC806
+        if (command.nnodes_max or command.nnodes_min or known(pods.nodes) or 1) < 2:
+            continue
+        replicas = known(pods.replicas)
+        # two objects of one name in one file are two versions of it
+        key = (manifest.path, pods.kind if pods.kind in _WHOLE_JOBS else None, pods.name, rank)
+        other = seen.setdefault(key, site) if key[1] is not None else site
+        several = replicas is not None and replicas > 1
+        twin = other is not site and other.pods is not None and other.pods.role != pods.role
+        if not several and not twin:
+            continue
+        told.add(site.span)
+        word = site.value(*NODE_RANK_OPTIONS)
+        by = _option(site, NODE_RANK_OPTIONS) if word else f"a node rank of {rank}"
+        which = (
+            f"all {replicas} pods of this {_role(pods)}" if several else f"{_role(pods)} and {_role(other.pods)} alike"
+        )
+        yield rules.DC805.found(
+            f"{by} stands for {which}: each node of a job needs its own",
+            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            evidence={"node_rank": rank, "pods": replicas, "kind": pods.kind},
+            fix=_number_the_pods(site, pods, word),
+        )
+
+
+@probe(rules.DC419)
+def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """The pods of a job on several nodes don't look for its head in themselves."""
+    told: set[Span] = set()
+    for manifest, site, pods in _launches(launch_files):
+        command = site.command
+        if site.span in told or command.standalone or site.background or site.conditions:
+            continue
+        address = command.master_addr
+        if command.rdzv_backend not in (None, "static") or address is None:
+            address = split_endpoint(command.rdzv_endpoint)[0] if command.rdzv_endpoint else address
+        if address is None or not (address.lower() in LOOPBACK_NAMES or address.startswith("127.")):
+            continue
+        most = command.nnodes_max or command.nnodes_min
+        nodes = known(pods.nodes)
+        if most is None and ("nnodes_min" in command.unknown or pods.kind in _ONE_WORLD):
+            most = nodes
+        if (most or 1) < 2 or (nodes is not None and nodes < 2):
+            continue
+        if known(pods.replicas) == 1 and (command.node_rank == 0 or (pods.role or "").lower() in ("master", "leader")):
+            continue  # it is the head itself
+        if known(pods.replicas) == 1 and _shares_its_pod(manifest, pods):
+            continue
+        told.add(site.span)
+        word = site.value(*_ADDRESS_OPTIONS)
+        yield rules.DC419.found(
+            f"each of these pods looks for the head of a job on {_nodes(most or 2)} in itself, at {address}",
+            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            evidence={"address": address, "nnodes": most, "kind": pods.kind},
+            fix=Fix(f"name the pod with node rank 0: {_head(pods)}", where="launch-line"),
+        )
+
+
+@probe(rules.DC809)
+def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A container sets no variable with which an operator numbers the pods, and no rank that all pods would share."""
+    told: set[Span] = set()
+    for manifest, pods in _all_pods(launch_files):
+        for setting in pods.settings:
+            if setting.name in pods.injected and setting.span not in told:
+                for finding in _preset(pods, setting):
+                    told.add(setting.span)
+                    yield finding
+        replicas = known(pods.replicas)
+        if replicas is None or replicas < 2 or pods.injected:
+            continue
+        settings = {setting.name: setting for setting in pods.settings}
+        rank, world = settings.get("RANK"), settings.get("WORLD_SIZE")
+        plain = [
+            site
+            for site in manifest.sites(pods)
+            if site.command.launcher == "python" and not site.conditions and site.settings.get("RANK") == rank
+        ]
+        if (
+            rank is None
+            or world is None
+            or not plain
+            or rank.span in told
+            or not _is_count(rank.value)
+            or not _is_count(world.value)
+        ):
+            continue
+        if int(world.value or 0) > 1:
+            told.add(rank.span)
+            yield rules.DC809.found(
+                f"all {replicas} pods of this {_role(pods)} get RANK={rank.value} of {world.value}: "
+                "each process of a job needs its own",
+                where=_where(rank.span, variable="RANK", object=_name(pods)),
+                evidence={"RANK": rank.value, "WORLD_SIZE": world.value, "pods": replicas},
+                fix=Fix(
+                    "take RANK from the pod's own index (metadata.labels['apps.kubernetes.io/pod-index'] of a "
+                    "StatefulSet, JOB_COMPLETION_INDEX of an Indexed Job), or start the pods with torchrun",
+                    where="job-script",
+                ),
+            )
+
+
+@probe(rules.DC406)
+def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A pod with a network of its own doesn't tell NCCL to take an interface of the machine."""
+    told: set[Span] = set()
+    for manifest, pods in _all_pods(launch_files):
+        if pods.host_network is not False:
+            continue
+        found = list(pods.settings)
+        found.extend(setting for site in manifest.sites(pods) for setting in site.settings.values())
+        for setting in found:
+            if setting.name != "NCCL_SOCKET_IFNAME" or not setting.value or setting.span in told:
+                continue
+            names = [name.strip() for name in setting.value.split(",") if name.strip()]
+            if setting.value.startswith("^") or not names or not all(map(_HOST_INTERFACE.match, names)):
+                continue
+            told.add(setting.span)
+            yield rules.DC406.found(
+                f"NCCL_SOCKET_IFNAME={setting.value[:80]} names an interface of the machine, and without hostNetwork "
+                "a pod has interfaces of its own, eth0 as a rule",
+                severity=Severity.INFO,
+                where=_where(setting.value_span or setting.span, variable=setting.name, object=_name(pods)),
+                evidence={"value": setting.value[:80], "host_network": False, "kind": pods.kind},
+                fix=Fix(
+                    "write NCCL_SOCKET_IFNAME=eth0, or give the pod the machine's network: hostNetwork: true with "
+                    "dnsPolicy: ClusterFirstWithHostNet",
+                    where="job-script",
+                ),
+            )
+
+
+# DC320
+
+
+def _nothing_mounted(pods: Pods, gpus: int, ranks: int) -> Finding:
+    held = _gpus(gpus) if ranks == gpus else f"{_gpus(gpus)} and {ranks} ranks"
+    return rules.DC320.found(
+        f"nothing is mounted at /dev/shm of this container with {held}: "
+        "it has 64 MiB, the default of container runtimes",
+        severity=Severity.WARNING if ranks > 1 else Severity.INFO,
+        where=_where(pods.span, object=_name(pods), whole=False),
+        evidence={
+            "total_bytes": CONTAINER_DEFAULT_BYTES,
+            "ranks": ranks,
+            "needed_bytes": max(ranks * NEEDED_PER_RANK_BYTES, SMALL_BYTES),
+            "kind": pods.kind,
+        },
+        fix=Fix(
+            f"mount a memory volume there: under volumes of the pod '- {{name: dshm, emptyDir: {{medium: Memory, "
+            f"sizeLimit: {_advised(pods)}Gi}}}}', under volumeMounts of the container '- {{name: dshm, mountPath: "
+            "/dev/shm}'; what is in it counts towards the container's memory",
+            where="job-script",
+        ),
+    )
+
+
+def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
+    needed = max(ranks * NEEDED_PER_RANK_BYTES, SMALL_BYTES)
+    if ranks < 2 or size.value >= needed:
+        return
+    yield rules.DC320.found(
+        f"the volume at /dev/shm is limited to {_size(size.value)}; NCCL of {ranks} ranks can need {_size(needed)}",
+        where=_where(size.span, object=_name(pods)),
+        evidence={
+            "total_bytes": size.value,
+            "ranks": ranks,
+            "needed_bytes": needed,
+            "kind": pods.kind,
+        },
+        fix=Fix(
+            f"write sizeLimit: {_advised(pods)}Gi, or leave it out; without a limit the memory of the container is one",
+            edits=(_edit(size.span, f"{_advised(pods)}Gi"),),
+            where="job-script",
+            risk="what the ranks put there counts towards the memory of the container",
+        ),
+    )
+
+
+def _advised(pods: Pods) -> int:
+    """GiB to ask for: half of the container's memory at most, as shared memory counts towards it."""
+    memory = pods.memory_bytes
+    if memory is None or not memory.known:
+        return _ADVISED_GIB
+    return max(1, min(_ADVISED_GIB, int(memory.value // (2 * GIB))))
+
+
+def _uses_gpus(pods: Pods, sites: list[Site], *, alone: bool) -> bool:
+    """What runs in the container is work for its GPUs; with one GPU only where that is surely training."""
+    if sites:
+        return True
+    text = " ".join(pods.command)
+    idle = _IDLE.search(text) is not None and not _WORKS.search(text)
+    return not idle and (pods.kind in _TRAINING_KINDS or not alone)
+
+
+# ranks
+
+
+def _ranks(manifest: _Manifest, pods: Pods) -> Iterator[_Ranks]:
+    """What starts ranks in a container: its launch lines, else what the manifest says itself."""
+    sites = manifest.sites(pods)
+    for site in sites:
+        found = _ranks_of(pods, site)
+        if found is not None and not any(_ASKS_FOR_GPUS.search(test) for test in site.conditions):
+            yield found
+    nproc = known(pods.nproc)
+    if sites or nproc is None or pods.nproc is None:
+        return
+    if pods.kind == "MPIJob":
+        # slots are what mpirun may fill; how many it starts, its own -np says
+        launcher = [site for other in manifest.job(pods) if other.role == "Launcher" for site in manifest.sites(other)]
+        replicas = known(pods.replicas)
+        tasks = launcher[0].command.tasks if len(launcher) == 1 else None
+        if tasks is None or replicas is None or tasks != nproc * replicas:
+            return
+        yield _Ranks(nproc, pods.nproc.span, f"slotsPerWorker: {nproc}")
+        return
+    yield _Ranks(nproc, pods.nproc.span, f"{_nproc_key(pods)}: {nproc}")
+
+
+def _nproc_key(pods: Pods) -> str:
+    return "numProcPerNode" if "Train" in pods.kind else "nprocPerNode"
+
+
+def _ranks_of(pods: Pods, site: Site) -> _Ranks | None:
+    command = site.command
+    if command.launcher not in NODE_LAUNCHERS or command.nproc == "cpu" or site.repeats:
+        return None
+    count = nproc_on(command, gpus=known(pods.gpus), cpus=0)
+    if count is None:
+        return None
+    if command.launcher in TORCHRUN_LAUNCHERS and command.nproc is None:
+        if any(name in site.settings and site.settings[name].value is None for name in ("PET_NPROC_PER_NODE",)):
+            return None
+        return _Ranks(count, site.span, f"{command.launcher} without --nproc-per-node", stated=False, site=site)
+    word = site.value(*_NPROC_OPTIONS)
+    if word is not None:
+        return _Ranks(count, word.span, _option(site, _NPROC_OPTIONS), word=word, site=site)
+    setting = site.settings.get("PET_NPROC_PER_NODE")
+    if setting is not None and setting.value is not None and command.launcher != "deepspeed":
+        if pods.nproc is not None and str(pods.nproc.value) == setting.value and setting.value_span is None:
+            return _Ranks(count, pods.nproc.span, f"{_nproc_key(pods)}: {setting.value}", site=site)
+        return _Ranks(count, setting.span, f"PET_NPROC_PER_NODE={setting.value}", site=site)
+    return _Ranks(count, site.span, f"this {command.launcher} line", stated=False, site=site)
+
+
+def _may_share(pods: Pods, site: Site | None) -> bool:
+    """The ranks share GPUs on purpose, or don't use them."""
+    names = {setting.name for setting in pods.settings} | (set() if site is None else set(site.settings))
+    if names.intersection(SHARE_GPUS):
+        return True
+    arguments = () if site is None else site.command.script_args
+    return any(word.rpartition("=")[2] in ("gloo", "mpi", "cpu") for word in arguments)
+
+
+def _chooses_gpus(site: Site | None) -> bool:
+    """The line gives its ranks some of the GPUs by name."""
+    if site is None:
+        return False
+    if site.conditions or site.background or site.command.gpu_ids or site.command.include:
+        return True
+    return "CUDA_VISIBLE_DEVICES" in site.settings or "CUDA_VISIBLE_DEVICES" in site.command.assignments
+
+
+def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
+    limit = f"ask for {_gpus(ranks.number)} under resources.limits"
+    if not ranks.stated:
+        return Fix(f"write --nproc-per-node={gpus}, or {limit}", where="launch-line")
+    if ranks.word is not None and ranks.site is not None:
+        option = ranks.text.partition("=")[0]
+        if ranks.site.command.launcher == "accelerate":
+            # it counts the processes of all machines
+            total = gpus * (ranks.site.command.nnodes_min or 1)
+            return Fix(f"write {option}={total}, or {limit}", where="launch-line")
+        edits = () if ranks.word.origins else (ranks.site.replaced(ranks.word, str(gpus)),)
+        return Fix(f"write {option}={gpus}, or {limit}", edits=edits, where="launch-line", risk=_OTHER_WORLD_SIZE)
+    edits = ()
+    if pods.nproc is not None and ranks.span == pods.nproc.span:
+        written = pods.nproc.written or str(ranks.number)
+        edits = (_edit(ranks.span, written.replace(str(ranks.number), str(gpus))),)
+    said = ranks.text.replace(str(ranks.number), str(gpus))
+    return Fix(f"write {said}, or {limit}", edits=edits, where="job-script", risk=_OTHER_WORLD_SIZE)
+
+
+# nodes
+
+
+def _differ(manifest: _Manifest, site: Site, pods: Pods, least: int, most: int, nodes: int) -> bool:
+    """Nobody else can bring the nodes that are missing, and nothing else is meant by those that are too many."""
+    if pods.kind not in _WHOLE_JOBS | {"Job", "StatefulSet"}:
+        return False
+    if least > nodes:
+        # several objects can be parts of one job, each with a pod or some
+        return pods.kind in _WHOLE_JOBS or (nodes > 1 and manifest.objects(pods.kind) == 1)
+    # several groups of pods may each be a job of its own, and other pods of the job need not train
+    if pods.kind not in ("PyTorchJob", "TrainJob", "LeaderWorkerSet"):
+        alone = pods.kind in ("JobSet", "StatefulSet", "Job") and manifest.objects(pods.kind) == 1
+        return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _meets_at_one_place(site.command)
+    if not all(manifest.sites(other) for other in manifest.job(pods)):
+        return False
+    return most > 1 or pods.kind in _ONE_WORLD
+
+
+def _meets_at_one_place(command: LaunchCommand) -> bool:
+    """All pods that run a command look for each other at one address, which it names, and under one id."""
+    endpoint = "rdzv_endpoint" if command.rdzv_endpoint is not None else "master_addr"
+    return getattr(command, endpoint) is not None and not command.unknown & {endpoint, "rdzv_id"}
+
+
+def _what_becomes(most: int, nodes: int) -> str:
+    if most == 1:
+        return "each of them trains for itself"
+    return f"{nodes - most} of them find{'s' * (nodes - most == 1)} no place"
+
+
+def _count_the_pods(site: Site, pods: Pods, nodes: int) -> Fix:
+    word = site.value(*NODES_OPTIONS)
+    edits = () if word is None or word.origins else (site.replaced(word, str(nodes)),)
+    if site.command.standalone:
+        return Fix(
+            f"leave --standalone out, and give --nnodes={nodes} with the node rank and the head's address",
+            where="launch-line",
+        )
+    option = _option(site, NODES_OPTIONS).partition("=")[0].partition(" ")[0]
+    return Fix(
+        f"write {option}={nodes}, or change the replicas of this {pods.kind}",
+        edits=edits,
+        where="launch-line",
+        risk=_OTHER_WORLD_SIZE,
+    )
+
+
+def _number_the_pods(site: Site, pods: Pods, word: Word | None) -> Fix:
+    by = {
+        "PyTorchJob": "$RANK",
+        "VolcanoJob": "$VC_TASK_INDEX",
+        "Job": "$JOB_COMPLETION_INDEX",
+        "JobSet": "$JOB_COMPLETION_INDEX",
+        "TrainJob": "$JOB_COMPLETION_INDEX",
+        "LeaderWorkerSet": "$LWS_WORKER_INDEX",
+        "StatefulSet": "${HOSTNAME##*-}",
+    }.get(pods.kind)
+    if by is None:
+        return Fix("give each pod its own number from 0 on, or use --rdzv-backend=c10d", where="launch-line")
+    if pods.kind == "PyTorchJob" and "RANK" not in pods.injected:
+        return Fix("leave the node rank out: the operator's elasticPolicy numbers the pods", where="launch-line")
+    option = _option(site, NODE_RANK_OPTIONS).partition("=")[0].partition(" ")[0] if word else "--node-rank"
+    return Fix(f"write {option}={by} (in a text for a shell: bash -c), which differs in each pod", where="launch-line")
+
+
+def _shares_its_pod(manifest: _Manifest, pods: Pods) -> bool:
+    """Another container of the same pod starts ranks as well: the two have one network, and reach each other."""
+    others = [other for other in manifest.job(pods) if other.role == pods.role and other.span != pods.span]
+    return any(manifest.sites(other) for other in others)
+
+
+def _head(pods: Pods) -> str:
+    name = pods.name or "NAME"
+    if pods.kind == "PyTorchJob":
+        return "$MASTER_ADDR" if "MASTER_ADDR" in pods.injected else f"{name}-worker-0"
+    if pods.kind == "VolcanoJob":
+        return "$MASTER_ADDR" if pods.injected else f"{name}-{pods.role or 'TASK'}-0.{name}"
+    if pods.kind == "LeaderWorkerSet":
+        return "$LWS_LEADER_ADDRESS"
+    if pods.kind == "JobSet":
+        # JobSet's own names: its name, the replicated job, the numbers of job and pod; the subdomain is its name
+        return f"{name}-{pods.role or 'JOB'}-0-0.{name}"
+    if pods.kind == "TrainJob":
+        return "leave the option out, the trainer sets PET_MASTER_ADDR"
+    return f"{name}-0 with the name of its headless Service behind a dot"
+
+
+# DC809
+
+
+def _preset(pods: Pods, setting: Setting) -> Iterator[Finding]:
+    given = pods.operator_values.get(setting.name, ())
+    if setting.value is not None and setting.value in given:
+        return
+    shown = setting.value[:80] if setting.value is not None else None
+    where = _where(setting.span, variable=setting.name, object=_name(pods))
+    evidence = {"value": shown, "operator_gives": list(given), "kind": pods.kind}
+    if setting.name.startswith("PET_"):
+        yield rules.DC809.found(
+            f"{setting.name} is set in the trainer of this TrainJob, which refuses it: the trainer sets it itself",
+            where=where,
+            evidence=evidence,
+            fix=Fix(f"remove {setting.name}; numNodes and numProcPerNode say the same", where="job-script"),
+        )
+        return
+    # any port is as good as another, and nobody knows what a reference gives
+    harmless = setting.value is None or setting.name == "MASTER_PORT"
+    is_set = f"{setting.name}={shown}" if shown is not None else setting.name
+    instead = f" with {given[0]}" if given else ""
+    yield rules.DC809.found(
+        f"{is_set} is set in a container of this {pods.kind}, and its operator sets {setting.name} again behind it"
+        f"{instead}: the value here has no effect",
+        severity=Severity.INFO if harmless else None,
+        where=where,
+        evidence=evidence,
+        fix=Fix(f"remove {setting.name} from env; the operator gives each pod the right one", where="job-script"),
+    )
+
+
+# all
+
+
+class _Manifest:
+    """A file with what belongs together in it, looked up once."""
+
+    def __init__(self, file: LaunchFile) -> None:
+        self.path = file.path
+        self.pods = file.pods
+        self._sites: dict[tuple[Span, str | None], list[Site]] = {}
+        self._jobs: dict[tuple[str, str | None], list[Pods]] = {}
+        self._names: dict[str, set[str | None]] = {}
+        for site in file.sites:
+            if site.pods is not None:
+                self._sites.setdefault((site.pods.span, site.pods.role), []).append(site)
+        for pods in file.pods:
+            self._jobs.setdefault((pods.kind, pods.name), []).append(pods)
+            self._names.setdefault(pods.kind, set()).add(pods.name)
+
+    def sites(self, pods: Pods) -> list[Site]:
+        """The launch lines in a container."""
+        return self._sites.get((pods.span, pods.role), [])
+
+    def job(self, pods: Pods) -> list[Pods]:
+        """All pods of the workload that these belong to."""
+        return self._jobs.get((pods.kind, pods.name), [])
+
+    def objects(self, kind: str) -> int:
+        """How many workloads of a kind there are."""
+        return len(self._names.get(kind, ()))
+
+
+def _all_pods(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, Pods]]:
+    for file in launch_files.files:
+        manifest = _Manifest(file) if file.pods else None
+        for pods in file.pods:
+            if manifest is not None:
+                yield manifest, pods
+
+
+def _launches(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, Site, Pods]]:
+    """The launch lines in pods that count nodes."""
+    for manifest, pods in _all_pods(launch_files):
+        for site in manifest.sites(pods):
+            if site.command.launcher in _LAUNCHERS:
+                yield manifest, site, pods
+
+
+def _is_count(text: str | None) -> bool:
+    return text is not None and re.fullmatch(r"[0-9]{1,9}", text) is not None
+
+
+def _option(site: Site, names: tuple[str, ...]) -> str:
+    """An option with its value, as a user reads it: ``--nnodes=2``."""
+    option, value = site.option(*names), site.value(*names)
+    if option is None or value is None:
+        return names[0]
+    return f"{option.text.partition('=')[0]}={value.text[:40]}"
+
+
+def _name(pods: Pods) -> str:
+    """The container, for the key of a finding: it stays when lines move."""
+    return "/".join(part[:60] for part in (pods.kind, pods.name, pods.role, pods.container) if part)
+
+
+def _role(pods: Pods | None) -> str:
+    if pods is None:
+        return "another"
+    return f"{pods.kind}'s {pods.role}" if pods.role else pods.kind
+
+
+def _where(span: Span, *, variable: str | None = None, object: str | None = None, whole: bool = True) -> Where:
+    """The place of a finding; of a block of many lines only where it begins."""
+    where = of_span(span, variable=variable, option=object)
+    return where if whole else where._replace(end_line=None, end_column=None)
+
+
+def _edit(span: Span, text: str) -> Edit:
+    return Edit(span.path, span.line, span.column, span.end_line, span.end_column, text)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' * (count != 1)}"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _from_to(first: int, behind: int) -> str:
+    return str(first) if behind == first + 1 else f"{first}-{behind - 1}"
+
+
+def _size(size_bytes: int) -> str:
+    """A size for people: whole MiB, or GiB with one digit from 1 GiB on."""
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"

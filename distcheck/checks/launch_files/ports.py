@@ -1,0 +1,372 @@
+"""The port on which the ranks of a launch line meet: one that can be had, on every day and beside other jobs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Rule, Severity, Where
+from distcheck.core.registry import probe
+from distcheck.launch.endpoint import split_endpoint
+from distcheck.launch.model import DEFAULT_PORT, NODE_LAUNCHERS
+
+from .context import (
+    PORT_OPTIONS,
+    asked_nodes,
+    assigned_in,
+    edit_value,
+    is_remote,
+    made_of,
+    meeting_lines,
+    meeting_of,
+    of_span,
+    once,
+    several_nodes,
+    source_of,
+    step_of,
+    unquoted,
+    value_span,
+)
+from .counts import TORCHRUN_LAUNCHERS
+from .fragments import Span
+from .model import LaunchFile, LaunchFiles, Setting, Site, Word
+
+#: Ports have 16 bits (RFC 9293).
+HIGHEST_PORT = 65535
+#: Ports below this one belong to root where the kernel does not say otherwise (ip(7), ip_unprivileged_port_start).
+_PRIVILEGED_BELOW = 1024
+#: From these the kernel serves outgoing connections by default (Linux, ip_local_port_range).
+_EPHEMERAL = (32768, 60999)
+#: A port of one's own, from the number of the job; below the ephemeral ones.
+PORT_OF_JOB = "$((20000 + SLURM_JOB_ID % 10000))"
+#: bash(1): RANDOM is from 0 to 32767.
+_RANDOM = (0, 32767)
+_SHUF = re.compile(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
+_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
+_JOB_NUMBERS = frozenset({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID"})
+#: The shell ends, or waits for what it has started.
+_WAITS = re.compile(r"\s*(?:wait|exit|sleep)\b")
+#: Lines with one port that are kept in mind.
+_MOST_BEFORE = 16
+#: Characters of an expression that is computed.
+_LONGEST = 200
+
+
+class Port(NamedTuple):
+    """A port that a launch line takes."""
+
+    #: the option or variable that says it
+    name: str
+    #: as it stands, with variables of the file put in
+    text: str
+    span: Span
+    #: the setting, where it stands in an assignment
+    given: Setting | None = None
+    word: Word | None = None
+
+
+class Range(NamedTuple):
+    """Ports from which one is taken; ``high`` is None where there is no limit."""
+
+    low: int
+    high: int | None
+
+
+def port_of(site: Site) -> Port | None:
+    """The port that somebody has chosen for the store of torch, None where the file does not say one."""
+    command = site.command
+    if command.standalone:
+        return None
+    if command.launcher not in NODE_LAUNCHERS:
+        given = site.settings.get("MASTER_PORT")
+        return None if given is None else _of_setting(site, given)
+    endpoint = site.value("--rdzv-endpoint")
+    if endpoint is not None:
+        if command.rdzv_conf.get("store_type", "tcp") != "tcp":
+            return None
+        text = _port_part(endpoint.text)
+        written = _port_part(unquoted(endpoint.written)) or text
+        return None if not text else _of_word(site, "--rdzv-endpoint", endpoint, text, written)
+    if command.rdzv_backend not in (None, "static") and command.launcher != "accelerate":
+        return None  # --master-port is for the static rendezvous
+    word = site.value(*PORT_OPTIONS)
+    if word is None:
+        return None
+    option = site.option(*PORT_OPTIONS)
+    name = PORT_OPTIONS[0] if option is None else option.text.partition("=")[0]
+    return _of_word(site, name, word, word.text, unquoted(word.written))
+
+
+def _port_part(endpoint: str) -> str:
+    if "$(" not in endpoint and "${" not in endpoint and "`" not in endpoint:
+        return split_endpoint(endpoint)[1] or ""
+    match = re.search(r":(\d+|\$\w+|\$\{[^}]*\}|\$\(.*\)|`[^`]*`)$", endpoint, re.DOTALL)
+    return "" if match is None else match[1]
+
+
+def _of_word(site: Site, name: str, word: Word, text: str, written: str) -> Port:
+    given = assigned_in(site, word, written, text)
+    if given is None:
+        return Port(name, made_of(site, text), value_span(site, word), None, word)
+    value = given.value if given.value is not None else made_of(site, unquoted(given.written))
+    return Port(given.name, value, given.span, given)
+
+
+def _of_setting(site: Site, given: Setting) -> Port:
+    first = source_of(site, given.written) or given
+    value = given.value if given.value is not None else made_of(site, unquoted(given.written))
+    return Port(first.name, value, first.span, first)
+
+
+# what a port may be
+
+
+@probe(rules.DC102, rules.DC402)
+def port_is_wise(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A port that somebody chose exists, may be bound by any user, and is none that the kernel gives away."""
+    yield from once(_unwise_ports(launch_files))
+
+
+def _unwise_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for _, site in meeting_lines(launch_files):
+        port = port_of(site)
+        if port is not None:
+            yield from _judge(site, port)
+
+
+def _judge(site: Site, port: Port) -> Iterator[Finding]:
+    if re.fullmatch(r"\s*-?[0-9]{1,18}\s*", port.text):
+        number = int(port.text)
+        if not 0 <= number <= HIGHEST_PORT:
+            why = f"does not exist: ports are from 1 to {HIGHEST_PORT}"
+            yield _unwise(site, port, f"port {number} {why}", {"port": number}, None, rule=rules.DC102)
+            return
+        fault, severity = _fault_of(site, number)
+        if fault is not None:
+            yield _unwise(site, port, f"port {number} {fault}", {"port": number}, severity)
+        return
+    taken = range_of(port.text)
+    if taken is None:
+        return
+    low, high = taken
+    if high is None:
+        why = f"grow with the number of the job, into those that the kernel gives away ({_EPHEMERAL[0]} to "
+        why += f"{_EPHEMERAL[1]}) and beyond {HIGHEST_PORT}"
+        yield _unwise(site, port, f"ports from {low} on {why}", {"lowest": low}, None)
+        return
+    span = f"a port from {low} to {high} is picked"
+    if high > HIGHEST_PORT:
+        yield _unwise(
+            site, port, f"{span}, and those above {HIGHEST_PORT} do not exist", {"lowest": low, "highest": high}, None
+        )
+    elif low < _PRIVILEGED_BELOW:
+        yield _unwise(
+            site,
+            port,
+            f"{span}, and those below {_PRIVILEGED_BELOW} may be bound by root only",
+            {"lowest": low, "highest": high},
+            None,
+        )
+    elif low <= _EPHEMERAL[1] and high >= _EPHEMERAL[0]:
+        yield _unwise(
+            site,
+            port,
+            f"{span}, and from {_EPHEMERAL[0]} to {_EPHEMERAL[1]} the kernel serves outgoing connections: "
+            "some day it is in use as the job starts",
+            {"lowest": low, "highest": high},
+            None,
+        )
+
+
+def _fault_of(site: Site, number: int) -> tuple[str | None, Severity | None]:
+    if number == 0:
+        # one node's agent tells its ranks; several nodes, or ranks without an agent, can't know it
+        apart = several_nodes(site) is True or (site.command.launcher == "python" and (step_of(site).tasks or 1) > 1)
+        if not apart:
+            return None, None
+        return "means any free one, which the other nodes can't know", Severity.ERROR
+    if number < _PRIVILEGED_BELOW:
+        return f"is below {_PRIVILEGED_BELOW}, and may be bound by root only", None
+    if _EPHEMERAL[0] <= number <= _EPHEMERAL[1]:
+        return (
+            f"is one of those from which the kernel serves outgoing connections ({_EPHEMERAL[0]} to "
+            f"{_EPHEMERAL[1]}): some day it is in use as the job starts"
+        ), None
+    return None, None
+
+
+def _unwise(
+    site: Site, port: Port, message: str, evidence: dict[str, int], severity: Severity | None, rule: Rule = rules.DC402
+) -> Finding:
+    name = port.name
+    wanted = _wise(site)
+    edits = edit_value(site, PORT_OPTIONS, wanted) if port.word is not None and "endpoint" not in name else ()
+    return rule.found(
+        f"{name}: {message}",
+        severity=severity,
+        where=_where(port),
+        evidence=evidence,
+        fix=Fix(
+            f"take one from 1024 to 32767, the same on every node: {name}={wanted}"
+            if "endpoint" not in name
+            else f"take one from 1024 to 32767, the same on every node: {name}=HOST:{wanted}",
+            edits=edits,
+            where="launch-line" if port.given is None else "job-script",
+            risk="lines and scripts that start other nodes of the same job must say the same port",
+        ),
+    )
+
+
+def _wise(site: Site) -> str:
+    given = site.of_job
+    return PORT_OF_JOB if given is not None and given.scheduler == "slurm" else str(DEFAULT_PORT)
+
+
+def _where(port: Port) -> Where:
+    if port.given is not None:
+        return of_span(port.span, variable=port.name)
+    return of_span(port.span, option=port.name)
+
+
+# computed ports
+
+
+def range_of(text: str) -> Range | None:
+    """The ports that a substitution can give: ``$(shuf -i 20000-65000 -n 1)``, ``$((10000 + RANDOM % 20000))``.
+
+    None where that is not known; without an upper limit where a job's number is added to one.
+    """
+    found = _SHUF.search(text)
+    if found and text.lstrip().startswith(("$(", "`")):
+        return Range(int(found[1]), int(found[2]))
+    arithmetic = _ARITHMETIC.fullmatch(text.strip())
+    if arithmetic is None or len(arithmetic[1]) > _LONGEST:
+        return None
+    expression = re.sub(r"\$\{?([A-Za-z_]\w*)\}?", r"\1", arithmetic[1])
+    try:
+        tree = ast.parse(expression.strip().replace("\n", " "), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    ports = _range(tree.body) if names else None
+    if ports is None or (ports.high is None and not names <= _JOB_NUMBERS):
+        return None
+    return ports
+
+
+def _range(node: ast.expr) -> Range | None:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return Range(node.value, node.value)
+    if isinstance(node, ast.Name):
+        return Range(*_RANDOM) if node.id == "RANDOM" else Range(0, None)
+    if not isinstance(node, ast.BinOp):
+        return None
+    left, right = _range(node.left), _range(node.right)
+    if left is None or right is None:
+        return None
+    if isinstance(node.op, ast.Add):
+        return Range(left.low + right.low, None if left.high is None or right.high is None else left.high + right.high)
+    if isinstance(node.op, ast.Mod) and right.low == right.high and right.low > 0 and left.low >= 0:
+        short = left.high is not None and left.high < right.low
+        return left if short else Range(0, right.low - 1)
+    if isinstance(node.op, ast.Mult) and right.low == right.high and right.low >= 0 and left.low >= 0:
+        return Range(left.low * right.low, None if left.high is None else left.high * right.low)
+    if isinstance(node.op, ast.Sub) and right.low == right.high:
+        return Range(left.low - right.low, None if left.high is None else left.high - right.low)
+    return None
+
+
+# ports that stand fixed
+
+
+@probe(rules.DC744)
+def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """Two jobs on one host don't take the same port."""
+    yield from once(_fixed_ports(launch_files))
+
+
+def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
+    for file in launch_files.files:
+        before: dict[int, list[Site]] = {}
+        for site in file.sites:
+            port = port_of(site)
+            if site.command.launcher == "other" or site.place == "pod":
+                continue
+            number = _wise_number(site, port)
+            if port is None or number is None:
+                continue
+            beside = _beside(file, site, before.setdefault(number, []))
+            array = site.job is not None and site.job.array and several_nodes(site) is False
+            if beside is not None:
+                text = f"line {beside.span.line} starts another job on this host at the same time, with the same port"
+            elif array:
+                text = "all jobs of the array take it, and those that share a host fail"
+            elif site.repeats and site.background and _is_job_of_its_own(site):
+                text = "the loop starts several jobs at the same time, and all take it"
+                if (asked := asked_nodes(site)) is not None and asked.high > 1:
+                    continue
+            else:
+                text = "a second job on the host takes the same one"
+            certain = beside is not None or array or text.startswith("the loop")
+            yield rules.DC744.found(
+                f"{port.name} is fixed at {number}: {text}",
+                severity=None if certain else Severity.INFO,
+                where=_where(port),
+                evidence={"setting": port.name, "value": str(number)},
+                fix=_own_port(site, port, number),
+            )
+
+
+def _wise_number(site: Site, port: Port | None) -> int | None:
+    """A literal port with which nothing else is wrong; 0 is none."""
+    if port is None or not re.fullmatch(r"\s*[0-9]{1,5}\s*", port.text):
+        return None
+    number = int(port.text)
+    return number if 0 < number <= HIGHEST_PORT and _fault_of(site, number)[0] is None else None
+
+
+def _beside(file: LaunchFile, site: Site, before: list[Site]) -> Site | None:
+    """A line before it that still runs on the same host, for another job, with the same port.
+
+    :param before: such lines with this port, of which this one becomes one
+    """
+    if not _is_job_of_its_own(site) or (asked_nodes(site) or (1, 1))[1] > 1:
+        return None
+    found = next((other for other in reversed(before) if _still_runs(file, other, site)), None)
+    if site.background and len(before) < _MOST_BEFORE:
+        before.append(site)
+    return found
+
+
+def _still_runs(file: LaunchFile, other: Site, site: Site) -> bool:
+    if other.span == site.span or other.conditions != site.conditions or other.routine != site.routine:
+        return False
+    mine, its = meeting_of(site), meeting_of(other)
+    return (mine is None or its is None or mine.host == its.host) and not _waits_between(file, other, site)
+
+
+def _is_job_of_its_own(site: Site) -> bool:
+    """A launcher on this host; processes of plain Python may be the ranks of one job, and share its port."""
+    return site.command.launcher in NODE_LAUNCHERS and not is_remote(site) and step_of(site).starter is None
+
+
+def _waits_between(file: LaunchFile, one: Site, other: Site) -> bool:
+    between = file.lines[one.span.end_line : max(other.span.line - 1, 0)]
+    return any(_WAITS.match(line) for line in between)
+
+
+def _own_port(site: Site, port: Port, number: int) -> Fix:
+    command = site.command
+    given = site.of_job
+    if several_nodes(site) is False and command.launcher in TORCHRUN_LAUNCHERS:
+        text = "on one node leave address and port out, and write --standalone: torchrun takes a free port"
+    elif given is not None and given.scheduler == "slurm":
+        value = f"HOST:{PORT_OF_JOB}" if "endpoint" in port.name else PORT_OF_JOB
+        text = f"take it from the number of the job: {port.name}={value}"
+    else:
+        value = f"HOST:{number + 1}" if "endpoint" in port.name else str(number + 1)
+        text = f"give each job a port of its own, such as {port.name}={value} to the second"
+    return Fix(text, where="launch-line" if port.given is None else "job-script")

@@ -1,0 +1,189 @@
+"""Which Python file a launch line starts: the bridge between launch files and the program that :mod:`..source` reads.
+
+Only what is surely meant counts. Two files that a name may stand for, or a name that the shell makes, are none.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from distcheck.core.model import Finding
+from distcheck.launch.model import NODE_LAUNCHERS
+
+from .model import LaunchFile, LaunchFiles, Site
+from .paths import the_one
+
+if TYPE_CHECKING:
+    from distcheck.checks.source.program import Program
+
+#: Files that are added to what was named, at most: those of a project, not those of a folder full of projects.
+_MOST_WANTED = 400
+#: Bytes of a script whose imports are looked for.
+_LONGEST = 1_000_000
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+\(?(?P<names>[\w, \t]*)"
+    r"|import[ \t]+(?P<modules>[\w., \t]+))",
+    re.MULTILINE,
+)
+
+
+class Start(NamedTuple):
+    """A launch line, and the file that it starts."""
+
+    file: LaunchFile
+    site: Site
+    #: the number of the file in the program
+    script: int
+    path: str
+
+
+class Started(NamedTuple):
+    """Which file of the program each launch line starts, where that is sure."""
+
+    starts: tuple[Start, ...] = ()
+    #: the program itself; None where no Python was read
+    program: Program | None = None
+
+    def of(self, site: Site) -> Start | None:
+        """What a launch line starts."""
+        for start in self.starts:
+            if start.site is site:
+                return start
+        return None
+
+
+def find_started(launch_files: LaunchFiles, program: Program) -> Started:
+    """The files of a program that launch lines start."""
+    numbers = {_plain(facts.path): number for number, facts in enumerate(program.index.files)}
+    found = []
+    for file, site in launch_files.sites():
+        path = the_one(site, names_of(site), numbers.__contains__)
+        if path is not None:
+            found.append(Start(file, site, numbers[path], path))
+    return Started(tuple(found), program)
+
+
+def names_of(site: Site) -> tuple[str, ...]:
+    """The names of Python files that a launch line may mean, as paths from one of its folders."""
+    command = site.command
+    if command.script is None or command.unknown & {"script", "module"}:
+        return _beside(site)
+    if not command.module:
+        return (command.script,) if command.script.endswith(".py") else ()
+    if not re.fullmatch(r"\w+(\.\w+)*", command.script):
+        return ()
+    inner = command.script.replace(".", "/")
+    tops = ["", "src/", *(f"{folder}/" for folder in _python_path(site))]
+    return tuple(dict.fromkeys(f"{top}{inner}{end}" for top in tops for end in (".py", "/__main__.py")))
+
+
+def _beside(site: Site) -> tuple[str, ...]:
+    """A script whose folder a variable holds: ``"$SCRIPT_DIR/train.py"``; which one that is, :mod:`.paths` tells."""
+    own = len(site.words) - len(site.command.script_args)
+    for word in reversed(site.words[:own]):
+        if word.text.endswith(".py") and "/" in word.text and "script" in site.command.unknown:
+            return (word.text,)
+    return ()
+
+
+def _python_path(site: Site) -> Iterator[str]:
+    setting = site.settings.get("PYTHONPATH")
+    text = site.command.assignments.get("PYTHONPATH", None if setting is None else setting.value) or ""
+    for folder in re.sub(r"\$\{?[A-Za-z_]\w*(?::?-[^}]*)?\}?", "", text).split(":")[:20]:
+        if folder not in ("", ".") and not folder.startswith("/"):
+            yield posixpath.normpath(folder)
+
+
+def wanted_scripts(
+    launch_files: LaunchFiles,
+    exists: Callable[[str], bool] = os.path.isfile,
+    read: Callable[[str], bytes] | None = None,
+) -> tuple[str, ...]:
+    """The Python files that launch lines surely start, and those of the project that they import, to be read as well.
+
+    :param read: gives the bytes of a file; raises OSError
+    """
+    found: dict[str, None] = {}
+    for _, site in launch_files.sites():
+        path = the_one(site, names_of(site), exists)
+        if path is not None and len(found) < _MOST_WANTED:
+            found[path] = None
+    for path in list(found):
+        for imported in _imported(path, exists, _read if read is None else read):
+            if len(found) < _MOST_WANTED:
+                found[imported] = None
+    return tuple(sorted(found))
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LONGEST)
+
+
+def _imported(path: str, exists: Callable[[str], bool], read: Callable[[str], bytes]) -> Iterator[str]:
+    """Files beside a script that it imports, by the words of its import statements."""
+    try:
+        text = read(path)[:_LONGEST].decode("utf-8", "replace")
+    except OSError:
+        return
+    own = posixpath.dirname(path)
+    for match in _IMPORT.finditer(text):
+        if match["modules"]:
+            modules = [part.split()[0] for part in match["modules"].split(",") if part.split()]
+        else:
+            dotted = match["module"]
+            within = "" if dotted.endswith(".") or not dotted else "."
+            names = [part.split()[0] for part in match["names"].split(",") if part.split()]
+            modules = [dotted, *(f"{dotted}{within}{name}" for name in names)]
+        for module in modules:
+            level = len(module) - len(module.lstrip("."))
+            inner = module.lstrip(".").replace(".", "/")
+            if not inner:
+                continue
+            folders = [posixpath.join(own, *[".."] * (level - 1))] if level else [own, ""]
+            for folder in folders:
+                for end in (".py", "/__init__.py"):
+                    candidate = posixpath.normpath(posixpath.join(folder, inner + end))
+                    if exists(candidate):
+                        yield candidate
+
+
+#: Evidence of a finding that takes the place of what is said there without a look at the launch line.
+STARTED_BY = "started_by"
+
+
+def without_weaker(findings: Iterable[Finding]) -> list[Finding]:
+    """Of the findings of one rule at one place those that know the launch line, where there are such.
+
+    A line of Python that is a warning by itself may be an error where it is known how it is started.
+    """
+    every = list(findings)
+    known = {_place(finding) for finding in every if STARTED_BY in finding.evidence}
+    return [finding for finding in every if STARTED_BY in finding.evidence or _place(finding) not in known]
+
+
+def without_missing_launchers(findings: Iterable[Finding], started: Started) -> list[Finding]:
+    """All but those that miss a launcher (DC208) for a script that one of the launch lines starts by a launcher."""
+    program = started.program
+    if program is None:
+        return list(findings)
+    launched = {
+        program.index.files[file].path
+        for start in started.starts
+        if start.site.command.launcher in NODE_LAUNCHERS
+        for file in program.component(start.script)
+    }
+    return [finding for finding in findings if finding.code != "DC208" or finding.where.path not in launched]
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    where = finding.where
+    return finding.code, where.path, where.cell, where.line, where.column
+
+
+def _plain(path: str) -> str:
+    return posixpath.normpath(path.replace("\\", "/"))

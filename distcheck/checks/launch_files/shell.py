@@ -1,0 +1,555 @@
+"""Shell text: what it sets, what it asks a scheduler for, and the lines in it that start ranks; read, never run.
+
+The text is parsed with the grammar of tree-sitter, and gone through as a shell would, with what can be known of its
+variables. What is handed to another shell (``bash -c``, ``ssh``, a heredoc) is read in its turn, in its own place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.launch._wrapper_table import TASK_STARTERS
+from distcheck.launch.command import parse_command
+
+from . import slurm
+from .fragments import Fragment, Piece
+from .model import WITHOUT_GRAMMAR, Allocation, Pods, Repeat, Setting, Site, Word
+from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins, LookUp
+from .shell_commands import (
+    Chain,
+    Chunk,
+    Step,
+    folder_of,
+    get_through,
+    may_start_ranks,
+    read_chain,
+    read_command,
+    settings_on_line,
+    starts_ranks,
+)
+from .shell_flow import EXITS, GOES_ON, Flow, Stdin
+from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
+from .shell_state import ABSENT, ARGUMENTS, FOLDER, Opaque, Origin, Part, Source, Value, Variable, text_of
+from .shell_words import MOST_FIELDS, Field, Words, groups, with_origins
+
+__all__ = ["LookUp", "ShellText", "read_shell"]
+
+_MOST_SITES = 2_000
+_MAY_START = re.compile(
+    r"torch|accelerate|deepspeed|python|srun|mpirun|mpiexec|sbatch|salloc|\.py\b|horovod|colossal|ray\b", re.IGNORECASE
+)
+_FAR = frozenset({"ssh", "pdsh", "clush", "gcloud"})
+#: A list of hosts in which no group (``@x``, ``all``), file (``^x``) or exclusion (``-x``) stands.
+_HOSTS = re.compile(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*)*")
+
+
+class ShellText(NamedTuple):
+    """What a shell text says."""
+
+    sites: tuple[Site, ...] = ()
+    #: all variables that it sets, in order, those of sourced files among them (their span names the file)
+    settings: tuple[Setting, ...] = ()
+    #: what its directives ask a scheduler for
+    allocation: Allocation | None = None
+    #: line in the file and text of each comment
+    comments: tuple[tuple[int, str], ...] = ()
+    #: what could not be read, with line and column
+    problems: tuple[tuple[str, int, int], ...] = ()
+    #: files that were read with it
+    also_read: tuple[str, ...] = ()
+
+
+def read_shell(
+    fragment: Fragment,
+    look_up: LookUp,
+    *,
+    place: str = "shell",
+    environ: Mapping[str, Setting] = {},
+    pods: Pods | None = None,
+) -> ShellText:
+    """Everything that a shell text says; never raises.
+
+    :param fragment: the text: a whole script, or a stretch of another file
+    :param place: where it stands, for ``Site.place``; a script with directives of Slurm becomes ``slurm``
+    :param environ: variables that the text finds: ENV of an image, env of a pod or workflow; those that reach the
+        ``shell`` only are not exported. They are not repeated among the settings
+    :param pods: the pods that it runs in, for ``Site.pods``
+    """
+    missing = why_missing()
+    if missing is not None:
+        return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.place(0)),))
+    source = Source(with_plain_line_ends(fragment))
+    allocation = slurm.read_directives(source) if place == "shell" else None
+    if allocation is not None and allocation.scheduler == "slurm":
+        place = "slurm"
+    reader = _Reader(source, look_up, place, allocation, environ, pods)
+    reader.read()
+    settings = dict.fromkeys(reader.settings[reader.given :])
+    return ShellText(
+        tuple(reader.sites),
+        tuple(settings),
+        allocation,
+        tuple(sorted(dict.fromkeys(reader.comments))),
+        tuple(dict.fromkeys(reader.problems)),
+        tuple(dict.fromkeys(reader.also_read)),
+    )
+
+
+class _Reader(Builtins):
+    """What single commands do to the shell, and which of them are launch lines."""
+
+    def __init__(
+        self,
+        source: Source,
+        look_up: LookUp,
+        place: str,
+        allocation: Allocation | None,
+        environ: Mapping[str, Setting],
+        pods: Pods | None,
+    ) -> None:
+        super().__init__(source, place, look_up)
+        self.context = self.context._replace(job=allocation)
+        self.sites: list[Site] = []
+        self.comments: list[tuple[int, str]] = []
+        self._pods = pods
+        self._path = source.path
+        self._own_name = source.path if place == "shell" and source.path else None
+        self._words: Words | None = None
+        #: what variables are exported and not, as of the last launch line
+        self._reaching: dict[str, Setting] = {}
+        self._staying: dict[str, Setting] = {}
+        #: the tree of the file, where the grammar has not understood all of it
+        self._misread: Any = None
+        #: what the shell around this text reads: ssh host 'bash -s' <<EOF
+        self._given: Source | None = None
+        self.state.set(FOLDER, "")
+        for name, setting in environ.items():
+            value = None if setting.value is None else (Part(setting.value, places=(_of_setting(setting),)),)
+            self.settings.append(setting)
+            exported = setting.reach != "shell"
+            self.state.set(name, Variable(value, exported=exported, setting=len(self.settings) - 1))
+        #: how many of the settings are not the text's own
+        self.given = len(self.settings)
+
+    def read(self) -> None:
+        source = self.context.source
+        self._text_of_shell(source)
+        self.call_the_rest()
+        if self._misread is not None and not self.problems:
+            found = {line for site in self.sites for word in site.words for line in (word.span.line, site.span.line)}
+            self.problems.extend(unread_of(self._misread, source, found))
+
+    def words(self) -> Words:
+        source = self.context.source
+        if self._words is None or self._words.source is not source:
+            own_name = None if self.context.inner else self._own_name
+            self._words = Words(source, self.state, own_name=own_name, run=self._substituted)
+        return self._words
+
+    def _text_of_shell(self, source: Source) -> int:
+        root = parse(source.text)
+        if root is None:
+            text = f"the grammar of the shell took more than {LONGEST_PARSE_S} seconds over it; nothing of it was read"
+            self.problems.append((text, *source.place(0)))
+            return GOES_ON
+        if source.path == self._path and "#" in source.text:
+            self.comments.extend(comments_of(root, source))
+        if root.has_error and self.context.depth == 0 and (problem := problem_of(root, source)) is not None:
+            self.problems.append(problem)
+        if root.has_error and self.context.depth == 0:
+            self._misread = root
+        return self.block(root.children) if root.type == "program" else self.statement(root)
+
+    def _substituted(self, node: Any, words: Words) -> None:
+        """``$(…)`` is carried out in a shell of its own."""
+        if self.context.depth >= DEEPEST_TEXT or not _MAY_START.search(words.text, node.start_byte, node.end_byte):
+            return
+        self._apart(Flow._children, node)
+
+    # commands
+
+    def command(self, node: Any, stdin: Stdin | None = None, more: Sequence[Any] = ()) -> int:
+        assignments: list[Any] = []
+        rest: list[Any] = []
+        for child in node.children:
+            kind = child.type
+            if kind == "variable_assignment" and not rest:
+                assignments.append(child)
+            elif kind == "herestring_redirect":
+                stdin = Stdin(child)
+            elif not kind.endswith("_redirect"):
+                rest.append(child)
+        rest.extend(more)
+        if not rest:
+            for child in assignments:
+                self.assign(child)
+            return GOES_ON
+        text = self.context.source.text
+        name_node = rest[0]
+        name = text[name_node.start_byte : name_node.end_byte]
+        if name.isidentifier() or name.isalnum():
+            # most commands have nothing to do with training, and their words are not looked at
+            known_name = name in BUILTINS or name in ("exec", "eval") or self._is_function(name)
+            if not known_name and not may_start_ranks(name):
+                for child in assignments:
+                    self._set_for_line(child)
+                self._substitutions_of(rest, text)
+                return GOES_ON
+        if len(rest) > MOST_FIELDS:
+            self.problems.append(
+                (f"a command has more than {MOST_FIELDS} words; the rest was not read", *self._place(rest[MOST_FIELDS]))
+            )
+        fields = [field for group in groups(rest[:MOST_FIELDS], text) for field in self.words().fields(group)][
+            :MOST_FIELDS
+        ]
+        if not fields:
+            return GOES_ON
+        return self._run(fields, assignments, stdin, node)
+
+    def _place(self, node: Any) -> tuple[int, int]:
+        return self.context.source.place(node.start_byte)
+
+    def _substitutions_of(self, nodes: Sequence[Any], text: str) -> None:
+        start, end = nodes[0].start_byte, nodes[-1].end_byte
+        if ("$(" in (words := text[start:end]) or "`" in words) and _MAY_START.search(text, start, end):
+            for group in groups(nodes, text):
+                self.words().fields(group)
+
+    def _is_function(self, name: str) -> bool:
+        found = self.state.get(("function", name))
+        return found is not None and found is not ABSENT
+
+    def _set_for_line(self, node: Any) -> Setting:
+        """``X=1`` before a command: the variable is the command's only."""
+        before = self.state.variable(self.name_of(node))
+        self.assign(node, exported=True)
+        self.state.set(self.name_of(node), ABSENT if before is None else before)
+        self.settings[-1] = self.settings[-1]._replace(reach="line")
+        return self.settings[-1]
+
+    def _run(self, fields: list[Field], assignments: Sequence[Any], stdin: Stdin | None, node: Any) -> int:
+        name = fields[0].text
+        if fields[0].known:
+            if self._is_function(name):
+                return self._call(name, fields[1:], assignments)
+            if name in BUILTINS:
+                return BUILTINS[name](self, fields[1:])
+            if name == "eval":
+                self._evaluate(fields[1:])
+                return GOES_ON
+            if name == "exec" and len(fields) == 1:
+                return GOES_ON
+        if may_start_ranks(name) and not _only_asks(fields):
+            self._launch(fields, assignments, stdin, node)
+            return EXITS if name == "exec" and not self.context.background else GOES_ON
+        for child in assignments:
+            self._set_for_line(child)
+        return GOES_ON
+
+    def _call(self, name: str, arguments: Sequence[Field], assignments: Sequence[Any]) -> int:
+        before: dict[str, Variable | None] = {}
+        for child in assignments:
+            variable = self.name_of(child)
+            before.setdefault(variable, self.state.variable(variable))
+            self.assign(child, exported=True)
+            self.settings[-1] = self.settings[-1]._replace(reach="line")
+        source = self.context.source
+        open_ended = any(not part.known and part.splits for field in arguments for part in field.parts)
+        values = tuple(with_origins(field.parts, source, field.start, field.end) for field in arguments)
+        result = self.call(name, None if open_ended and len(arguments) > 1 else values)
+        for variable, old in before.items():
+            self.state.set(variable, ABSENT if old is None else old)
+        return result
+
+    def _evaluate(self, fields: Sequence[Field]) -> None:
+        """``eval``: its words are read once more by this very shell."""
+        parts = _joined(fields)
+        if parts and self.context.depth < DEEPEST_TEXT and any(part.known for part in parts):
+            self.in_text(self._spliced(parts))
+
+    def in_text(self, source: Source) -> int:
+        outside = self.context
+        self.context = outside._replace(source=source, depth=outside.depth + 1)
+        result = self._text_of_shell(source)
+        self.context = outside
+        return result
+
+    # shells within
+
+    def _spliced(self, parts: Value) -> Source:
+        """The text that an inner shell reads, and where each stretch of it stands."""
+        outer = self.context.source
+        text: list[str] = []
+        pieces: list[Piece] = []
+        opaque: list[Opaque] = []
+        length = 0
+        for part in parts:
+            if not part.text:
+                continue
+            if part.exact and part.known and not _overlaps(outer, part):
+                inner = outer.fragment.part(part.start, part.end).pieces
+                pieces.extend(piece._replace(offset=piece.offset + length) for piece in inner)
+            else:
+                line, column = outer.place(part.start)
+                pieces.append(Piece(length, line, column))
+                places = part.places or next((item.places for item in outer.put_in(part.start, part.end)), ())
+                span = outer.span(part.start, part.end)
+                opaque.append(Opaque(length, length + len(part.text), span, places, part.known))
+            text.append(part.text)
+            length += len(part.text)
+        return Source(Fragment("".join(text), outer.path, tuple(pieces) or (Piece(0, 1, 1),)), opaque)
+
+    def _given_on_stdin(self, stdin: Stdin) -> Source | None:
+        """The text of a heredoc or here-string as the shell behind it gets it."""
+        node = stdin.node
+        if node.type == "herestring_redirect":
+            words = [child for child in node.children if child.is_named]
+            return self._spliced(self.words().value(words)) if words else None
+        body = next((child for child in node.children if child.type == "heredoc_body"), None)
+        start = next((child for child in node.children if child.type == "heredoc_start"), None)
+        if body is None or start is None:
+            return None
+        outer = self.context.source
+        if any(character in outer.text[start.start_byte : start.end_byte] for character in "'\"\\"):
+            return self._spliced(
+                (Part(outer.text[body.start_byte : body.end_byte], True, False, body.start_byte, body.end_byte, True),)
+            )
+        return self._spliced(self.words().body(body))
+
+    @property
+    def for_each_task(self) -> bool:
+        return any(step.program in TASK_STARTERS or step.program in _FAR for step in self.context.steps)
+
+    def _launch(self, fields: list[Field], assignments: Sequence[Any], stdin: Stdin | None, node: Any) -> None:
+        """A command that may be a launch line, or hold one."""
+        source = self.context.source
+        chain = read_chain([field.text for field in fields])
+        inside = self.for_each_task
+        words = [self._assignment_word(child) for child in assignments]
+        shift = len(words)
+        words.extend(field.word(source, inside) for field in fields)
+        inner: Source | None = None
+        given = None if stdin is None else self._given_on_stdin(stdin)
+        if chain.kind == "text":
+            text = fields[chain.position :] if chain.to_end else fields[chain.position : chain.position + 1]
+            inner = self._spliced(_without_option(_joined(text)))
+        elif chain.kind == "stdin":
+            inner = self._given if given is None else given
+        if inner is not None and self.context.depth < DEEPEST_TEXT:
+            count = len(self.sites)
+            arguments = fields[chain.position + 2 :] if chain.kind == "text" and not chain.to_end else []
+            outer_given = self._given
+            self._given = given if chain.kind == "text" else None
+            self._within(inner, chain, words, shift, arguments)
+            self._given = outer_given
+            if len(self.sites) > count:
+                return
+        if chain.kind == "stdin" and "sbatch" in [step.program for step in chain.steps]:
+            return
+        self._site(words, shift, chain, node)
+
+    def _assignment_word(self, node: Any) -> Word:
+        source = self.context.source
+        self._set_for_line(node)
+        self.settings.pop()
+        name = self.name_of(node)
+        value = self.words().value(node.children[2:]) if node.children[2:] and node.children[2].type != "array" else ()
+        start = node.start_byte
+        return Field((Part(f"{name}=", start=start), *value), start, node.end_byte).word(source, self.for_each_task)
+
+    def _within(self, inner: Source, chain: Chain, words: list[Word], shift: int, arguments: Sequence[Field]) -> None:
+        """Read what a shell within is told."""
+        outside = self.context
+        before = words[: shift + chain.before]
+        by_sbatch = bool(chain.steps) and chain.steps[-1].program == "sbatch"
+        told = bool(chain.steps) and chain.steps[-1].program in ("su", "gcloud", "tmux") and not chain.joined
+        job, step, repeats = self._allocations(chain.steps, words, shift)
+        if by_sbatch:
+            asked = slurm.options_of("sbatch", words[shift + chain.steps[-1].start :])
+            job = step = slurm.read_directives(inner, asked) or job
+        line = settings_on_line(
+            before, parse_command([*(word.text for word in before), "true"]).assignments, certain=outside.certain
+        )
+
+        def run() -> int:
+            self._enter(chain.steps, line)
+            self.state.set(ARGUMENTS, tuple(field.parts for field in arguments) if arguments else None)
+            return self.in_text(inner)
+
+        self.context = outside._replace(
+            chunks=outside.chunks
+            if by_sbatch or told or not before
+            else (*outside.chunks, Chunk(tuple(before), chain.joined)),
+            steps=(*outside.steps, *chain.steps),
+            around=(*outside.around, "sbatch") if by_sbatch else outside.around,
+            job=job,
+            step=step,
+            repeats=repeats,
+            background=outside.background or (bool(chain.steps) and chain.steps[-1].program == "tmux"),
+            place="slurm" if by_sbatch else outside.place,
+            inner=True,
+        )
+        self.state.attempt(run)
+        self.context = outside
+
+    def _enter(self, steps: Sequence[Step], line: Sequence[Setting]) -> None:
+        """A new shell: it has what was exported, and what its command line sets."""
+        reaching: dict[str, Setting] = {}
+        withheld = dict(self.context.withheld)
+        for name, variable in self.state.variables():
+            if variable.exported:
+                if variable.setting >= 0:
+                    reaching[name] = self._in_force(variable)
+            else:
+                if variable.setting >= 0 and variable.present:
+                    withheld[name] = self._in_force(variable)
+                self.state.set(name, ABSENT)
+        kept = dict(self.context.kept)
+        for step in steps:
+            reaching, cut = get_through(step, reaching)
+            for name, setting in cut.items():
+                kept[name] = setting
+                self.state.set(name, ABSENT)
+            self.state.set(FOLDER, folder_of(step, self.state.get(FOLDER)))
+        for setting in line:
+            value = None if setting.value is None else (Part(setting.value, places=(_of_setting(setting),)),)
+            self.settings.append(setting)
+            withheld.pop(setting.name, None)
+            self.state.set(setting.name, Variable(value, exported=True, setting=len(self.settings) - 1))
+        self.context = self.context._replace(withheld=withheld, kept=kept)
+
+    def _allocations(
+        self, steps: Sequence[Step], words: Sequence[Word], shift: int
+    ) -> tuple[Allocation | None, Allocation | None, tuple[Repeat, ...]]:
+        """What job and step are given by the programs in front, and how often a list of hosts repeats the line."""
+        job, current, repeats = self.context.job, self.context.step, self.context.repeats
+        for step in steps:
+            own = words[shift + step.start : shift + step.end]
+            if step.program == "srun":
+                current = slurm.step_of(job, own)
+            elif step.program in ("salloc", "sbatch"):
+                job = current = slurm.asks_for(own, step.program)
+            elif step.program in ("pdsh", "clush"):
+                repeats = (*repeats, Repeat("hosts", _hosts_named(step), own[0].span))
+        return job, current, repeats
+
+    # launch lines
+
+    def _in_force(self, variable: Variable) -> Setting:
+        setting = self.settings[variable.setting]
+        if setting.value is not None and text_of(variable.value) != setting.value and not variable.perhaps:
+            return setting._replace(value=None)
+        return setting
+
+    def _variables_here(self) -> tuple[dict[str, Setting], dict[str, Setting]]:
+        """The variables that a command here gets, and those that the shells around it have for themselves."""
+        for name, variable in self.state.changed():
+            self._reaching.pop(name, None)
+            self._staying.pop(name, None)
+            if variable is not None and variable.present and variable.setting >= 0:
+                (self._reaching if variable.exported else self._staying)[name] = self._in_force(variable)
+        settings = {**self.context.kept, **self._reaching}
+        withheld = {name: setting for name, setting in self.context.withheld.items() if name not in self._reaching}
+        return settings, {**withheld, **self._staying}
+
+    def _site(self, words: list[Word], shift: int, chain: Chain, node: Any) -> None:
+        context = self.context
+        command = read_command(context.chunks, words, self._defaults())
+        if not starts_ranks(command, chain.steps):
+            for setting in settings_on_line(words[:shift], command.assignments, certain=context.certain):
+                self.settings.append(setting)
+            return
+        if context.around:
+            command = command._replace(wrappers=(*context.around, *command.wrappers))
+        settings, unexported = self._variables_here()
+        count = len(words) - len(command.script_args)
+        for setting in settings_on_line(words[: max(count, 0)], command.assignments, certain=context.certain):
+            self.settings.append(setting)
+            settings[setting.name] = setting
+            unexported.pop(setting.name, None)
+        job, step, repeats = self._allocations(chain.steps, words, shift)
+        folder = self.state.get(FOLDER)
+        for outer in chain.steps:
+            folder = folder_of(outer, folder)
+        all_words = (*(word for chunk in context.chunks for word in chunk.words), *words)
+        site = Site(
+            command=command,
+            words=all_words,
+            span=context.source.span(node.start_byte, node.end_byte),
+            place=context.place,
+            settings=settings,
+            unexported=unexported,
+            allocation=step or job,
+            job=job,
+            pods=self._pods,
+            repeats=repeats,
+            conditions=context.conditions,
+            background=context.background,
+            folder=folder,
+            routine=context.routine,
+        )
+        if len(self.sites) >= _MOST_SITES:
+            text = f"more than {_MOST_SITES} launch lines: the rest was not read"
+            self.problems.append((text, site.span.line, site.span.column))
+            self.is_full = True
+            return
+        if site not in self.sites[-16:]:
+            self.sites.append(site)
+
+    def _defaults(self) -> dict[str, str]:
+        """Variables that are defaults of torchrun's options."""
+        found = {}
+        for name, variable in self.state.variables():
+            if name.startswith("PET_") and variable.exported and variable.present:
+                found[name] = text_of(variable.value)
+        return {name: f"${name}" if value is None else value for name, value in found.items()}
+
+
+def _of_setting(setting: Setting) -> Origin:
+    return Origin(None, fixed=setting.value_span or setting.span)
+
+
+def _overlaps(source: Source, part: Part) -> bool:
+    return any(item.start < part.end and part.start < item.end for item in source.opaque)
+
+
+def _joined(fields: Sequence[Field]) -> Value:
+    """The words as one text."""
+    parts: list[Part] = []
+    for index, field in enumerate(fields):
+        if index:
+            parts.append(Part(" ", start=field.start, end=field.start))
+        parts.extend(field.parts)
+    return tuple(parts)
+
+
+def _without_option(parts: Value) -> Value:
+    """The text behind ``--wrap=`` or ``--command=``."""
+    if parts and (match := re.match(r"--(?:wrap|command)=", parts[0].text)):
+        first = parts[0]
+        cut = first._replace(text=first.text[match.end() :], start=first.start + match.end() * first.exact)
+        return (cut, *parts[1:])
+    return parts
+
+
+def _only_asks(fields: Sequence[Field]) -> bool:
+    """``command -v torchrun``: it starts nothing."""
+    return fields[0].text == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
+
+
+def _hosts_named(step: Step) -> int | None:
+    """How many hosts pdsh or clush is given, None where a group, a file or an exclusion decides."""
+    from distcheck.launch.schedulers import expand_hostlist
+
+    given = [value for option, value in step.options if option == "-w"]
+    others = any(option in ("-x", "-g", "-X") for option, _ in step.options)
+    if len(given) != 1 or others or not _HOSTS.fullmatch(given[0]):
+        return None
+    try:
+        count = len(set(expand_hostlist(given[0])))
+    except ValueError:
+        return None
+    # one name alone may be that of a group
+    return count if count > 1 else None

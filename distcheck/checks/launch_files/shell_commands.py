@@ -1,0 +1,294 @@
+"""Commands of a shell text: what stands before a launcher, where a shell within begins, which variables get through."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from distcheck.launch._shell import has_expansion, is_expansion, quote_unexpanded
+from distcheck.launch._wrapper_table import MPI, TASK_STARTERS, WRAPPERS
+from distcheck.launch._wrappers import holds_options, is_assignment, own_words
+from distcheck.launch.command import parse_command
+from distcheck.launch.model import LaunchCommand
+
+from .model import Setting, Word
+
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+#: How scripts of the shell end.
+SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
+#: Programs that the parser of launch commands knows, besides what stands before them.
+LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds"})
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*[tdw]?")
+_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]")
+#: Containers and shells elsewhere: a variable gets there where it is named only.
+_PASSES_ON = frozenset({"docker", "podman", "nvidia-docker"})
+_CLEAN = frozenset({"-e", "--cleanenv", "-c", "--contain", "-C", "--containall"})
+
+
+class Step(NamedTuple):
+    """A program that starts another one, with its options."""
+
+    program: str
+    options: tuple[tuple[str, str], ...]
+    #: its name's place among the words, and the place of what it starts
+    start: int
+    end: int
+
+
+class Chain(NamedTuple):
+    """The programs at the beginning of a command, and what they end in."""
+
+    steps: tuple[Step, ...]
+    #: ``command`` (a program that is no wrapper), ``text`` (shell text), ``stdin`` (shell text from there), ``nothing``
+    kind: str
+    #: where the program begins, or the text
+    position: int
+    #: how many of the words stand before the shell: they stay in front of what it starts
+    before: int
+    #: the text goes on to the last word (``ssh host a b``), not only in one
+    to_end: bool = False
+    #: what comes behind is read once more by a shell
+    joined: bool = False
+
+
+def program_name(word: str) -> str:
+    """``torchrun`` for ``/opt/bin/torchrun`` and ``$(which torchrun)``."""
+    looked_up = _LOOKED_UP.fullmatch(word) if word.startswith(("$", "`")) else None
+    return (looked_up[1] if looked_up else word).rpartition("/")[2]
+
+
+def may_start_ranks(name: str) -> bool:
+    """Whether a command of that name is worth a look."""
+    program = program_name(name)
+    return (
+        program in WRAPPERS
+        or program in LAUNCHERS
+        or program in SHELLS
+        or program in ("su", "gcloud")
+        or _PYTHON.fullmatch(program) is not None
+        or name.endswith((".py", *SCRIPTS))
+        or has_expansion(name)
+    )
+
+
+def read_chain(words: Sequence[str]) -> Chain:
+    """What a command begins with."""
+    steps: list[Step] = []
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if is_assignment(word) or (holds_options(word) and position + 1 < len(words)):
+            position += 1
+            continue
+        program = program_name(word)
+        if program in SHELLS:
+            return _shell(words, position, tuple(steps))
+        if program in ("su", "gcloud") or (
+            program == "tmux" and words[position + 1 : position + 2] in (["send-keys"], ["send"])
+        ):
+            return _told(program, words, position, tuple(steps))
+        wrapper = WRAPPERS.get(program)
+        own = own_words(words[position:], wrapper) if wrapper is not None else None
+        if wrapper is None or own is None:
+            return Chain(tuple(steps), "command", position, position)
+        end = position + own.end
+        steps.append(Step(program, own.options, position, min(end, len(words))))
+        if program == "sbatch":
+            wrapped = [index for index in range(position, len(words)) if words[index].partition("=")[0] == "--wrap"]
+            if wrapped and any(option == "--wrap" for option, _ in own.options):
+                return Chain(tuple(steps), "text", wrapped[-1] + ("=" not in words[wrapped[-1]]), position)
+            return Chain(tuple(steps), "stdin" if end >= len(words) else "command", end, position)
+        if wrapper.joined:
+            return Chain(tuple(steps), "text" if end < len(words) else "stdin", end, end, to_end=True, joined=True)
+        position = end
+    return Chain(tuple(steps), "nothing", len(words), len(words))
+
+
+def _shell(words: Sequence[str], start: int, steps: tuple[Step, ...]) -> Chain:
+    position = start + 1
+    is_text = reads_input = False
+    while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
+        word = words[position]
+        position += 1
+        if word == "--":
+            break
+        if word.startswith("--"):
+            position += word in ("--rcfile", "--init-file")
+            continue
+        is_text = is_text or (word[0] == "-" and "c" in word)
+        reads_input = reads_input or (word[0] == "-" and "s" in word)
+        position += word[1:].count("o")
+    if is_text:
+        return Chain(steps, "text" if position < len(words) else "nothing", position, start)
+    if reads_input or position >= len(words) or words[position] == "-":
+        return Chain(steps, "stdin", position, start)
+    return Chain(steps, "command", start, start)
+
+
+def _told(program: str, words: Sequence[str], start: int, steps: tuple[Step, ...]) -> Chain:
+    """A text that is handed to a shell which is there already, or to another user's."""
+    steps = (*steps, Step(program, (), start, len(words)))
+    nothing = Chain(steps, "nothing", len(words), start)
+    rest = range(start + 1, len(words))
+    if program == "tmux":
+        texts = [index for index in rest if " " in words[index]]
+        return Chain(steps, "text", texts[0], start) if texts else nothing
+    names = ("-c", "--command")
+    for index in rest:
+        name, equals, _ = words[index].partition("=")
+        if name in names and (equals or index + 1 < len(words)):
+            return Chain(steps, "text", index + (not equals), start)
+    return nothing
+
+
+# the command as a whole
+
+
+class Chunk(NamedTuple):
+    """Words that stand in front of what an inner shell starts."""
+
+    words: tuple[Word, ...]
+    #: what follows is read once more by a shell
+    joined: bool = False
+
+
+def argument_list(chunks: Sequence[Chunk], words: Sequence[Word]) -> list[str]:
+    """The words of a command with what stands in front of it, as the parser of launch commands wants them."""
+    texts = [word.text for word in words]
+    for chunk in reversed(chunks):
+        if chunk.joined:
+            texts = [_quoted(text) for text in texts]
+        texts = [*(word.text for word in chunk.words), *texts]
+    return texts
+
+
+def _quoted(text: str) -> str:
+    return quote_unexpanded(text) if has_expansion(text) else shlex.quote(text)
+
+
+def read_command(chunks: Sequence[Chunk], words: Sequence[Word], environ: Mapping[str, str]) -> LaunchCommand:
+    """What the one parser says; a variable that may hold anything before a launcher is passed over."""
+    texts = argument_list(chunks, words)
+    command = parse_command(texts, environ)
+    if "launcher" in command.unknown and not chunks and len(texts) > 1 and is_expansion(texts[0]):
+        program = program_name(texts[1])
+        if program in LAUNCHERS or program in TASK_STARTERS or program in SHELLS:
+            command = parse_command(texts[1:], environ)
+    return command
+
+
+def starts_ranks(command: LaunchCommand, own_steps: Iterable[Step]) -> bool:
+    """Whether a command is a launch line: by its launcher, a script, or what srun, mpirun or sbatch start."""
+    if command.launcher == "python":
+        return command.script is not None or "script" in command.unknown
+    if command.launcher != "other":
+        return True
+    if command.script is not None and command.script.endswith(SCRIPTS):
+        return True
+    return any(step.program in TASK_STARTERS or step.program in ("sbatch", "salloc") for step in own_steps)
+
+
+# variables
+
+
+def get_through(step: Step, reaching: dict[str, Setting]) -> tuple[dict[str, Setting], dict[str, Setting]]:
+    """Which of the variables get through a program to what it starts, and which don't."""
+    names: set[str] | None = None
+    program = step.program
+    wrapper = WRAPPERS.get(program)
+    if program in ("srun", "sbatch", "salloc"):
+        exports = [value for option, value in step.options if option == "--export"]
+        if exports:
+            pairs = exports[-1].split(",")
+            if "ALL" not in pairs and not has_expansion(exports[-1]):
+                names = {pair.partition("=")[0] for pair in pairs} - {"NONE", "NIL"}
+    elif program in _PASSES_ON:
+        names = {value for option, value in step.options if option in ("-e", "--env") and "=" not in value}
+    elif program == "sudo":
+        kept = [value for option, value in step.options if option in ("-E", "--preserve-env")]
+        if not kept:
+            names = set()
+        elif all(kept):
+            names = {name for value in kept for name in value.split(",")}
+    elif program == "env":
+        if any(option in ("-i", "--ignore-environment") for option, _ in step.options):
+            names = set()
+        else:
+            gone = {value for option, value in step.options if option in ("-u", "--unset")}
+            names = set(reaching) - gone if gone else None
+    elif program in ("singularity", "apptainer"):
+        names = set() if any(option in _CLEAN for option, _ in step.options) else None
+    elif program in ("su", "gcloud") or (program == "tmux" and not step.options) or (wrapper and wrapper.elsewhere):
+        names = set()
+    if names is None:
+        return reaching, {}
+    return (
+        {name: setting for name, setting in reaching.items() if name in names},
+        {name: setting for name, setting in reaching.items() if name not in names},
+    )
+
+
+def leaves_node(step: Step) -> bool:
+    """Whether what it starts runs in another place, where folders are others."""
+    wrapper = WRAPPERS.get(step.program)
+    return step.program in ("su", "gcloud", "singularity", "apptainer") or bool(wrapper and wrapper.elsewhere)
+
+
+def folder_of(step: Step, folder: str | None) -> str | None:
+    """The folder that a program puts what it starts into."""
+    for option, value in step.options:
+        if (
+            (step.program in ("srun", "sbatch", "salloc") and option in ("-D", "--chdir"))
+            or (step.program == "env" and option in ("-C", "--chdir"))
+            or (step.program in MPI and option in ("-wdir", "--wdir", "-wd", "--wd"))
+        ):
+            return None if has_expansion(value) else within(folder, value)
+    return None if leaves_node(step) else folder
+
+
+def within(folder: str | None, path: str) -> str | None:
+    """A path seen from a folder."""
+    if path.startswith(("/", "~")):
+        return path
+    if folder is None:
+        return None
+    parts: list[str] = []
+    for part in f"{folder}/{path}".split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return ("/" if folder.startswith("/") else "") + "/".join(parts)
+
+
+_NAME_AND_SIGN = re.compile(r"(?:^|(?<=^-[exE])|(?<=[=,]))([A-Za-z_]\w*)=")
+
+
+def settings_on_line(words: Sequence[Word], assignments: Mapping[str, str], *, certain: bool) -> list[Setting]:
+    """The variables that a line sets for what it starts: before it, by ``env``, ``-x``, ``--export``, ``-e``."""
+    found: dict[str, Setting] = {}
+    for word in words:
+        if "=" not in word.text:
+            continue
+        for match in _NAME_AND_SIGN.finditer(word.text):
+            name = match[1]
+            value = assignments.get(name)
+            if value is None or not word.text.startswith(value, match.end()):
+                continue
+            known = None if has_expansion(value) else value
+            span = word.span
+            name_span = value_span = span
+            written = word.written
+            at = written.find(f"{name}=")
+            if at >= 0 and span.line == span.end_line and len(written) == span.end_column - span.column:
+                behind = at + len(name) + 1
+                in_list = word.text[match.end() + len(value) :].startswith(",")
+                length = len(value) if in_list and written.startswith(value, behind) else len(written) - behind
+                name_span = span._replace(column=span.column + at, end_column=span.column + at + len(name))
+                value_span = span._replace(column=span.column + behind, end_column=span.column + behind + length)
+                span = span._replace(column=name_span.column, end_column=value_span.end_column)
+                written = written[behind : behind + length]
+            found[name] = Setting(name, known, span, name_span, value_span, "line", certain, written)
+    return list(found.values())

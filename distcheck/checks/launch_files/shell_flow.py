@@ -1,0 +1,635 @@
+"""The ways through a shell text: lists, tests, cases, loops, functions and subshells.
+
+Each statement is met once for each way to it: what a test can't decide is tried on all of its sides, a loop's body is
+gone through once, a function at each call. What single commands do is the matter of ``shell.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from .model import Allocation, Repeat, Setting
+from .shell_commands import Chunk, Step
+from .shell_expressions import MOST_NUMBERS
+from .shell_state import ABSENT, ARGUMENTS, Part, Source, State, Value, Variable
+from .shell_tests import HOSTS, RANKS, is_test, names_a_host, verdict_of, what_is_repeated
+from .shell_words import Field, Words, groups
+
+#: What a statement leaves behind: the next one follows; a loop, a function, or the shell is left.
+GOES_ON, LEAVES_LOOP, RETURNS, FAILS, EXITS = range(5)
+
+#: Deepest nesting of statements that is followed, well below Python's own limit, and how many statements in all.
+DEEPEST = 60
+MOST_STATEMENTS = 400_000
+#: Calls of functions within one another, and in all.
+DEEPEST_CALL = 12
+MOST_CALLS = 2_000
+_LONGEST_CONDITION = 200
+_LONGEST_BODY = 20_000
+
+_ASSIGNED = re.compile(
+    r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?(\+=|=(?!=)|\+\+|--|-=|\*=)(?:\(?\"?\$\{?(\w+)(?:\[@\])?\}?)?"
+)
+_READ = re.compile(r"\b(?:read|mapfile|readarray|getopts\s+\S+)\s+((?:-\w+\s+)*)([A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*)*)")
+_TELLS_APART = re.compile(
+    r"(?i)rank|procid|localid|node|host|machine|worker|index|uname|(?:\b|_)(?:ip|id)(?:\b|_)|addr"
+)
+_GAPS = re.compile(r"\s+")
+
+
+class Context(NamedTuple):
+    """What stands around a statement."""
+
+    source: Source
+    #: carried out on every way through the file
+    certain: bool = True
+    conditions: tuple[str, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
+    background: bool = False
+    routine: str | None = None
+    #: words in front of what is started here, by the shells around this one
+    chunks: tuple[Chunk, ...] = ()
+    steps: tuple[Step, ...] = ()
+    #: programs around this text that don't start it as words: ``sbatch``
+    around: tuple[str, ...] = ()
+    job: Allocation | None = None
+    step: Allocation | None = None
+    place: str = "shell"
+    #: shells within shells, and files within files
+    depth: int = 0
+    #: read by a shell within the one that reads the file
+    inner: bool = False
+    #: variables of the shells around this one: not exported; and exported, but cut off by what stands between
+    withheld: Mapping[str, Setting] = {}
+    kept: Mapping[str, Setting] = {}
+
+
+class Flow(ABC):
+    """Goes through the statements of a text."""
+
+    def __init__(self, source: Source, place: str) -> None:
+        self.state = State()
+        self.context = Context(source, place=place)
+        self.problems: list[tuple[str, int, int]] = []
+        self._nesting = 0
+        self._statements = 0
+        #: there is so much that the rest is left
+        self.is_full = False
+        self._calls = 0
+        self._call_depth = 0
+        self._called: set[str] = set()
+        #: variables of the functions that are being carried out, as they were before
+        self._locals: list[dict[str, Any]] = []
+
+    @abstractmethod
+    def command(self, node: Any, stdin: Stdin | None = None, more: Sequence[Any] = ()) -> int:
+        """A simple command; ``more`` are words of it that stand behind a redirection."""
+
+    @abstractmethod
+    def declaration(self, node: Any) -> int:
+        """``export``, ``declare``, ``local`` and their kin."""
+
+    @abstractmethod
+    def unset(self, node: Any) -> int:
+        """``unset``."""
+
+    @abstractmethod
+    def assignment(self, node: Any) -> int:
+        """``X=1`` on a line of its own."""
+
+    @abstractmethod
+    def words(self) -> Words:
+        """The words of the text that is being read."""
+
+    # statements
+
+    def block(self, nodes: Sequence[Any]) -> int:
+        """Statements one after another."""
+        handlers = _HANDLERS
+        for index, node in enumerate(nodes):
+            handler = handlers.get(node.type)
+            if handler is None:
+                continue
+            behind = nodes[index + 1] if index + 1 < len(nodes) else None
+            if behind is not None and behind.type == "&":
+                outside = self.context
+                self.context = outside._replace(background=True)
+                self._apart(handler, node)
+                self.context = outside
+                continue
+            result = self._go(handler, node)
+            if result != GOES_ON:
+                return result
+        return GOES_ON
+
+    def statement(self, node: Any) -> int:
+        """One statement; tokens and comments are none."""
+        handler = _HANDLERS.get(node.type)
+        return GOES_ON if handler is None else self._go(handler, node)
+
+    def _go(self, handler: Callable[..., int], node: Any) -> int:
+        self._statements += 1
+        if self.is_full:
+            return GOES_ON
+        if self._nesting >= DEEPEST or self._statements > MOST_STATEMENTS:
+            self._give_up(node)
+            return GOES_ON
+        self._nesting += 1
+        try:
+            return handler(self, node)
+        finally:
+            self._nesting -= 1
+
+    def _give_up(self, node: Any) -> None:
+        deep = self._nesting >= DEEPEST
+        text = (
+            f"statements are nested more than {DEEPEST} deep; what stands deeper was not read"
+            if deep
+            else f"the script has more than {MOST_STATEMENTS} statements to go through; the rest was not read"
+        )
+        self.is_full = not deep
+        if not any(problem[0] == text for problem in self.problems):
+            self.problems.append((text, *self.context.source.place(node.start_byte)))
+
+    def _children(self, node: Any) -> int:
+        return self.block(node.children)
+
+    def _compound(self, node: Any) -> int:
+        children = node.children
+        if children and children[0].type == "((":
+            self._forget_assigned(node)
+            return GOES_ON
+        return self.block(children)
+
+    def _apart(self, handler: Callable[..., int], node: Any) -> None:
+        """In a shell of its own: what it sets is gone behind it."""
+        outside = self.context
+        self.state.attempt(lambda: self._go(handler, node))
+        self.context = outside
+
+    def _subshell(self, node: Any) -> int:
+        outside = self.context
+        self.state.attempt(lambda: self.block(node.children))
+        self.context = outside
+        return GOES_ON
+
+    def _error(self, node: Any) -> int:
+        """What the grammar does not understand: the statements in it are read all the same, and decide nothing."""
+        outside = self.context
+        self.block(node.children)
+        self.context = outside
+        return GOES_ON
+
+    def _redirected(self, node: Any) -> int:
+        body = node.child_by_field_name("body")
+        stdin = None
+        more: list[Any] = []
+        for child in node.children:
+            if child.type in ("heredoc_redirect", "herestring_redirect"):
+                stdin = Stdin(child)
+            if child.type == "file_redirect":
+                # the grammar takes the words behind a redirection for more targets of it
+                more.extend(
+                    [inner for inner in child.children if inner.is_named and inner.type != "file_descriptor"][1:]
+                )
+            elif child.type == "heredoc_redirect":
+                more.extend(inner for inner in child.children if inner.type in _WORDS)
+        pipe = _piped_from(stdin.node) if stdin is not None else None
+        if stdin is not None and pipe is not None:
+            # cat <<EOF | sbatch: the grammar puts what is behind the bar into the heredoc
+            target = pipe
+            if body is None or _reads_only(self.context.source.text, body):
+                if target.type == "redirected_statement":
+                    target = target.child_by_field_name("body") or target
+                if target.type == "pipeline":
+                    target = next((child for child in target.children if child.is_named), target)
+                return self._with_stdin(target, stdin)
+            self.statement(target)
+        if body is None:
+            return GOES_ON
+        if more and body.type == "command":
+            return self._go(lambda flow, command: flow.command(command, stdin, more), body)
+        return self._with_stdin(body, stdin) if stdin is not None else self.statement(body)
+
+    def _with_stdin(self, node: Any, stdin: Stdin) -> int:
+        if node.type == "command":
+            return self._go(lambda flow, body: flow.command(body, stdin), node)
+        children = [child for child in node.children if child.type in _HANDLERS]
+        if node.type in ("list", "pipeline", "negated_command") and children:
+            # the redirection belongs to the last command of the list
+            for child in children[:-1]:
+                if self.statement(child) in (FAILS, EXITS):
+                    return GOES_ON
+            return self._with_stdin(children[-1], stdin)
+        return self.statement(node)
+
+    def _pipeline(self, node: Any) -> int:
+        parts = [child for child in node.children if child.is_named and child.type != "comment"]
+        result = GOES_ON
+        for index, part in enumerate(parts):
+            if index == 0:
+                result = self.statement(part)
+                if len(parts) > 1 and part.type == "command":
+                    result = GOES_ON
+                continue
+            handler = _HANDLERS.get(part.type)
+            if handler is not None:
+                self._apart(handler, part)
+        return result
+
+    def _negated(self, node: Any) -> int:
+        for child in node.children:
+            self.statement(child)
+        return GOES_ON
+
+    def _list(self, node: Any) -> int:
+        """``a && b || c``."""
+        behind: list[tuple[str, Any]] = []
+        while node.type == "list":
+            children = [child for child in node.children if child.type != "comment"]
+            if len(children) < 3:
+                return self.block(node.children)
+            behind.append((children[1].type, children[2]))
+            node = children[0]
+        behind.reverse()
+        first = last = node
+        result = self.statement(first)
+        verdict = verdict_of(self.words(), first)
+        text = self.context.source.text
+        asks = is_test(first, text)
+        index = 0
+        while index < len(behind):
+            operator, right = behind[index]
+            index += 1
+            if result != GOES_ON:
+                return result
+            asked_to, last = last, right
+            if (verdict is not None and verdict != (operator == "&&")) or right.type not in _HANDLERS:
+                continue
+            if verdict is not None or (operator == "&&" and not asks):
+                # cd there && torchrun: goes on where all is well
+                result = self.statement(right)
+                verdict = True if verdict and right.type in ("variable_assignment", "declaration_command") else None
+                asks = asks or is_test(right, text)
+                continue
+            way = [right]
+            while operator == "&&" and index < len(behind) and behind[index][0] == "&&":
+                last = behind[index][1]
+                way.append(last)
+                index += 1
+            asked = self._text(first, asked_to)
+            condition = asked if operator == "&&" else f"! {asked}"
+            changes, ended = self._way(way, condition)
+            self._meet([changes] if ended == GOES_ON else [], otherwise=True)
+            if ended in (EXITS, RETURNS) and asks:
+                self._add_condition(f"! {asked}" if operator == "&&" else asked)
+        return result
+
+    def _way(self, nodes: Sequence[Any], *conditions: str) -> tuple[Mapping[Any, Any], int]:
+        """Go a way that is not always gone; the state is as before, its changes are returned."""
+        outside = self.context
+        self.context = outside._replace(certain=False, conditions=(*outside.conditions, *filter(None, conditions)))
+        changes, result = self.state.attempt(lambda: self.block(nodes))
+        self.context = outside
+        return changes, result
+
+    def _meet(self, ways: list[Mapping[Any, Any]], *, otherwise: bool) -> None:
+        if otherwise:
+            ways = [{}, *ways]
+        if ways:
+            self.state.meet([dict(way) for way in ways])
+
+    def _add_condition(self, condition: str) -> None:
+        """For what follows up to the end of the function, branch or shell, where it tells ranks or hosts apart."""
+        if _TELLS_APART.search(condition) and condition not in self.context.conditions:
+            self.context = self.context._replace(conditions=(*self.context.conditions, condition))
+
+    def _text(self, *nodes: Any) -> str:
+        start, end = nodes[0].start_byte, nodes[-1].end_byte
+        text = self.context.source.text[start : min(end, start + 4 * _LONGEST_CONDITION)]
+        return _GAPS.sub(" ", text).strip()[:_LONGEST_CONDITION]
+
+    def _body(self, nodes: Sequence[Any]) -> str:
+        """The text of a loop's body, or its beginning."""
+        if not nodes:
+            return ""
+        start, end = nodes[0].start_byte, nodes[-1].end_byte
+        return self.context.source.text[start : min(end, start + _LONGEST_BODY)].replace("\\\n", " ")
+
+    # tests
+
+    def _if(self, node: Any) -> int:
+        ways: list[Mapping[Any, Any]] = []
+        results: list[int] = []
+        refused: list[str] = []
+        outside = self.context
+        clauses: list[tuple[list[Any], list[Any]]] = []
+        tests: list[Any] = []
+        body: list[Any] = []
+        otherwise: list[Any] | None = None
+        in_tests = True
+        for child in node.children:
+            kind = child.type
+            if kind == "then":
+                in_tests = False
+            elif kind == "elif_clause":
+                at = next((i for i, inner in enumerate(child.children) if inner.type == "then"), len(child.children))
+                clauses.append((child.children[1:at], child.children[at + 1 :]))
+            elif kind == "else_clause":
+                otherwise = child.children[1:]
+            elif kind not in ("if", "fi", "comment"):
+                (tests if in_tests else body).append(child)
+        clauses.insert(0, (tests, body))
+        for tests, body in clauses:
+            named = [test for test in tests if test.is_named]
+            self.block(tests)
+            verdict = verdict_of(self.words(), named[0]) if len(named) == 1 else None
+            if verdict is False:
+                continue
+            if verdict is True:
+                otherwise = body
+                break
+            text = self._text(*named) if named else ""
+            changes, result = self._way(body, *refused, text)
+            results.append(result)
+            if result == GOES_ON:
+                ways.append(changes)
+            elif result in (EXITS, RETURNS) and text:
+                self._add_condition("! " + text)
+            if text:
+                refused.append("! " + text)
+        else:
+            if otherwise is None:
+                self._meet(ways, otherwise=True)
+                return GOES_ON
+        if not results:
+            # decided by what is known
+            return self.block(otherwise)
+        kept = self.context
+        self.context = outside
+        changes, result = self._way(otherwise, *refused)
+        self.context = kept
+        results.append(result)
+        if result == GOES_ON:
+            ways.append(changes)
+        elif result in (EXITS, RETURNS) and len(refused) == 1:
+            self._add_condition(refused[0].removeprefix("! "))
+        if not ways:
+            return min(results)
+        self._meet(ways, otherwise=False)
+        return GOES_ON
+
+    def _case(self, node: Any) -> int:
+        subject = node.child_by_field_name("value")
+        known = self.words().known(subject) if subject is not None else None
+        text = self._text(subject) if subject is not None else ""
+        ways: list[Mapping[Any, Any]] = []
+        results: list[int] = []
+        everything = False
+        for item in node.children:
+            if item.type != "case_item":
+                continue
+            children = item.children
+            at = next((i for i, child in enumerate(children) if child.type == ")"), len(children))
+            patterns = [child for child in children[:at] if child.is_named]
+            shown = "|".join(self._text(pattern) for pattern in patterns)
+            if known is not None and all(pattern.type in ("word", "number", "extglob_pattern") for pattern in patterns):
+                if not any(fnmatchcase(known, self._text(pattern)) for pattern in patterns):
+                    continue
+                if not ways and not results:
+                    return self.block(children[at + 1 :])
+            changes, result = self._way(children[at + 1 :], f"case {text} in {shown}")
+            results.append(result)
+            if result == GOES_ON:
+                ways.append(changes)
+            if shown == "*":
+                everything = True
+        if everything and not ways and results:
+            return min(results)
+        self._meet(ways, otherwise=not everything)
+        return GOES_ON
+
+    # loops
+
+    def _for(self, node: Any) -> int:
+        text = self.context.source.text
+        children = node.children
+        name = node.child_by_field_name("variable")
+        at = next((i for i, child in enumerate(children) if child.type == "in"), None)
+        values: list[Field] | None = None
+        written = ""
+        if at is not None:
+            listed = [
+                c
+                for c in children[at + 1 :]
+                if c.is_named and c.type not in ("do_group", "comment", "compound_statement")
+            ]
+            written = text[listed[0].start_byte : listed[-1].end_byte] if listed else ""
+            values = [field for group in groups(listed, text) for field in self._numbers(group)]
+        if children[0].type == "select":
+            values = None
+        if values is not None and not (all(field.known for field in values) and not re.search(r"[*?\[]", written)):
+            values = None
+        variable = text[name.start_byte : name.end_byte] if name is not None else None
+        if values is not None and not values:
+            return GOES_ON
+        body = [child for child in children if child.type in ("do_group", "compound_statement")]
+        what = what_is_repeated(variable or "", [field.text for field in values or ()], written, self._body(body))
+        repeat = Repeat(what, None if values is None else len(values), self._span(node), variable)
+        value: Value | None = values[0].parts if values and len(values) == 1 else None
+        return self._loop(node, body, repeat, variable, value)
+
+    def _numbers(self, group: Sequence[Any]) -> list[Field]:
+        """The fields of a word, ``{0..3}`` written out."""
+        start, end = group[0].start_byte, group[-1].end_byte
+        match = re.fullmatch(r"\{(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(\d{1,6}))?\}", self.context.source.text[start:end])
+        if match is None:
+            return self.words().fields(group)
+        first, last, step = int(match[1]), int(match[2]), max(int(match[3] or 1), 1)
+        if abs(last - first) // step >= MOST_NUMBERS:
+            return [Field((Part(match[0], False),), start, end)]
+        numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+        return [Field((Part(str(number)),), start, end) for number in numbers]
+
+    def _counted(self, node: Any) -> int:
+        """``for ((i = 0; i < 4; i++))``."""
+        text = self.context.source.text
+        body = [child for child in node.children if child.type in ("do_group", "compound_statement")]
+        head = text[node.start_byte : body[0].start_byte if body else node.end_byte]
+        match = re.search(
+            r"\(\(\s*(\w+)\s*=\s*(\S+?)\s*;\s*\1\s*(<=?)\s*([^;]+?)\s*;\s*(?:\1\+\+|\+\+\1|\1\s*\+=\s*1)\s*\)\)", head
+        )
+        times = variable = None
+        if match:
+            variable = match[1]
+            first, last = self.words().arithmetic(match[2]), self.words().arithmetic(match[4])
+            if first is not None and last is not None:
+                times = max(last - first + (match[3] == "<="), 0)
+        if times == 0:
+            return GOES_ON
+        what = "ranks" if variable and RANKS.search(variable) else "loop"
+        if variable and names_a_host(variable, self._body(body)):
+            what = "hosts"
+        return self._loop(node, body, Repeat(what, times, self._span(node), variable), variable, None)
+
+    def _while(self, node: Any) -> int:
+        children = node.children
+        at = next((i for i, child in enumerate(children) if child.type == "do_group"), len(children))
+        tests = [child for child in children[1:at] if child.is_named]
+        if len(tests) == 1 and children[0].type == "while" and verdict_of(self.words(), tests[0]) is False:
+            return GOES_ON
+        what, variable = "loop", None
+        test = self._text(*tests) if tests else ""
+        match = re.match(r"(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)", test)
+        if match and (HOSTS.search(match[1]) or names_a_host(match[1], self._body(children[at:]))):
+            what, variable = "hosts", match[1]
+        return self._loop(
+            node, [*children[1:at], *children[at:]], Repeat(what, None, self._span(node), variable), None, None
+        )
+
+    def _loop(self, node: Any, body: Sequence[Any], repeat: Repeat, variable: str | None, value: Value | None) -> int:
+        outside = self.context
+        self._forget_assigned(node)
+        if variable is not None:
+            old = self.state.variable(variable)
+            self.state.set(
+                variable, Variable(value, exported=bool(old and old.exported), setting=old.setting if old else -1)
+            )
+        self.context = outside._replace(
+            certain=False,
+            repeats=outside.repeats if repeat.times == 1 else (*outside.repeats, repeat),
+        )
+        changes, result = self.state.attempt(lambda: self.block(body))
+        self.context = outside
+        self._meet([changes] if result in (GOES_ON, LEAVES_LOOP) else [], otherwise=True)
+        return GOES_ON
+
+    def _forget_assigned(self, node: Any) -> None:
+        """What a loop's body assigns is not known at its beginning: it may have been gone through before."""
+        text = self.context.source.text[node.start_byte : node.end_byte]
+        added: dict[str, bool] = {}
+        for match in _ASSIGNED.finditer(text):
+            adds = match[2] == "+=" or match[3] == match[1]
+            added[match[1]] = added.get(match[1], True) and adds
+        for match in _READ.finditer(text):
+            added.update(dict.fromkeys(match[2].split(), False))
+        for name, only_added in added.items():
+            old = self.state.variable(name)
+            if old is None:
+                continue
+            value = elements = None
+            if only_added and old.elements is not None:
+                elements = (*old.elements, (Part(f"${{{name}[@]}}", known=False, splits=True),))
+            elif only_added and old.value:
+                value = (*old.value, Part(f"${name}", known=False, splits=True))
+            self.state.set(
+                name, old._replace(value=value, elements=elements, present=True, perhaps=old.perhaps or not old.present)
+            )
+
+    def _span(self, node: Any) -> Any:
+        source = self.context.source
+        end = source.text.find("\n", node.start_byte, node.end_byte)
+        return source.span(node.start_byte, end if end > 0 else node.end_byte)
+
+    # functions
+
+    def _function(self, node: Any) -> int:
+        name = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        if name is not None and body is not None:
+            text = self.context.source.text[name.start_byte : name.end_byte]
+            self.state.set(("function", text), (body, self.context.source))
+        return GOES_ON
+
+    def call(self, name: str, arguments: tuple[Value, ...] | None) -> int:
+        """A function is carried out where it is called."""
+        self._called.add(name)
+        self._calls += 1
+        if self._call_depth >= DEEPEST_CALL or self._calls > MOST_CALLS:
+            return GOES_ON
+        body, source = self.state.get(("function", name))
+        outside = self.context
+        before = self.state.get(ARGUMENTS)
+        self.context = outside._replace(source=source, routine=name)
+        self.state.set(ARGUMENTS, arguments)
+        self._locals.append({})
+        self._call_depth += 1
+        try:
+            result = self.statement(body)
+        finally:
+            self._call_depth -= 1
+            for local, old in self._locals.pop().items():
+                self.state.set(local, old)
+            self.state.set(ARGUMENTS, before)
+            self.context = outside
+        return result if result in (FAILS, EXITS) else GOES_ON
+
+    def make_local(self, name: str) -> None:
+        """Remember a variable as it is outside of the function."""
+        if self._locals and name not in self._locals[-1]:
+            old = self.state.variable(name)
+            self._locals[-1][name] = ABSENT if old is None else old
+
+    def call_the_rest(self) -> None:
+        """Functions that nothing here calls: someone else may."""
+        outside = self.context
+        for key in self.state.functions():
+            if key[1] not in self._called:
+                self.context = outside._replace(certain=False)
+                self.state.attempt(lambda key=key: self.call(key[1], None))  # type: ignore[misc]
+        self.context = outside
+
+
+class Stdin(NamedTuple):
+    """What a command reads: a heredoc or here-string."""
+
+    node: Any
+
+
+#: Words among the children of a redirection.
+_WORDS = frozenset({"word", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"})
+
+
+def _piped_from(node: Any) -> Any:
+    """The command that the grammar hangs behind a heredoc's delimiter, None where there is none."""
+    for child in node.children:
+        if child.type == "pipeline":
+            named = [inner for inner in child.children if inner.is_named]
+            return named[0] if named else None
+    return None
+
+
+def _reads_only(text: str, node: Any) -> bool:
+    return text[node.start_byte : node.end_byte].split()[:1] == ["cat"]
+
+
+_HANDLERS: Mapping[str, Callable[[Any, Any], int]] = {
+    "program": Flow._children,
+    "command": lambda flow, node: flow.command(node),
+    "redirected_statement": Flow._redirected,
+    "variable_assignment": lambda flow, node: flow.assignment(node),
+    "variable_assignments": Flow._children,
+    "declaration_command": lambda flow, node: flow.declaration(node),
+    "unset_command": lambda flow, node: flow.unset(node),
+    "pipeline": Flow._pipeline,
+    "list": Flow._list,
+    "negated_command": Flow._negated,
+    "subshell": Flow._subshell,
+    "compound_statement": Flow._compound,
+    "do_group": Flow._children,
+    "if_statement": Flow._if,
+    "case_statement": Flow._case,
+    "for_statement": Flow._for,
+    "c_style_for_statement": Flow._counted,
+    "while_statement": Flow._while,
+    "function_definition": Flow._function,
+    # outside of their statement: within a piece that the grammar does not understand
+    "elif_clause": Flow._children,
+    "else_clause": Flow._children,
+    "case_item": Flow._children,
+    "ERROR": Flow._error,
+}

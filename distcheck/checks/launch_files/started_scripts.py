@@ -1,0 +1,679 @@
+"""Probes that see both sides: the launch line and the Python file that it starts.
+
+What the line gives to the script (ranks, variables, an option with the local rank, nodes) is held against what the
+script does with it. Nothing is said where the file is not surely the one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.registry import probe
+from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
+
+from . import context
+from .counts import task_starter, tasks_on_node
+from .launcher import MEET_BY_SLURM, ONE_TASK_A_NODE
+from .model import LaunchFile, LaunchFiles, Site, Word
+from .paths import the_one
+from .scripts import STARTED_BY, Start, Started
+
+if TYPE_CHECKING:
+    from distcheck.checks.source.program import Call, Program, Row
+
+#: Text of a file that takes a launcher's variables from around it: it is itself started by one.
+_TAKES_RANKS = re.compile(
+    r"\$\{?(RANK|LOCAL_RANK|WORLD_SIZE|NODE_RANK|MASTER_ADDR|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK)\b"
+)
+_LOCAL_RANK_OPTIONS = ("--local-rank", "--local_rank")
+_DEPRECATED = "torch.distributed.launch"
+#: Places whose command may be started by something that the file does not show.
+_OPEN_PLACES = frozenset({"dockerfile"})
+#: Pods whose operator starts the ranks in a way of its own.
+_OWN_STARTERS = re.compile(r"(?i)mpi|ray|horovod|tf")
+
+
+# plain python
+
+
+@probe(rules.DC802)
+def plain_python_starts_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
+    """A script that needs a launcher's variables is started by a launcher, or gets them otherwise."""
+    program = started.program
+    if program is None:
+        return
+    outer = _outer_lines(launch_files)
+    taking = {file.path for file in launch_files.files if _takes_ranks(file, "\n".join(file.lines))}
+    needs: dict[int, tuple[_Need, ...]] = {}
+    for start in started.starts:
+        site = start.site
+        if site.command.launcher != "python" or site.place in _OPEN_PLACES:
+            continue
+        if site.pods is not None and _OWN_STARTERS.search(site.pods.kind):
+            continue
+        if start.file.path in taking:
+            continue
+        given = _given(start.file, site, outer.get(start.file.path, ()))
+        if given is None:
+            continue
+        if start.script not in needs:
+            needs[start.script] = tuple(_needs(program, start.script))
+        for need in needs[start.script]:
+            missing = tuple(name for name in need.names if name not in given)
+            if missing:
+                yield _plain_python(start, need, missing)
+                break
+
+
+class _Need(NamedTuple):
+    """A line that a script always gets to, and the variables without which it fails there."""
+
+    row: Row
+    names: tuple[str, ...]
+    by_torch: bool
+
+
+def _outer_lines(launch_files: LaunchFiles) -> dict[str, list[Site]]:
+    """The lines that start a launch file, by its path."""
+    paths = {file.path.replace("\\", "/"): file.path for file in launch_files.files}
+    found: dict[str, list[Site]] = {}
+    for _, site in launch_files.sites():
+        script = site.command.script
+        if script is not None and not script.endswith(".py"):
+            path = the_one(site, (script,), paths.__contains__)
+            if path is not None and paths[path] != site.span.path:
+                found.setdefault(paths[path], []).append(site)
+    return found
+
+
+def _given(file: LaunchFile, site: Site, outer: list[Site] | tuple[Site, ...]) -> frozenset[str] | None:
+    """The variables that the processes of a line get; None where that can't be told."""
+    given = {name for name, setting in site.settings.items() if setting.reaches_processes}
+    given.update(site.command.assignments)
+    if site.pods is not None:
+        given.update(site.pods.injected, (setting.name for setting in site.pods.settings))
+    if _takes_ranks(file, "\n".join((*site.conditions, *(word.text for word in site.words)))):
+        return None
+    for line in outer:
+        if line.command.launcher in NODE_LAUNCHERS:
+            return None
+        given.update(line.settings, line.command.assignments)
+    return frozenset(given)
+
+
+def _takes_ranks(file: LaunchFile, text: str) -> bool:
+    """Whether a text of a file names variables of a launcher that the file does not set itself."""
+    names = set(_TAKES_RANKS.findall(text))
+    return bool(names) and not names <= {setting.name for setting in file.settings}
+
+
+def _needs(program: Program, script: int) -> Iterator[_Need]:
+    """The lines that fail without a launcher's variables and that a script always gets to, its own first."""
+    from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.environment_variables import writes
+
+    files = files_from(program, script)
+    found = [
+        need
+        for need in program.table(_all_needs)
+        if need.row.file in files and _always_reached(program, script, need.row)
+    ]
+    if not found or program.framework(script) is not None or files & set(program.table(_unknown_setters)):
+        return
+    if _starts_itself(program, script):
+        return
+    written = {write.name for write in writes(program) if write.row.file in files}
+    for need in sorted(found, key=lambda need: (need.row.file != script, -len(need.names), need.row.line)):
+        names = tuple(name for name in need.names if name not in written)
+        if names:
+            yield need._replace(names=names)
+
+
+def _all_needs(program: Program) -> Iterator[_Need]:
+    """The lines of a program that fail without a launcher's variables, whoever gets there."""
+    from distcheck.checks.source.environment_variables import reads
+    from distcheck.checks.source.process_start import asked
+
+    for read in reads(program):
+        row = read.row
+        wanted = read.must and read.name in RENDEZVOUS_VARIABLES and not row.inside("try", "except")
+        if wanted and program.framework(row.file) is None and not asked(program, row):
+            yield _Need(row, (read.name,), False)
+    for call in program.calls_to("torch.distributed.init_process_group"):
+        names = () if call.inside("try", "except") else _needed_by(call)
+        if names and program.framework(call.file) is None and not asked(program, call):
+            yield _Need(call, names, True)
+
+
+def _starts_itself(program: Program, script: int) -> bool:
+    """Whether a script may start itself once more, by a launcher."""
+    from distcheck.checks.source.process_start import STARTERS
+
+    return any(call.file == script for call in program.calls_to(*STARTERS)) and bool(
+        re.search(r"torchrun|torch\.distributed\.(?:run|launch)|elastic_launch", program.index.files[script].text)
+    )
+
+
+def _needed_by(init: Call) -> tuple[str, ...]:
+    """The variables that ``init_process_group`` reads, given its arguments."""
+    url, backend = init.argument(1, "init_method"), init.argument(0, "backend")
+    if init.has_star or init.gives(None, "store"):
+        return ()
+    if url is not None and list(url.constants) not in (["env://"], [None]):
+        return ()
+    if backend is not None and backend.constant in ("mpi", "fake"):
+        return ()
+    names = ["MASTER_ADDR", "MASTER_PORT"]
+    if not init.gives(2, "world_size"):
+        names.insert(0, "WORLD_SIZE")
+    if not init.gives(3, "rank"):
+        names.insert(0, "RANK")
+    return tuple(names)
+
+
+def _unknown_setters(program: Program) -> Iterator[int]:
+    """The files that set variables whose names can't be told from the source."""
+    from distcheck.checks.source.source_text import last_name
+
+    for row in program.rows("store"):
+        base, index = row.payload[0], row.payload[1]
+        # as in source.settings: the name of what is stored into tells before its value does
+        if "env" not in last_name(program.index.files[row.file].summary.terms, base).lower():
+            continue
+        if row.term_value(base).named("os.environ") and not isinstance(row.term_value(index).constant, str):
+            yield row.file
+    for call in program.calls_to("os.environ.update", "os.environ.setdefault", "os.putenv"):
+        key = call.argument(0, "key")
+        if call.method == "update":
+            known = not call.positional or (key is not None and key.get("dict") is not None)
+        else:
+            known = key is not None and isinstance(key.constant, str)
+        if call.has_star or not known:
+            yield call.file
+    for call in program.calls_named("load_dotenv"):
+        yield call.file
+
+
+def _always_reached(program: Program, script: int, row: Row) -> bool:
+    """Whether a script gets to a line on every way, as far as calls tell."""
+    from distcheck.checks.source.process_start import conditional, entered_from
+
+    return not conditional(row) and (script, 0) in entered_from(program, row)
+
+
+def _plain_python(start: Start, need: _Need, missing: tuple[str, ...]) -> Finding:
+    site = start.site
+    starter = task_starter(site)
+    place = f"{need.row.path}:{need.row.line}"
+    names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+    who = "init_process_group" if need.by_torch else "the script"
+    word = script_word(site)
+    return rules.DC802.found(
+        f"{start.path} is started by {starter or 'plain'} python, and nobody sets {names}, "
+        f"which {who} reads at {place}",
+        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        evidence={"script": start.path, "missing": list(missing), "flow": [f"{place}: {need.row.text()}"]},
+        fix=_by_torchrun(start, starter),
+    )
+
+
+def _by_torchrun(start: Start, starter: str | None) -> Fix:
+    site = start.site
+    script = f"-m {site.command.script}" if site.command.module else f"{site.command.script or start.path}"
+    if starter == "srun":
+        return Fix(
+            "set them from Slurm's in each task: srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID "
+            f"WORLD_SIZE=$SLURM_NTASKS exec python {script} …', with MASTER_ADDR and MASTER_PORT exported before; or "
+            "give torchrun one task a node",
+            where="job-script",
+        )
+    if starter is not None:
+        return Fix(
+            f"set them from the variables of {starter} in each task (Open MPI: RANK=$OMPI_COMM_WORLD_RANK "
+            "LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE), with MASTER_ADDR and "
+            "MASTER_PORT exported before; or start torchrun once on each node",
+            where="launch-line",
+        )
+    if site.pods is not None and site.pods.injected:
+        return Fix(
+            "start it with torchrun in each pod, which counts nodes as the operator does: bash -c 'torchrun "
+            '--nnodes="$WORLD_SIZE" --node-rank="$RANK" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" '
+            f"--nproc-per-node=gpu {script}'",
+            where="job-script",
+        )
+    if (context.job_nodes(site) or 1) > 1:
+        return Fix(
+            f"let srun start torchrun once on each node: srun {ONE_TASK_A_NODE} torchrun {MEET_BY_SLURM} "
+            f"--nproc-per-node=gpu {script}",
+            where="job-script",
+        )
+    edits = _replace_python(site)
+    return Fix(
+        f"start it with torchrun: torchrun --standalone --nproc-per-node=gpu {script}",
+        edits=edits,
+        where="launch-line",
+        risk="it then runs once for each GPU" if edits else None,
+    )
+
+
+def _replace_python(site: Site) -> tuple[Edit, ...]:
+    """The edit that puts torchrun in the place of ``python``, where nothing stands between that and the script."""
+    word = script_word(site)
+    if word is None:
+        return ()
+    at = site.words.index(word) - (2 if site.command.module else 1)
+    if at < 0 or not re.fullmatch(r"python[\d.]*", site.words[at].written):
+        return ()
+    return (site.replaced(site.words[at], "torchrun --standalone --nproc-per-node=gpu"),)
+
+
+def script_word(site: Site) -> Word | None:
+    """The word that names the script or module."""
+    at = len(site.words) - len(site.command.script_args) - 1
+    if 0 <= at < len(site.words):
+        word = site.words[at]
+        if word.text == site.command.script or (site.command.script is None and word.text.endswith(".py")):
+            return word
+    return None
+
+
+# two launchers
+
+
+@probe(rules.DC106)
+def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
+    """What a launcher starts several times on a node does not start ranks itself."""
+    program = started.program
+    if program is None:
+        return
+    spawns: dict[int, Call | None] = {}
+    for start in started.starts:
+        many = _started_often(start.site)
+        if many is None:
+            continue
+        if start.script not in spawns:
+            spawns[start.script] = next(_spawns(program, start.script), None)
+        call = spawns[start.script]
+        if call is None:
+            continue
+        word = script_word(start.site)
+        yield rules.DC106.found(
+            f"{many} of {start.path} on a node, and each of them starts all ranks once more with {call.method} "
+            f"({call.path}:{call.line})",
+            where=start.site.where(None if word is None else word.span)._replace(object=start.path),
+            evidence={"script": start.path, "flow": [f"{call.path}:{call.line}: {call.text()}"]},
+            fix=Fix(
+                f"keep one launcher: python {start.path}, which starts its ranks itself; or take {call.method} out of "
+                'it, and call the function with int(os.environ["LOCAL_RANK"])',
+                where="launch-line",
+            ),
+        )
+
+
+def _started_often(site: Site) -> str | None:
+    """How often a line starts its script on one node, in words; None for once, or where that is not known."""
+    command = site.command
+    name = command.launcher
+    count: int | str | None = None
+    if name in NODE_LAUNCHERS:
+        if command.unknown & {"nproc", "processes"}:
+            return None
+        if name == "accelerate":
+            machines = command.nnodes_min or 1
+            count = (
+                None if command.processes is None or command.unknown & {"nnodes_min"} else command.processes // machines
+            )
+        elif command.nproc is not None and command.nproc.isdigit():
+            count = int(command.nproc)
+        elif command.nproc in ("gpu", "auto") or (
+            name == "deepspeed" and command.nproc is None and not command.unknown & {"include", "exclude", "hostfile"}
+        ):
+            return f"{name} starts a process a GPU"
+    elif name == "python":
+        starter = task_starter(site)
+        allocation = site.allocation
+        if starter is None or command.gpus_per_task or (allocation is not None and allocation.binds_gpus):
+            return None
+        name, count = starter, tasks_on_node(site)
+    return f"{name} starts {count} processes" if isinstance(count, int) and count > 1 else None
+
+
+def _spawns(program: Program, script: int) -> Iterator[Call]:
+    """Calls that start ranks and that a script always gets to."""
+    from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.process_start import SPAWN, reached_by_calls
+    from distcheck.checks.source.vocabulary import INIT
+
+    files = files_from(program, script)
+    inits = {(call.file, call.scope) for call in program.calls_to(*INIT)}
+    for call in program.calls_to(*SPAWN):
+        if call.file not in files or not _always_reached(program, script, call):
+            continue
+        count = call.argument(2, "nprocs")
+        if (count is None and not call.has_star) or (
+            count is not None and {0, 1}.intersection(_numbers(count.constants))
+        ):
+            continue
+        target = call.argument(0, "fn")
+        functions = [atom.const for atom in target if atom.kind == "function"] if target is not None else []
+        if inits & reached_by_calls(program, functions):
+            yield call
+
+
+def _numbers(constants: object) -> list[int]:
+    return [one for one in constants if isinstance(one, int)] if isinstance(constants, (list, tuple)) else []
+
+
+# the option with the local rank
+
+
+@probe(rules.DC207)
+def local_rank_is_passed_as_it_is_taken(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
+    """A launcher passes the option for the local rank only to a script that takes it, and one that needs it gets it."""
+    program = started.program
+    if program is None:
+        return
+    for start in started.starts:
+        command = start.site.command
+        if command.launcher not in NODE_LAUNCHERS or command.no_python or "script_args" in command.unknown:
+            continue
+        parser = _parser(program, start.script)
+        if parser is None:
+            continue
+        if command.local_rank_argument is not None:
+            if (
+                parser.strict
+                and command.local_rank_argument not in parser.spellings
+                and _is_whole(program, start.script)
+            ):
+                yield _not_taken(start, command.local_rank_argument, parser)
+        elif command.launcher in ELASTIC_LAUNCHERS and parser.option is not None and not parser.completed:
+            passed = any(word.partition("=")[0] in parser.spellings for word in command.script_args)
+            single = command.nproc in (None, "1") and "nproc" not in command.unknown
+            if not passed and (parser.required or (parser.used and not single)) and command.launcher != "accelerate":
+                yield _not_passed(start, parser)
+
+
+class _Parser(NamedTuple):
+    """What a script and the files that it imports do with options."""
+
+    #: spellings of the option for the local rank
+    spellings: frozenset[str]
+    #: the call that adds it
+    option: Call | None
+    #: ``parse_args``, which refuses what it does not know
+    strict: bool
+    #: LOCAL_RANK is read somewhere, so that the option is not all there is
+    completed: bool
+    required: bool
+    #: its value is used
+    used: bool
+
+
+def _parser(program: Program, script: int) -> _Parser | None:
+    known: dict[int, _Parser | None] = program.notes.setdefault("parsers of scripts", {})
+    if script not in known:
+        known[script] = _find_parser(program, script)
+    return known[script]
+
+
+def _find_parser(program: Program, script: int) -> _Parser | None:
+    from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.environment_variables import reads
+
+    files = files_from(program, script)
+    made = [call for call in program.calls_to("argparse.ArgumentParser") if call.file in files]
+    if not made:
+        return None
+    spellings: set[str] = set()
+    option = None
+    swallows = False
+    for call in program.calls_named("add_argument", files=files):
+        own = [_text(call, position) for position in range(call.positional)]
+        takes = call.argument(None, "nargs")
+        swallows = swallows or (takes is not None and not isinstance(takes.constant, (str, int)))
+        if any(one in _LOCAL_RANK_OPTIONS for one in own):
+            spellings.update(one for one in own if one is not None)
+            option = call
+    parses = {call.method for call in program.calls_named("parse_args", "parse_known_args", files=files)}
+    completed = any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program))
+    completed = completed or any(
+        call.file in files for call in program.calls_to("torch.distributed.get_node_local_rank")
+    )
+    dest = (None if option is None else _keyword(option, "dest")) or "local_rank"
+    used = option is not None and any(
+        re.search(rf"\.{re.escape(str(dest))}\b", program.index.files[one].text) for one in files
+    )
+    return _Parser(
+        frozenset(spellings),
+        option,
+        parses == {"parse_args"} and not swallows,
+        completed or program.framework(script) is not None,
+        option is not None and _keyword(option, "required") is True,
+        used,
+    )
+
+
+def _text(call: Call, position: int) -> str | None:
+    value = call.argument(position)
+    constant = None if value is None else value.constant
+    return constant if isinstance(constant, str) else None
+
+
+def _keyword(call: Call, name: str) -> object:
+    value = call.argument(None, name)
+    return None if value is None else value.constant
+
+
+def _is_whole(program: Program, script: int) -> bool:
+    """Whether all options of a parser are added in the project: it is handed to nobody else, and has no parents."""
+    known: dict[int, bool] = program.notes.setdefault("whole parsers of scripts", {})
+    if script not in known:
+        known[script] = all(not _adds_unseen(call) for call in _calls_of(program, script))
+    return known[script]
+
+
+def _calls_of(program: Program, script: int) -> Iterator[Call]:
+    """The calls of a script and of what it imports."""
+    from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.program import Call
+
+    for file in files_from(program, script):
+        for number, event in enumerate(program.index.files[file].summary.events):
+            if event[0] == "call":
+                yield Call(program, file, number)
+
+
+def _adds_unseen(call: Call) -> bool:
+    """Whether a call may add options that stand nowhere in the project."""
+    if call.is_to("argparse.ArgumentParser"):
+        return call.has_star or call.gives(None, "parents")
+    roots = (*call.term[2], *(value for _, value in call.term[3]))
+    if not roots or call.is_to("deepspeed.add_config_arguments") or call.program.functions(call):
+        return False
+    return any(
+        atom.kind == "result" and atom.const == "argparse.ArgumentParser"
+        for root in roots
+        for atom in call.term_value(root)
+    )
+
+
+def _not_taken(start: Start, given: str, parser: _Parser) -> Finding:
+    site = start.site
+    other = next(iter(sorted(parser.spellings)), None)
+    does = f"knows {other} only" if other else "knows no such option"
+    word = script_word(site)
+    launcher = "python -m torch.distributed.launch" if site.command.launcher == _DEPRECATED else site.command.launcher
+    since = " from torch 2.0 on" if site.command.launcher == _DEPRECATED else ""
+    how = (
+        f'start it with torchrun, which passes none, and read int(os.environ["LOCAL_RANK"]) in {start.path}'
+        if site.command.launcher == _DEPRECATED
+        else f'add parser.add_argument("--local_rank", type=int, default=-1) to {start.path}, or give deepspeed '
+        "--no_local_rank and read LOCAL_RANK"
+    )
+    return rules.DC207.found(
+        f"{launcher} adds {given}=N to the arguments of {start.path}{since}, whose parser {does} and ends with "
+        f'"unrecognized arguments: {given}=0"',
+        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        evidence={"script": start.path, "option": given, **_flow(parser)},
+        fix=Fix(how, where="code"),
+    )
+
+
+def _not_passed(start: Start, parser: _Parser) -> Finding:
+    site = start.site
+    option = parser.option
+    spelled = sorted(parser.spellings & set(_LOCAL_RANK_OPTIONS))[0] if parser.spellings else "--local_rank"
+    what = "ends at once, since that is required" if parser.required else "takes the default of it in every rank"
+    word = script_word(site)
+    return rules.DC207.found(
+        f"{site.command.launcher} passes no {spelled}, and {start.path} {what}"
+        + (f" ({option.path}:{option.line})" if option is not None else ""),
+        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        evidence={"script": start.path, "option": spelled, **_flow(parser)},
+        fix=Fix(f'read int(os.environ["LOCAL_RANK"]) in {start.path}, which torchrun sets for each rank', where="code"),
+    )
+
+
+def _flow(parser: _Parser) -> dict[str, list[str]]:
+    option = parser.option
+    return {} if option is None else {"flow": [f"{option.path}:{option.line}: {option.text()}"]}
+
+
+# the global rank as a device
+
+
+@probe(rules.DC201)
+def global_rank_names_a_device_on_several_nodes(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
+    """What is a warning in Python alone is an error where the script is known to run on several nodes."""
+    program = started.program
+    if program is None:
+        return
+    several = [start for start in started.starts if _on_several_nodes(start.site)]
+    if not several:
+        return
+    from distcheck.checks.source.device_uses import device_uses, files_from
+    from distcheck.checks.source.devices import global_rank_names_a_device, roots_of
+
+    uses = {(use.row.path, use.row.line): use.row for use in device_uses(program)}
+    for finding in global_rank_names_a_device(program):
+        if finding.severity is Severity.INFO:
+            continue
+        row = uses.get((finding.where.path or "", finding.where.line or 0))
+        file = next(
+            (number for number, facts in enumerate(program.index.files) if facts.path == finding.where.path), None
+        )
+        for start in several:
+            files = files_from(program, start.script)
+            entered = {file} if row is None else {root[0] for root in roots_of(program, row)}
+            if file in files and entered & files:
+                line = f"{start.site.span.path}:{start.site.span.line}"
+                yield finding._replace(
+                    severity=Severity.ERROR,
+                    message=f"{finding.message}, and {line} starts it on several nodes",
+                    evidence={**finding.evidence, STARTED_BY: line},
+                )
+                break
+
+
+def _on_several_nodes(site: Site) -> bool:
+    if site.pods is not None and site.pods.nodes is not None and (site.pods.nodes.number or 0) > 1:
+        return True
+    return context.several_nodes(site) is True
+
+
+# the old launcher
+
+
+@probe(rules.DC801)
+def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
+    """No launch line starts torch.distributed.launch."""
+    starts = {id(start.site): start for start in started.starts}
+    for _, site in launch_files.sites():
+        if site.command.launcher != _DEPRECATED:
+            continue
+        word = _module_word(site)
+        start = starts.get(id(site))
+        edits = _to_torchrun(site, word)
+        ready = start is not None and _reads_local_rank(started, start, site)
+        adds = site.command.local_rank_argument
+        yield rules.DC801.found(
+            "torch.distributed.launch is deprecated"
+            + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
+            where=site.where(None if word is None else word.span)._replace(object=_DEPRECATED),
+            evidence={} if start is None else {"script": start.path},
+            fix=Fix(
+                "start torchrun in its place, which knows the same options"
+                + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
+                + ("" if ready or not adds else "; the script then reads LOCAL_RANK from its environment"),
+                edits=edits,
+                safe=bool(edits) and ready,
+                where="launch-line",
+                risk="a script that only knows --local-rank then gets no local rank" if edits and not ready else None,
+            ),
+        )
+
+
+def _module_word(site: Site) -> Word | None:
+    for word in site.words:
+        if word.text == _DEPRECATED or word.text.endswith("torch/distributed/launch.py"):
+            return word
+    return None
+
+
+def _reads_local_rank(started: Started, start: Start, site: Site) -> bool:
+    """Whether the script takes its local rank from the environment, and needs no option for it."""
+    program = started.program
+    if program is None:
+        return False
+    from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.environment_variables import reads
+
+    files = files_from(program, start.script)
+    if not any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program)):
+        return False
+    if site.command.local_rank_argument is None:
+        return True
+    options = [
+        call
+        for call in program.calls_named("add_argument", "option", files=files)
+        if any(_text(call, position) in _LOCAL_RANK_OPTIONS for position in range(call.positional))
+    ]
+    return not options
+
+
+def _to_torchrun(site: Site, word: Word | None) -> tuple[Edit, ...]:
+    """The edits that start torchrun: in the place of ``python -m`` and the module, and without ``--use-env``."""
+    if word is None or word.origins or word.text != _DEPRECATED or _DEPRECATED not in word.written:
+        return ()
+    at = site.words.index(word)
+    python, option = (site.words[at - 2], site.words[at - 1]) if at >= 2 else (None, None)
+    plain = (
+        python is not None
+        and option is not None
+        and re.fullmatch(r"python[\d.]*", python.written) is not None
+        and option.written == "-m"
+        and word.written == _DEPRECATED
+        and python.span.line == word.span.end_line
+        and option.span.column == python.span.end_column + 1
+        and word.span.column == option.span.end_column + 1
+    )
+    if plain and python is not None:
+        first = python.span
+        edits = [Edit(first.path, first.line, first.column, word.span.end_line, word.span.end_column, "torchrun")]
+    else:
+        edits = [site.replaced(word, word.written.replace(_DEPRECATED, "torch.distributed.run"))]
+    for index in range(at + 1, len(site.words) - len(site.command.script_args)):
+        flag = site.words[index]
+        if flag.text in ("--use_env", "--use-env"):
+            before = site.words[index - 1].span
+            if flag.origins or before.end_line != flag.span.line or flag.written != flag.text:
+                return ()
+            edits.append(
+                Edit(before.path, before.end_line, before.end_column, flag.span.end_line, flag.span.end_column, "")
+            )
+    return tuple(edits)

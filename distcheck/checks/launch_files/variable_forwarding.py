@@ -1,0 +1,564 @@
+"""Whether variables reach the ranks, and whether they are the launcher's to set: exports, forwarding, presets.
+
+What a variable says is judged in ``variables.py``; here it is only asked who gets it. A variable of a process is lost
+where nobody exports it, and where what stands before the launcher starts with an environment of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.registry import probe
+from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.launch.variables import VariableTable
+
+from .context import CONTAINER_PROGRAMS
+from .counts import is_elastic, is_torchrun, nodes_of, ranks_on_node, task_starter, tasks_of, tasks_on_node
+from .fragments import Span
+from .model import LaunchFile, LaunchFiles, Setting, Site, Word
+from .variables import MASKS, corrected_line, is_sure, place_of
+
+#: Who reads variables in the ranks themselves.
+_READERS = frozenset(
+    {
+        "nccl", "torch", "torchrun", "gloo", "cuda", "rccl", "rocm", "aws-ofi-nccl", "libfabric", "libfabric-efa",
+        "ucx", "ucc", "openmp", "rdma-core", "accelerate", "deepspeed", "tensorpipe",
+    }
+)  # fmt: skip
+#: What a launcher sets for each rank itself.
+_OF_RANKS = frozenset(
+    {
+        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
+        "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "LOCAL_SIZE",
+    }
+)  # fmt: skip
+#: Names that so many programs use that a shell variable of the name says nothing.
+_COMMON = frozenset({"LOGLEVEL"})
+#: What Slurm puts into the environment of a job: an assignment changes it there, and it stays exported.
+_SET_BY_SLURM = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"})
+_REMOTE = frozenset({"ssh", "pdsh", "clush", "kubectl", "oc"})
+_IMAGES = frozenset({"singularity", "apptainer"})
+#: Options that only Open MPI's mpirun has; MPICH's and Intel's hand the environment on by themselves (``-genvall``).
+_OPEN_MPI = re.compile(
+    r"-x|-{1,2}mca|--allow-run-as-root|-{1,2}map-by|-{1,2}bind-to|-{1,2}npernode|-{1,2}oversubscribe|-{1,2}tag-output"
+)
+_HOSTS = re.compile(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
+#: What a task finds in its own environment, and the batch script as that of its first task.
+_OF_TASK = re.compile(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
+#: What a fix changes besides.
+_FIRST_TIME = "the ranks get a value that had no effect so far"
+_PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+
+
+class Cut(NamedTuple):
+    """A program before the launcher that does not hand its environment on."""
+
+    #: as it is written
+    program: str
+    word: Word
+    #: why, a clause that names the program
+    why: str
+    #: what a variable needs to get through, with ``{}`` for its name
+    mend: str
+    #: the option of each variable, and the word behind which it goes; None where that is no matter of options
+    option: str | None = None
+    behind: Word | None = None
+
+
+@probe(rules.DC808)
+def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """What a library reads in the ranks is exported, and handed on by what stands before the launcher."""
+    seen: set[Span] = set()
+    read = _Readable()
+    for file in launch_files.files:
+        uses = Uses(file)
+        for site in file.sites:
+            if site.command.launcher not in (*NODE_LAUNCHERS, "python"):
+                continue
+            if site.command.launcher == "python" and site.command.script is None:
+                continue
+            for name in sorted(site.unexported.keys() & read.names(site)):
+                setting = site.unexported[name]
+                if setting.span not in seen and _is_wanted(setting, uses, site):
+                    seen.add(setting.span)
+                    yield _never_exported(setting, file, site)
+            cut = cut_before(file, site)
+            for setting in () if cut is None else _lost(cut, site, read.names(site)):
+                if cut is not None and setting.span not in seen:
+                    seen.add(setting.span)
+                    yield _not_handed_on(cut, setting, file)
+
+
+@probe(rules.DC809)
+def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """No rank is told a place that is another one's, and nobody counts on a variable that the launcher replaces."""
+    seen: set[tuple[Span, Severity]] = set()
+    for file in launch_files.files:
+        uses = Uses(file)
+        for site in file.sites:
+            judge = _before_launcher if site.command.launcher in NODE_LAUNCHERS else _before_tasks
+            for finding, setting in judge(uses, site):
+                if (setting.span, finding.severity) not in seen:
+                    seen.add((setting.span, finding.severity))
+                    yield finding
+
+
+# who gets a variable
+
+
+class _Readable:
+    """The names that a rank reads, worked out once where somebody asks."""
+
+    def __init__(self) -> None:
+        self._everywhere: frozenset[str] | None = None
+
+    def names(self, site: Site) -> frozenset[str]:
+        """Those that the ranks of a line read: what a launcher sets for them is read by plain Python only."""
+        if self._everywhere is None:
+            table = VariableTable()
+            found = (variable for name in table.names() if (variable := table.lookup(name)) is not None)
+            self._everywhere = frozenset(
+                variable.name for variable in found if variable.exists and variable.owner in _READERS
+            )
+            self._everywhere -= _OF_RANKS | _COMMON
+        return self._everywhere | _OF_RANKS if site.command.launcher == "python" else self._everywhere
+
+
+class Uses:
+    """Which variables a file works with itself."""
+
+    def __init__(self, file: LaunchFile) -> None:
+        self.file = file
+        self._known: dict[str, bool] = {}
+
+    def of(self, name: str) -> bool:
+        """The file uses the variable; printing it is no use of it."""
+        if name not in self._known:
+            self._known[name] = self._looked_up(name)
+        return self._known[name]
+
+    def _looked_up(self, name: str) -> bool:
+        escaped = re.escape(name)
+        use = re.compile(rf"\$\{{?[#!]?{escaped}\b|\$\({escaped}\)|\bexport\b[^=\n]*\b{escaped}\b(?!=)")
+        shown = re.compile(r"\s*@?(?:echo|printf)\b")
+        return any(
+            use.search(line) and not shown.match(line) and not line.lstrip().startswith("#")
+            for line in self.file.lines
+            if name in line
+        )
+
+
+def _is_wanted(setting: Setting, uses: Uses, site: Site) -> bool:
+    """A variable that this shell has and that the ranks would read is one that nothing in the file uses otherwise."""
+    name = setting.name
+    if name in site.settings or (name in _SET_BY_SLURM and site.place == "slurm"):
+        return False
+    if site.pods is not None and name in site.pods.injected:
+        return False
+    return not any(setting.span in word.origins for word in site.words) and not uses.of(name)
+
+
+def _never_exported(setting: Setting, file: LaunchFile, site: Site) -> Finding:
+    program = site.command.launcher if site.command.launcher != "other" else "the program"
+    elsewhere = setting.reach == "exported"
+    seen = (
+        f"{_shown(setting)} is exported in a shell of its own, and {program} is started in another one"
+        if elsewhere
+        else f"{_shown(setting)} is assigned, but not exported: {program} and its ranks don't get it"
+    )
+    return place_of(
+        setting,
+        rules.DC808.found(
+            seen,
+            evidence={"variable": setting.name, "launcher": site.command.launcher},
+            fix=_set_for_all(setting, file) if elsewhere else _export(setting, file),
+        ),
+    )
+
+
+def _export(setting: Setting, file: LaunchFile) -> Fix:
+    at = setting.name_span
+    text = f"write export {setting.name}=…, or put the assignment before the command on its line"
+    if file.kind != "shell" or at.path != file.path or not 1 <= at.line <= len(file.lines):
+        return Fix(text, where="job-script")
+    before = file.lines[at.line - 1][: at.column - 1].rstrip()
+    if before and not before.endswith((";", "&&", "{", "then", "do")):
+        return Fix(text, where="job-script")
+    edit = Edit(at.path, at.line, at.column, at.line, at.column, "export ")
+    line = corrected_line(file, (edit,))
+    return Fix(f"export it: {line}" if line else text, edits=(edit,), where="job-script", risk=_FIRST_TIME)
+
+
+def _set_for_all(setting: Setting, file: LaunchFile) -> Fix:
+    """Where a file of several shells sets a variable for all of them."""
+    name = setting.name
+    text = {
+        "dockerfile": f"write ENV {name}=… instead: each RUN is a shell of its own",
+        "makefile": (
+            f"write export {name} := … outside of the recipe, or both commands in one line with &&: each line of a "
+            "recipe is a shell of its own"
+        ),
+        "workflow": 'set it under env:, or write it to "$GITHUB_ENV": each step is a shell of its own',
+    }.get(file.kind, "set it in the shell that starts the job")
+    return Fix(text, where="job-script")
+
+
+def _lost(cut: Cut, site: Site, read: frozenset[str]) -> Iterator[Setting]:
+    """The variables that are set before the cut, and that nothing behind it names."""
+    own = " ".join(word.text for word in site.words[: len(site.words) - len(site.command.script_args)])
+    for name, setting in sorted(site.settings.items()):
+        if setting.reach not in ("exported", "line") or not _is_outside(setting, cut.word):
+            continue
+        if not is_sure(setting, site):
+            continue  # a switch for a search for errors, say: what is not set for sure is not missed for sure
+        if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", _behind(own, cut)):
+            continue
+        yield setting
+
+
+def _behind(own: str, cut: Cut) -> str:
+    """The text of a launch line from the cut on."""
+    return own[own.find(cut.word.text) :]
+
+
+def _is_outside(setting: Setting, word: Word) -> bool:
+    """A setting stands before a word, so that it is made before what the word starts."""
+    at, there = setting.span, word.span
+    return at.path != there.path or (at.line, at.column) < (there.line, there.column)
+
+
+def _not_handed_on(cut: Cut, setting: Setting, file: LaunchFile) -> Finding:
+    edits: tuple[Edit, ...] = ()
+    if cut.option is not None and cut.behind is not None and cut.behind.span.path == file.path:
+        at = cut.behind.span
+        option = f" {cut.option} {setting.name}"
+        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, option),)
+    line = corrected_line(file, edits) if edits else None
+    return place_of(
+        setting,
+        rules.DC808.found(
+            f"{_shown(setting)} is set, but {cut.why} (line {cut.word.span.line})",
+            # the devices of this host may be what it is about
+            severity=Severity.INFO if setting.name in MASKS and cut.program in _REMOTE else None,
+            evidence={"variable": setting.name, "program": cut.program, "line": cut.word.span.line},
+            fix=Fix(
+                cut.mend.format(setting.name) + (f": {line}" if line else ""),
+                edits=edits,
+                where="launch-line",
+                risk=_FIRST_TIME if edits else None,
+            ),
+        ),
+    )
+
+
+def cut_before(file: LaunchFile, site: Site) -> Cut | None:
+    """The outermost program before the launcher that starts with an environment of its own; None without one."""
+    behind = len(site.command.script_args)
+    words = site.words[: len(site.words) - behind] if behind else site.words
+    for index, word in enumerate(words):
+        program = word.text.rpartition("/")[2]
+        if program not in site.command.wrappers:
+            continue
+        following = words[index + 1 :]
+        found = (
+            _container(program, word, following)
+            or _remote(program, word)
+            or _image(program, word, following)
+            or _srun(program, word, following, file, site)
+            or _mpi(program, word, following, site)
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _container(program: str, word: Word, following: tuple[Word, ...]) -> Cut | None:
+    if program not in CONTAINER_PROGRAMS:
+        return None
+    start = next((other for other in following if other.text in ("run", "exec")), None)
+    if start is None or any(other.text.startswith(("--env-file", "--env-host")) for other in following):
+        return None
+    if any("$" in other.text for other in following if other.text.startswith("$")):
+        return None  # a variable among its options may hold any of them
+    return Cut(
+        program, word, f"{program} {start.text} gives a container none of the shell's variables",
+        f"hand it on: {program} {start.text} -e {{}} …", "-e", start,
+    )  # fmt: skip
+
+
+def _remote(program: str, word: Word) -> Cut | None:
+    if program not in _REMOTE:
+        return None
+    return Cut(
+        program,
+        word,
+        f"{program} starts a shell that has none of this one's variables",
+        "set {} in the command that it carries out, before the launcher",
+    )
+
+
+def _image(program: str, word: Word, following: tuple[Word, ...]) -> Cut | None:
+    clean = {"--cleanenv", "-e", "--containall", "-C"}
+    option = next((other for other in following if other.text in clean), None) if program in _IMAGES else None
+    if option is None:
+        return None
+    return Cut(
+        program, word, f"{program} {option.text} gives the container none of the shell's variables",
+        f"leave {option.text} out, or give it --env {{}}=VALUE",
+    )  # fmt: skip
+
+
+def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFile, site: Site) -> Cut | None:
+    if program != "srun":
+        return None
+    said: str | None = None
+    for other, after in zip(following, (*following[1:], None), strict=False):
+        if other.text.startswith("--export="):
+            said = other.text.partition("=")[2]
+        elif other.text == "--export" and after is not None:
+            said = after.text
+    if said is not None:
+        if "$" in said or "ALL" in said.split(","):
+            return None
+        what = "NONE" if said == "NONE" else said
+        return Cut(
+            program, word, f"srun --export={what[:60]} hands nothing on but what it names",
+            "write --export=ALL, or name {} there",
+        )  # fmt: skip
+    # a batch script that was submitted with --export=NONE has SLURM_EXPORT_ENV=NONE, which srun obeys (sbatch(1))
+    job = site.job or site.allocation
+    directive = None if job is None else job.directives.get("export")
+    if directive is None or not directive.known or str(directive.value).strip() != "NONE":
+        return None
+    if any("SLURM_EXPORT_ENV" in line and not line.lstrip().startswith("#") for line in file.lines):
+        return None
+    return Cut(
+        program, word, "#SBATCH --export=NONE makes srun hand nothing on (it leaves SLURM_EXPORT_ENV=NONE behind)",
+        "give srun --export=ALL, so that {} gets through, or write 'unset SLURM_EXPORT_ENV' before it",
+    )  # fmt: skip
+
+
+def _mpi(program: str, word: Word, following: tuple[Word, ...], site: Site) -> Cut | None:
+    """Open MPI hands on what -x names; its daemons on other hosts have the environment of a login."""
+    if program not in ("mpirun", "mpiexec", "orterun", "mpirun.openmpi", "mpiexec.openmpi"):
+        return None
+    options = [other.text.partition("=")[0] for other in following]
+    if site.allocation is not None or site.place in ("pod", "slurm"):
+        return None  # a scheduler's daemons start with the environment of the job
+    if not any(_OPEN_MPI.fullmatch(option) for option in options):
+        return None
+    if not any(_HOSTS.fullmatch(option) for option in options) or site.command.nodes == 1:
+        return None
+    return Cut(
+        program, word, f"{program} hands on to other hosts only what -x names",
+        f"give {program} -x {{}}", "-x", word,
+    )  # fmt: skip
+
+
+# presets
+
+
+def _before_launcher(uses: Uses, site: Site) -> Iterator[tuple[Finding, Setting]]:
+    """Variables that a launcher of ranks replaces."""
+    command = site.command
+    nodes, ranks = nodes_of(site), ranks_on_node(site)
+    world = nodes * ranks if nodes and ranks else None
+    for name in _PLACES:
+        setting = site.settings.get(name)
+        if setting is None or setting.reach not in ("exported", "line") or _is_handed_over(setting, uses, site):
+            continue
+        number = _number(setting)
+        if number is None:
+            continue
+        severity, but = Severity.INFO, f"{command.launcher} sets it for each rank itself: the value counts for nothing"
+        if name == "WORLD_SIZE" and world is not None and number > 1 and number not in (world, nodes, ranks):
+            severity, but = Severity.ERROR, f"{command.launcher} starts {world} ranks, and sets it to that"
+        elif name == "RANK" and number > 0 and (nodes or 1) > 1 and _takes_first_node(site):
+            severity = Severity.ERROR
+            but = "torchrun does not take it for the number of the node: without --node-rank that stays 0"
+        if severity is Severity.ERROR and not is_sure(setting, site):
+            severity = Severity.INFO
+        yield (
+            place_of(
+                setting,
+                rules.DC809.found(
+                    f"{_shown(setting)} is set, but {but}",
+                    severity=severity,
+                    evidence={"value": setting.value, "world_size": world, "nodes": nodes, "ranks_on_node": ranks},
+                    fix=_say_it_to_the_launcher(name, site),
+                ),
+            ),
+            setting,
+        )
+    yield from _ignored_address(uses.file, site)
+
+
+def _takes_first_node(site: Site) -> bool:
+    """torchrun with a static rendezvous and no number of its node takes itself for the first."""
+    command = site.command
+    if not is_torchrun(site) or "PET_NODE_RANK" in site.settings:
+        return False
+    if command.unknown & {"node_rank", "rdzv_backend"} or command.node_rank is not None:
+        return False
+    return command.rdzv_backend in (None, "static")
+
+
+def _ignored_address(file: LaunchFile, site: Site) -> Iterator[tuple[Finding, Setting]]:
+    """MASTER_ADDR before a torchrun of several nodes that is told no address: it does not read the variable."""
+    command = site.command
+    setting = site.settings.get("MASTER_ADDR")
+    if (
+        setting is None
+        or setting.reach not in ("exported", "line")
+        or not is_sure(setting, site)
+        or not is_torchrun(site)
+    ):
+        return
+    if command.standalone or (nodes_of(site) or 1) < 2 or "PET_MASTER_ADDR" in site.settings:
+        return
+    if command.unknown & {"master_addr", "rdzv_endpoint", "nnodes_max"} - {"nnodes_max"}:
+        return
+    if command.master_addr is not None or command.rdzv_endpoint is not None:
+        return
+    if {"PET_RDZV_ENDPOINT"} & set(site.settings) or setting.value in LOOPBACK_NAMES:
+        return
+    port = '--master-port="$MASTER_PORT"' if "MASTER_PORT" in site.settings else ""
+    options = " ".join(filter(None, ('--master-addr="$MASTER_ADDR"', port)))
+    launcher = next((word for word in site.words if word.text.rpartition("/")[2] == "torchrun"), None)
+    edits: tuple[Edit, ...] = ()
+    # c10d wants an endpoint in place of the address
+    if launcher is not None and launcher.span.path == file.path and command.rdzv_backend in (None, "static"):
+        at = launcher.span
+        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, f" {options}"),)
+    line = corrected_line(file, edits) if edits else None
+    yield (
+        place_of(
+            setting,
+            rules.DC809.found(
+                f"{_shown(setting)} is set, but torchrun does not read it: on each of {nodes_of(site)} nodes it looks "
+                "for the others at 127.0.0.1",
+                evidence={"value": setting.value, "nodes": nodes_of(site)},
+                fix=Fix(
+                    f"give torchrun {options}" + (f": {line}" if line else ""),
+                    edits=edits,
+                    where="launch-line",
+                    risk="the nodes meet at an address that was not in use so far" if edits else None,
+                ),
+            ),
+        ),
+        setting,
+    )
+
+
+def _say_it_to_the_launcher(name: str, site: Site) -> Fix:
+    if name == "RANK" and is_torchrun(site):
+        text = "leave it out; the number of a node is torchrun's --node-rank"
+    elif name == "WORLD_SIZE" and is_elastic(site):
+        text = "leave it out; the number of ranks follows from what the launcher is told (--nnodes, --nproc-per-node)"
+    else:
+        text = f"leave it out: {site.command.launcher} sets it for each rank"
+    return Fix(text, where="job-script")
+
+
+def _is_handed_over(setting: Setting, uses: Uses, site: Site) -> bool:
+    """The line, or another one of the file, uses the variable: it is a name for a number of the user's own."""
+    return any(setting.span in word.origins for word in site.words) or uses.of(setting.name)
+
+
+def _before_tasks(uses: Uses, site: Site) -> Iterator[tuple[Finding, Setting]]:
+    """Variables of plain python that is started several times: each rank needs its own."""
+    if site.command.launcher != "python" or site.command.script is None:
+        return
+    world = site.settings.get("WORLD_SIZE")
+    size = None if world is None else _number(world)
+    if size == 1:
+        return  # each process is a world of its own
+    tasks, on_node = _processes(site)
+    if tasks is None or tasks < 2:
+        return
+    starter = task_starter(site) or "the file"
+    many = f"{tasks} tasks" if tasks < _UNCOUNTED else "several hosts"
+    for name, among in (("RANK", tasks), ("LOCAL_RANK", on_node)):
+        setting = site.settings.get(name)
+        if setting is None or not is_sure(setting, site) or among is None or among < 2:
+            continue
+        if setting.reach not in ("exported", "line"):
+            continue
+        once = setting.value is None and _OF_TASK.search(setting.written) and _comes_before_tasks(setting, site)
+        if _number(setting) is None and not once:
+            continue
+        value = f"{_shown(setting)} is taken once, in the batch script, and" if once else f"{_shown(setting)}"
+        yield (
+            place_of(
+                setting,
+                rules.DC809.found(
+                    f"{value} is the same in all of the {many} that {starter} starts: each takes itself for that rank",
+                    evidence={"value": setting.value, "written": setting.written[:80], "tasks": among},
+                    fix=_own_number(name, site),
+                ),
+            ),
+            setting,
+        )
+
+
+#: Stands for more processes than anybody counts: one on each of some hosts.
+_UNCOUNTED = 1 << 30
+
+
+def _processes(site: Site) -> tuple[int | None, int | None]:
+    """How often a plain program is started at the same time: in all, and on a node. None: not known."""
+    for repeat in site.repeats:
+        # one after another is one at a time
+        if repeat.what != "hosts" and not site.background:
+            continue
+        if repeat.times is not None and repeat.times > 1:
+            return repeat.times, None if repeat.what == "hosts" else repeat.times
+        if repeat.what == "hosts" and repeat.times is None:
+            return _UNCOUNTED, None
+    if task_starter(site) is None:
+        return 1, 1
+    return tasks_of(site), tasks_on_node(site)
+
+
+def _comes_before_tasks(setting: Setting, site: Site) -> bool:
+    """It is set by the shell that starts the tasks, not in each of them."""
+    if setting.by_each_task is True:
+        return False
+    starter = task_starter(site)
+    word = next((word for word in site.words if word.text.rpartition("/")[2] == starter), None)
+    return word is not None and _is_outside(setting, word) and site.place == "slurm"
+
+
+def _own_number(name: str, site: Site) -> Fix:
+    starter = task_starter(site)
+    if starter == "srun":
+        source = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}[name]
+        return Fix(
+            f"set it in each task: srun bash -c 'export {name}=${source}; exec python …', or start torchrun with one "
+            "task a node",
+            where="launch-line",
+        )
+    if starter is not None:
+        source = {"RANK": "OMPI_COMM_WORLD_RANK", "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK"}[name]
+        return Fix(
+            f"set it in each task: {starter} … bash -c 'export {name}=${source}; exec python …', or start torchrun "
+            "once a node",
+            where="launch-line",
+        )
+    return Fix(f"give each process a {name} of its own, or start torchrun once on each node", where="launch-line")
+
+
+def _number(setting: Setting) -> int | None:
+    value = (setting.value or "").strip()
+    return int(value) if re.fullmatch(r"[0-9]{1,9}", value) else None
+
+
+def _shown(setting: Setting) -> str:
+    from distcheck.core.redaction import mask
+
+    text = (setting.written if setting.value is None else setting.value) or ""
+    return f"{setting.name}={mask(text, name=setting.name)[:80]}"

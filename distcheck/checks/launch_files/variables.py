@@ -1,0 +1,657 @@
+"""The variables that launch files set: names, values, what is left over from a search for errors, masks, interfaces.
+
+What a variable means is judged by the functions that judge a running process's environment; here they get the settings
+of one launch line at a time, and their findings are put where the assignment stands. Whether a variable reaches the
+ranks at all is the matter of ``reaching.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from distcheck import rules
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
+from distcheck.core.redaction import mask
+from distcheck.core.registry import probe
+from distcheck.launch.model import LOOPBACK_NAMES, Launch
+from distcheck.launch.reader import make_launch
+from distcheck.launch.settings import COMMAND, ENVIRONMENT, Settings
+from distcheck.launch.settings import Setting as InForce
+from distcheck.launch.variables import VariableTable
+
+from .context import of_span
+from .counts import nodes_of, ranks_on_node
+from .fragments import Span
+from .model import LaunchFile, LaunchFiles, Nodes, Setting, Site
+
+if TYPE_CHECKING:
+    from distcheck.checks.host.variables import Transport
+
+#: The masks of CUDA and ROCm.
+MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+#: Words by which people say that a mask is to hide all GPUs.
+_NO_GPUS = frozenset({"", "none", "cpu", "void", "null", "off", "nodevfiles"})
+#: More cards than any mask names (indices above count as a slip of the pen only where the nodes are known).
+_ANY_CARDS = 1024
+#: A file, folder or comment that belongs to a search for errors or to a measurement: what it sets is set on purpose.
+_DELIBERATE = re.compile(
+    r"(?i)(?<![a-z])(?:debug\w*|diag(?:nos\w*)?|tests?|testing|bench\w*|profil\w*|repro\w*|smoke|sanity|ablation)(?![a-z])"
+    r"|nccl[-_]?tests|(?:all_?reduce|all_?gather|alltoall|broadcast|sendrecv|reduce_scatter)_perf"
+)
+#: Words of a comment that gives a reason for a setting.
+_REASON = re.compile(
+    r"(?i)\b(?:no|not|without|lacks?|broken|hangs?|bug|because|since|needed|need|requires?d?|workaround|fix(?:es)?|"
+    r"ethernet|tcp|pcie|geforce|rtx|40[0-9]0|30[0-9]0|wsl|only|avoid\w*|unless|unsupported|cloud|ec2|gcp|azure)\b|n't\b"
+)
+#: Signs of a value that the reader of the file is to replace.
+_TO_FILL_IN = re.compile(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b")
+#: Variables of one launch line that are judged, and times that one is set without a launch line: more are made by
+#: programs, and those beyond are as the first ones.
+_MOST_SETTINGS = 1000
+#: Settings of the launch lines of a file, each counted for each line; what is set behind them is as without a line.
+_MOST_PAIRS = 200_000
+_MOST_BATCHES = 200
+#: Lines of a file that are searched for other uses of a name; longer ones are made by programs, and not mended.
+_MOST_LINES = 20_000
+#: Longest corrected line that a fix shows.
+_LONGEST_LINE = 160
+
+
+class Group(NamedTuple):
+    """Settings that are in force together: those of a launch line, or some of a file for which none is known."""
+
+    file: LaunchFile
+    site: Site | None
+    settings: Mapping[str, Setting]
+
+
+@probe(rules.DC110)
+def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
+    """Every variable below a library's prefix is one that the library reads."""
+    from distcheck.checks.host.variables import IN_USE, judge_names
+
+    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        for finding in judge_names(launch, settings, IN_USE):
+            setting = group.settings[finding.where.variable or ""]
+            # what an option is to be given may well be given by a variable that the file uses elsewhere
+            if setting.value is None and "torchrun does not read it" in finding.message:
+                continue
+            yield finding
+
+    yield from _judged(launch_files, configuration, judge, only_known=False)
+
+
+@probe(rules.DC111)
+def names_are_current(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
+    """No variable is set that libraries have dropped, or read only under a name of its own past."""
+    from distcheck.checks.host.variables import IN_USE, judge_age
+
+    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        yield from judge_age(settings, IN_USE)
+
+    yield from _judged(launch_files, configuration, judge, only_known=False)
+
+
+@probe(rules.DC112)
+def values_are_understood(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
+    """Every value is one that the library which reads it takes as it is meant."""
+    from distcheck.checks.host.variables import IN_USE, judge_values
+
+    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        for finding in judge_values(launch, settings, IN_USE):
+            if not _TO_FILL_IN.search(group.settings[finding.where.variable or ""].value or ""):
+                yield finding
+
+    yield from _judged(launch_files, configuration, judge)
+
+
+@probe(rules.DC113)
+def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
+    """No setting of an earlier search for errors is left on."""
+    from distcheck.checks.host.variables import IN_USE, judge_debugging
+
+    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        for finding in judge_debugging(launch, settings, IN_USE):
+            setting = group.settings[finding.where.variable or ""]
+            meant = not is_sure(setting, group.site) or is_deliberate(group, setting)
+            yield finding._replace(severity=Severity.INFO) if meant else finding
+
+    yield from _judged(launch_files, configuration, judge)
+
+
+@probe(rules.DC114)
+def transports_are_on(
+    launch_files: LaunchFiles, nodes: Nodes | Unavailable, configuration: Configuration | Unavailable
+) -> Iterator[Finding]:
+    """No variable takes from NCCL a way that the launch could use."""
+    from distcheck.checks.host.variables import IN_USE, judge_transports
+
+    stated = nodes if isinstance(nodes, Nodes) else None
+
+    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        def loss(entry: Transport) -> str | None:
+            setting = group.settings[entry.name]
+            if not is_sure(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
+                return None
+            if entry.name == "NCCL_IB_DISABLE" and _another_network(group):
+                return None
+            return _loss(entry, group.site, stated)
+
+        yield from judge_transports(launch, settings, IN_USE, loss)
+
+    yield from _judged(launch_files, configuration, judge)
+
+
+@probe(rules.DC204)
+def masks_say_what_they_do(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
+    """No entry of a mask hides GPUs that the list was meant to give."""
+    stated = nodes if isinstance(nodes, Nodes) else None
+
+    def found() -> Iterator[tuple[Setting, Finding]]:
+        for group in groups_of(launch_files):
+            for name in MASKS:
+                setting = group.settings.get(name)
+                if setting is not None and setting.value is not None:
+                    yield from ((setting, finding) for finding in _faults_of_mask(group, setting, stated))
+
+    yield from worst_of_each(found())
+
+
+@probe(rules.DC406)
+def interfaces_lead_to_the_nodes(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
+    """NCCL_SOCKET_IFNAME names no interface that stays on its node, and one that the nodes have."""
+    stated = nodes if isinstance(nodes, Nodes) else None
+
+    def found() -> Iterator[tuple[Setting, Finding]]:
+        for group in groups_of(launch_files):
+            setting = group.settings.get("NCCL_SOCKET_IFNAME")
+            if setting is None or setting.value is None or len(setting.value) < 2:
+                continue
+            # blanks and what is to be filled in are a matter of DC112, or of nobody
+            if not _TO_FILL_IN.search(setting.value) and setting.value.strip() == setting.value:
+                yield from ((setting, finding) for finding in _wrong_interface(group, setting, stated))
+
+    yield from worst_of_each(found())
+
+
+def worst_of_each(found: Iterable[tuple[Setting, Finding]]) -> Iterator[Finding]:
+    """Of several findings about one assignment, which several launch lines get, the first of the worst ones."""
+    worst: dict[Span, Finding] = {}
+    for setting, finding in found:
+        before = worst.get(setting.span)
+        if before is None or _weight(finding) > _weight(before):
+            worst[setting.span] = finding
+    yield from worst.values()
+
+
+def _weight(finding: Finding) -> tuple[int, bool]:
+    """The worse first; of several files that source an assignment, the one that holds it knows how to mend it."""
+    return finding.severity, bool(finding.fix.edits)
+
+
+# settings and launches
+
+
+def groups_of(launch_files: LaunchFiles) -> Iterator[Group]:
+    """The settings of each file that bear on training, by what is in force together; each group once."""
+    table = VariableTable()
+    for file in launch_files.files:
+        reached: set[Span] = set()
+        done: set[tuple[object, ...]] = set()
+        sites = _first_of(file.sites)
+        for site in sites:
+            bearing = (
+                (name, setting)
+                for name, setting in site.settings.items()
+                if setting.reaches_processes and table.bears_on_training(name)
+            )
+            settings = dict(islice(bearing, _MOST_SETTINGS))
+            reached.update(setting.span for setting in settings.values())
+            known = (
+                tuple(setting.span for setting in settings.values()),
+                *(site.command.launcher, site.command.nproc, nodes_of(site), ranks_on_node(site), site.command.script),
+            )
+            if settings and known not in done:
+                done.add(known)
+                yield Group(file, site, settings)
+        last: dict[str, int] = {}
+        for site in sites:
+            last[site.span.path] = max(site.span.line, last.get(site.span.path, 0))
+        rest: list[dict[str, Setting]] = []
+        pods = (setting for pod in file.pods for setting in pod.settings)
+        for setting in (*file.settings, *pods):
+            if setting.span in reached or not setting.reaches_processes or not table.bears_on_training(setting.name):
+                continue
+            # what no launch line has was unset or replaced before the first one behind it
+            if setting.certain and setting.reach == "exported" and setting.span.line < last.get(setting.span.path, 0):
+                continue
+            reached.add(setting.span)
+            batch = next((one for one in rest if setting.name not in one), None)
+            if batch is None and len(rest) < _MOST_BATCHES:
+                rest.append(batch := {})
+            if batch is not None and len(batch) < _MOST_SETTINGS:
+                batch[setting.name] = setting
+        for batch in rest:
+            yield Group(file, None, batch)
+
+
+def _first_of(sites: Sequence[Site]) -> Sequence[Site]:
+    """The launch lines whose settings are judged: all but those of a file that a program has made."""
+    pairs = 0
+    for index, site in enumerate(sites):
+        pairs += len(site.settings)
+        if pairs > _MOST_PAIRS:
+            return sites[:index]
+    return sites
+
+
+def launch_of(group: Group) -> Launch:
+    """The launch that settings are judged for; a shell where no line is known that they are for."""
+    site = group.site
+    if site is None:
+        return Launch(on_this_host=False)
+    launch = make_launch({}, command=site.command)
+    nodes = nodes_of(site)
+    return launch._replace(on_this_host=False, nnodes=nodes, nnodes_max=nodes, nproc=ranks_on_node(site))
+
+
+def settings_of(group: Group, known: frozenset[str] = frozenset(), *, only_known: bool = True) -> Settings:
+    """Settings as the functions that judge an environment take them.
+
+    :param known: names that the configuration calls its own
+    :param only_known: without those whose value is not known; else it stands as it is written
+    """
+    found = []
+    for name, setting in group.settings.items():
+        if setting.value is None and only_known:
+            continue
+        text = setting.written or f"${name}" if setting.value is None else setting.value
+        origin = COMMAND if setting.reach == "line" else ENVIRONMENT
+        found.append(InForce(name, mask(text, name=name), origin))
+    return Settings(tuple(sorted(found)), known=known, files_apply=False)
+
+
+def _judged(
+    launch_files: LaunchFiles,
+    configuration: Configuration | Unavailable,
+    judge: Callable[[Group, Launch, Settings], Iterable[Finding]],
+    *,
+    only_known: bool = True,
+) -> Iterator[Finding]:
+    """What a function of the environment says about each group, in the place of the assignment, each once."""
+    own = frozenset() if isinstance(configuration, Unavailable) else frozenset(configuration.values("known-variables"))
+
+    def found() -> Iterator[tuple[Setting, Finding]]:
+        table = VariableTable().names()
+        done: set[Span] = set()
+        for group in groups_of(launch_files):
+            # what no table knows means the same to every launch line, and takes long to be guessed
+            passed = frozenset(name for name, setting in group.settings.items() if setting.span in done)
+            settings = settings_of(group, own | passed, only_known=only_known)
+            for finding in judge(group, launch_of(group), settings):
+                setting = group.settings.get(finding.where.variable or "")
+                if setting is not None:
+                    yield setting, _in_place(finding, setting, group, own)
+            done.update(setting.span for name, setting in group.settings.items() if name not in table)
+
+    yield from worst_of_each(found())
+
+
+# places and fixes
+
+
+def place_of(setting: Setting, finding: Finding) -> Finding:
+    """The finding where the assignment stands."""
+    return finding._replace(where=of_span(setting.span, variable=setting.name, option=finding.where.object))
+
+
+def _in_place(finding: Finding, setting: Setting, group: Group, own: frozenset[str]) -> Finding:
+    evidence = {name: value for name, value in finding.evidence.items() if name not in ("origin", "installed")}
+    evidence["reach"] = setting.reach
+    fix = finding.fix
+    made = (
+        _renamed(finding, setting, group, own)
+        or _revalued(finding, setting, group)
+        or Fix(fix.text, where="code" if fix.where == "code" else _where_of(setting))
+    )
+    return place_of(setting, finding._replace(evidence=evidence, fix=made))
+
+
+def _where_of(setting: Setting) -> str:
+    return "launch-line" if setting.reach == "line" else "job-script"
+
+
+def _renamed(finding: Finding, setting: Setting, group: Group, own: frozenset[str]) -> Fix | None:
+    """The assignment under the right name, where that is all that is to be changed."""
+    new = finding.evidence.get("meant" if finding.code == rules.DC110.code else "successor")
+    if finding.code not in (rules.DC110.code, rules.DC111.code) or not isinstance(new, str):
+        return None
+    if finding.code == rules.DC110.code and "is read" not in finding.message:
+        return None  # what is meant has another value
+    if "has no effect" in finding.message or "say different things" in finding.message:
+        return None  # dropped long ago: what took its place is no other name of the same
+    if new in group.settings or not _stands_alone(setting, group.file):
+        return None
+    edit = _edit_of(setting.name_span, new, setting.name, group.file)
+    if edit is None or _would_be_found(new, setting, group, own):
+        return None
+    line = corrected_line(group.file, (edit,))
+    text = f"call it {new}" + (f": {line}" if line else "")
+    if finding.code == rules.DC110.code:
+        text += "; a name of your own belongs in 'known-variables' of the configuration"
+    safe = _is_read_by_now(finding)
+    risk = None if safe else "releases from before the new name overlook it"
+    return Fix(text, edits=(edit,), safe=safe, where=_where_of(setting), risk=risk)
+
+
+def _is_read_by_now(finding: Finding) -> bool:
+    """The releases in use read the new name: an older one would overlook it."""
+    from distcheck.checks.host.variables import IN_USE, version_numbers
+
+    if finding.code != rules.DC111.code:
+        return True
+    variable = VariableTable().lookup(str(finding.evidence.get("successor")))
+    oldest = None if variable is None else IN_USE.at_least(variable.owner)
+    since = version_numbers(str(finding.evidence.get("since") or ""))
+    return oldest is not None and () < since <= oldest
+
+
+def _would_be_found(new: str, setting: Setting, group: Group, own: frozenset[str]) -> bool:
+    """Under its new name the setting would be reported as well."""
+    from distcheck.checks.host import variables as judges
+
+    if setting.value is None:
+        return new in judges.FLAGGED
+    renamed = Group(group.file, group.site, {new: setting._replace(name=new)})
+    settings, launch = settings_of(renamed, own), launch_of(group)
+    found = (
+        judges.judge_names(launch, settings, judges.IN_USE),
+        judges.judge_age(settings, judges.IN_USE),
+        judges.judge_values(launch, settings, judges.IN_USE),
+        judges.judge_debugging(launch, settings, judges.IN_USE),
+        judges.judge_transports(launch, settings, judges.IN_USE, lambda entry: None),
+    )
+    return any(True for one in found for _ in one)
+
+
+def _stands_alone(setting: Setting, file: LaunchFile) -> bool:
+    """The name is used nowhere else in the file, so that a new one leaves nothing behind."""
+    if len(file.lines) > _MOST_LINES:
+        return False
+    pattern = re.compile(rf"(?<![\w]){re.escape(setting.name)}(?![\w])")
+    used = sum(
+        len(pattern.findall(line)) for line in file.lines if setting.name in line and not line.lstrip().startswith("#")
+    )
+    return used == 1
+
+
+def _revalued(finding: Finding, setting: Setting, group: Group) -> Fix | None:
+    """The assignment with the value that was meant, where the finding's own fix says it."""
+    command = finding.fix.command or ""
+    if finding.code != rules.DC112.code or not command.startswith(f"export {setting.name}="):
+        return None
+    value = command.partition("=")[2]
+    edit = value_edit(setting, value, group.file)
+    if edit is None:
+        return None
+    line = corrected_line(group.file, (edit,))
+    shows = f"{setting.name}={value}" in finding.fix.text
+    text = finding.fix.text + (f": {line}" if line and not shows else "")
+    risk = "what was not taken as it was meant will be, and changes what the job does"
+    return Fix(text, edits=(edit,), where=_where_of(setting), risk=risk)
+
+
+def value_edit(setting: Setting, value: str, file: LaunchFile) -> Edit | None:
+    """The edit that gives a setting another value, with the quotes that it has; None where it can't be told."""
+    written = setting.written
+    quote = written[:1] if written[:1] in ("'", '"') and written[-1:] == written[:1] else ""
+    if not quote and setting.reach in ("container", "workflow"):
+        quote = '"'  # a number in YAML is no text
+    new = f"{quote}{value}{quote}" if quote else shlex.quote(value)
+    return _edit_of(setting.value_span, new, written, file)
+
+
+def _edit_of(span: Span | None, new: str, old: str, file: LaunchFile) -> Edit | None:
+    """The edit of a stretch of one line; None where the file does not hold there what is to be replaced."""
+    if span is None or span.path != file.path or span.line != span.end_line or not 1 <= span.line <= len(file.lines):
+        return None
+    if file.lines[span.line - 1][span.column - 1 : span.end_column - 1] != old:
+        return None
+    return Edit(span.path, span.line, span.column, span.end_line, span.end_column, new)
+
+
+def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:
+    """The line with its edits, to show in a fix; None where it is long, or holds what must not be shown.
+
+    One that goes on behind its end is shown with ``…`` there.
+    """
+    made = sorted(edits, key=lambda edit: edit.column)
+    if len({edit.line for edit in made}) != 1 or any(edit.line != edit.end_line for edit in made):
+        return None
+    line = file.lines[made[0].line - 1]
+    for edit in reversed(made):
+        line = line[: edit.column - 1] + edit.text + line[edit.end_column - 1 :]
+    line = line.strip()
+    if line.endswith("\\"):
+        line = f"{line[:-1].rstrip()} …"
+    elif line.endswith(("'", '"')) and line.count(line[-1]) % 2:
+        line = f"{line} …"
+    return line if len(line) <= _LONGEST_LINE and mask(line) == line and line.isprintable() else None
+
+
+# what was meant
+
+
+def is_sure(setting: Setting, site: Site | None) -> bool:
+    """Its launch line has it, whatever the shell chose.
+
+    An assignment on the line itself is made with it, and one in the loop that the line stands in whenever that runs.
+    """
+    if setting.certain or setting.reach == "line":
+        return True
+    if site is None or site.conditions:
+        return False
+    return any(
+        repeat.span.path == setting.span.path and repeat.span.line <= setting.span.line <= site.span.end_line
+        for repeat in site.repeats
+    )
+
+
+def is_deliberate(group: Group, setting: Setting) -> bool:
+    """A file, a comment or a line that belongs to a search for errors or a measurement sets it."""
+    site = group.site
+    # folders are left out: whoever keeps scripts below tests/ means another thing by that
+    texts = [setting.span.path.rpartition("/")[2], *comments_at(group.file, setting)]
+    if site is not None:
+        texts.extend(((site.command.script or "").rpartition("/")[2], *site.conditions))
+        texts.extend(word.text for word in site.words[:3])
+    return any(_DELIBERATE.search(text) for text in texts)
+
+
+def has_reason(file: LaunchFile, setting: Setting) -> bool:
+    """A comment on the line of the assignment, or right above it, says why."""
+    return any(_REASON.search(text) for text in comments_at(file, setting))
+
+
+def comments_at(file: LaunchFile, setting: Setting) -> tuple[str, ...]:
+    """The comments on the line of a setting, and on the line above where that holds nothing else."""
+    if setting.span.path != file.path:
+        return ()
+    line = setting.span.line
+    above = file.lines[line - 2].lstrip().startswith(("#", "//")) if 2 <= line <= len(file.lines) + 1 else False
+    first = bisect_left(file.comments, (line - 1 if above else line, ""))
+    return tuple(text for number, text in file.comments[first : first + 3] if number <= line)
+
+
+def _another_network(group: Group) -> bool:
+    """NCCL goes through libfabric (EFA, Slingshot), beside which its own InfiniBand transport counts for nothing."""
+    value = {name: (given.value or "").lower() for name, given in group.settings.items()}
+    return value.get("FI_PROVIDER", "").startswith(("efa", "cxi")) or "libfabric" in value.get("NCCL_NET", "")
+
+
+def _loss(entry: Transport, site: Site | None, nodes: Nodes | None) -> str | None:
+    """What the launch loses without a transport, as a clause; None where nobody can tell that it loses anything."""
+    if site is None:
+        return None
+    if entry.kind == "gpus":
+        if "P2P" in entry.name and nodes is not None and "GeForce" in (nodes.gpu_name or ""):
+            return None
+        ranks = ranks_on_node(site)
+        return f"each node runs {ranks} ranks" if ranks is not None and ranks > 1 else None
+    if entry.kind == "rdma":
+        count = nodes_of(site)
+        return f"the job runs on {count} nodes" if count is not None and count > 1 else None
+    return None
+
+
+# masks
+
+
+def _faults_of_mask(group: Group, setting: Setting, nodes: Nodes | None) -> Iterator[Finding]:
+    """Where a mask leaves fewer GPUs than it names."""
+    from distcheck.checks.host.devices import apply_masks
+    from distcheck.checks.host.gpus import Gpu, Gpus
+
+    value = setting.value or ""
+    if value.strip().lower() in _NO_GPUS or _TO_FILL_IN.search(value):
+        return
+    stated = None if nodes is None else nodes.gpus
+    if re.match(r"\s*['\"]?(?:GPU|MIG)-", value):
+        fault, left, meant = _fault_of_uuids(value)
+    else:
+        vendor = "nvidia" if setting.name == MASKS[0] else "amd"
+        cards = tuple(Gpu(number, "", "") for number in range(_ANY_CARDS if stated is None else stated))
+        devices = apply_masks({setting.name: value}, Gpus(vendor, cards))
+        fault, left = "; ".join(devices.dropped), devices.count or 0
+        meant = _meant(value)
+    if not fault:
+        return
+    if stated is not None and nodes is not None:
+        fault = fault.replace(" here)", f" on the nodes of {nodes.origin})")
+    ranks = None if group.site is None else ranks_on_node(group.site)
+    short = left == 0 or left < (len(meant) if ranks is None else ranks)
+    fix = Fix(
+        f"write numbers of GPUs that are there, each once, with commas between them: {setting.name}={','.join(meant)}"
+        if meant
+        else "write numbers of GPUs that are there, each once, with commas between them, or leave the variable out",
+        where=_where_of(setting),
+    )
+    edit = value_edit(setting, ",".join(meant), group.file) if meant else None
+    enough = ranks is None or len(meant) >= ranks  # fewer than the ranks would be another fault
+    if edit is not None and enough and (stated is None or all(int(entry) < stated for entry in meant)):
+        fix = fix._replace(edits=(edit,), risk="which GPUs are meant is taken from the list as it stands")
+    yield place_of(
+        setting,
+        rules.DC204.found(
+            f"{setting.name}={value[:80]!r} leaves {left or 'no'} GPU{'s' * (left != 1)}: {fault}",
+            severity=None if short else Severity.INFO,
+            evidence={"value": value, "left": left, "ranks_on_node": ranks, "gpus_on_node": stated},
+            fix=fix,
+        ),
+    )
+
+
+def _meant(value: str) -> tuple[str, ...]:
+    """The numbers that a mask seems to mean: ``0-3`` is four of them. Empty where that is a guess."""
+    found: list[str] = []
+    for entry in re.split(r"[,;:\s]+", value.strip(" \t\"'[]()")):
+        span = re.fullmatch(r"(\d{1,3})(?:-|\.\.)(\d{1,3})", entry)
+        if span is not None and int(span[1]) < int(span[2]) < _ANY_CARDS:
+            found.extend(str(number) for number in range(int(span[1]), int(span[2]) + 1))
+        elif re.fullmatch(r"\d{1,4}", entry):
+            found.append(str(int(entry)))
+        elif entry:
+            return ()
+    return tuple(dict.fromkeys(found))
+
+
+def _fault_of_uuids(value: str) -> tuple[str, int, tuple[str, ...]]:
+    """What is wrong with a list of UUIDs without knowing the GPUs: marks, repetitions, numbers among them."""
+    if value[:1] in "'\"":
+        return f"the quote {value[0]} is a part of the value", 0, ()
+    entries = [entry.strip() for entry in value.split(",")]
+    known: list[str] = []
+    for entry in entries:
+        if not entry.startswith(("GPU-", "MIG-")):
+            fault = f"{entry!r} is no UUID as the entries before it are, which ends the list" if entry else ""
+            return fault, len(known), ()
+        if entry in known:
+            return f"{entry!r} stands in it twice, for which CUDA hides all GPUs", 0, ()
+        known.append(entry)
+    return "", len(known), ()
+
+
+# interfaces
+
+
+def _wrong_interface(group: Group, setting: Setting, nodes: Nodes | None) -> Iterator[Finding]:
+    """An interface that stays on its node, of a job on several, or one that the nodes don't have."""
+    from distcheck.checks.host.interfaces import HOST_ONLY_NAMES
+    from distcheck.checks.host.nccl_interfaces import parse_filter
+
+    value = setting.value or ""
+    wanted = parse_filter(value)
+    names = [name for name, _ in wanted.entries]
+    if not names:
+        return
+    there = None if nodes is None else nodes.interfaces
+    if there is not None and nodes is not None and not any(wanted.takes(name) for name in there):
+        yield place_of(
+            setting,
+            rules.DC406.found(
+                f"NCCL_SOCKET_IFNAME={value[:80]} gives NCCL no interface of the nodes of {nodes.origin}, which have "
+                f"{', '.join(there[:8]) or 'none'}",
+                severity=Severity.ERROR,
+                evidence={"value": value, "interfaces": list(there)},
+                fix=_better_interface(setting, there, group.file),
+            ),
+        )
+        return
+    if wanted.exclude or not all(name == "lo" or name.startswith(HOST_ONLY_NAMES) for name in names):
+        return
+    if group.site is None or (nodes_of(group.site) or 1) < 2 or _meets_at_home(group.site):
+        return
+    what = "the loopback interface" if all(name == "lo" for name in names) else "interfaces of one host only"
+    yield place_of(
+        setting,
+        rules.DC406.found(
+            f"NCCL_SOCKET_IFNAME={value[:80]} names {what}, and the job runs on {nodes_of(group.site)} nodes: none of "
+            "them reaches another one over it",
+            evidence={"value": value, "nodes": nodes_of(group.site)},
+            fix=_better_interface(setting, there, group.file),
+        ),
+    )
+
+
+def _meets_at_home(site: Site) -> bool:
+    """The rendezvous is on this machine as well: several nodes that are played by one."""
+    command = site.command
+    endpoint = (command.rdzv_endpoint or "").rpartition(":")[0] or command.rdzv_endpoint
+    return any(place in LOOPBACK_NAMES for place in (command.master_addr, endpoint) if place)
+
+
+def _better_interface(setting: Setting, there: tuple[str, ...] | None, file: LaunchFile) -> Fix:
+    """The one interface that leads out of a node, where the nodes are known, else how to find it."""
+    from distcheck.checks.host.interfaces import HOST_ONLY_NAMES, VPN_NAMES
+
+    left = [name for name in there or () if name != "lo" and not name.startswith((*HOST_ONLY_NAMES, *VPN_NAMES))]
+    if len(left) == 1:
+        edit = value_edit(setting, f"={left[0]}", file)
+        return Fix(
+            f"name the interface that leads to the other nodes: NCCL_SOCKET_IFNAME=={left[0]} (the second = means: "
+            "exactly this name)",
+            edits=() if edit is None else (edit,),
+            where=_where_of(setting),
+            risk=None if edit is None else "it is the interface of the nodes that were stated",
+        )
+    return Fix(
+        "name the interface that leads to the other nodes ('ip route get ADDRESS-OF-ANOTHER-NODE' shows it after dev) "
+        "as NCCL_SOCKET_IFNAME==NAME, or leave the variable out",
+        where=_where_of(setting),
+    )

@@ -1,0 +1,171 @@
+"""Workflows and composite actions of GitHub: the commands of their steps, with the variables of three levels.
+
+By GitHub's reference (docs.github.com, workflow syntax): the ``env`` of a step over that of its job over that of the
+workflow, and the shell of ``run`` likewise; ``${{ }}`` is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from .files import LookUp
+from .fragments import Fragment
+from .model import LaunchFile, Setting, Site
+from .plain_commands import as_written, with_lost
+from .yaml_text import Node, read_yaml
+
+#: Jobs and steps of a file that are read; real ones have tens.
+_MOST_STEPS = 5000
+
+
+_NAME = re.compile(r"\b([A-Za-z_]\w*)(?==|<<)")
+
+
+class _Step(NamedTuple):
+    run: Node
+    environ: Mapping[str, Setting]
+    #: of the job
+    name: str
+    folder: str | None
+    conditions: tuple[str, ...]
+
+
+def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
+    """What a workflow says. Never raises; what can't be read is among the file's problems."""
+    from .shell import read_shell
+
+    yaml = read_yaml(Fragment(text, path))
+    sites: list[Site] = []
+    settings: list[Setting] = []
+    problems = list(yaml.problems)
+    comments = list(yaml.comments)
+    also_read: list[str] = []
+    lost: dict[str, Setting] = {}
+    handed_on: dict[str, Setting] = {}
+    job: str | None = None
+    lines = text.split("\n")
+    for document in yaml.documents:
+        for found in _settings_and_steps(document.root):
+            if isinstance(found, Setting):
+                settings.append(found)
+                continue
+            if found.name != job:
+                job, lost, handed_on = found.name, {}, {}
+            fragment = found.run.fragment()
+            read = read_shell(fragment, look_up, place="workflow", environ={**handed_on, **found.environ})
+            sites.extend(
+                site._replace(
+                    routine=found.name,
+                    conditions=(*found.conditions, *site.conditions),
+                    folder=_below(found.folder, site.folder),
+                )
+                for site in as_written(with_lost(read.sites, lost), path, lines)
+            )
+            # each step is a shell of its own
+            lost.update({setting.name: setting for setting in read.settings if setting.reach == "exported"})
+            if "GITHUB_ENV" in fragment.text:
+                # what a step writes there is set in those behind it, to what the shell alone knows
+                for name in _NAME.findall(fragment.text):
+                    lost.pop(name, None)
+                    handed_on[name] = Setting(name, None, found.run.span, found.run.span, None, "workflow", False)
+            settings.extend(read.settings)
+            problems.extend(read.problems)
+            comments.extend(read.comments)
+            also_read.extend(read.also_read)
+    return LaunchFile(
+        path,
+        "workflow",
+        tuple(sites),
+        tuple(settings),
+        comments=tuple(sorted(set(comments))),
+        problems=tuple(problems),
+        also_read=tuple(dict.fromkeys(also_read)),
+    )
+
+
+def _settings_and_steps(root: Node) -> Iterator[Setting | _Step]:
+    """The variables that the file sets and the steps with commands, in their order."""
+    own = _environ(root.get("env"))
+    yield from own.values()
+    jobs = root.get("jobs")
+    left = _MOST_STEPS
+    for name, job in jobs.table.items() if jobs is not None else ():
+        of_job = _environ(job.get("env"))
+        yield from of_job.values()
+        in_container = _environ(job.get("container", "env"))
+        yield from in_container.values()
+        steps = job.get("steps")
+        windows = "windows" in _text(job.get("runs-on")).lower()
+        for step in steps.items if steps is not None else ():
+            left -= 1
+            if left < 0:
+                return
+            of_step = _environ(step.get("env"))
+            yield from of_step.values()
+            shell = _first_text(
+                step.get("shell"), job.get("defaults", "run", "shell"), root.get("defaults", "run", "shell")
+            )
+            run = step.get("run")
+            if run is None or not _text(run).strip() or not _is_shell(shell, windows=windows):
+                continue
+            folder = _first_text(
+                step.get("working-directory"),
+                job.get("defaults", "run", "working-directory"),
+                root.get("defaults", "run", "working-directory"),
+            )
+            conditions = tuple(text for text in (_text(job.get("if")), _text(step.get("if"))) if text)
+            yield _Step(run, {**own, **of_job, **in_container, **of_step}, name, folder, conditions)
+    steps = root.get("runs", "steps")
+    for step in steps.items[:_MOST_STEPS] if steps is not None else ():
+        of_step = _environ(step.get("env"))
+        yield from of_step.values()
+        run = step.get("run")
+        if run is not None and _text(run).strip() and _is_shell(_first_text(step.get("shell")), windows=False):
+            condition = _text(step.get("if"))
+            yield _Step(
+                run, of_step, "runs", _first_text(step.get("working-directory")), (condition,) if condition else ()
+            )
+
+
+def _environ(node: Node | None) -> dict[str, Setting]:
+    """The variables of an ``env``, each with its place."""
+    found: dict[str, Setting] = {}
+    for name, value in node.table.items() if node is not None else ():
+        if value.kind != "value":
+            continue
+        key = node.keys[name] if node is not None else value
+        # GitHub takes the text as it stands; a word alone is not a number or a truth to it
+        known = None if value.open_ended or "${{" in value.text else value.text
+        span = key.source.fragment.span(key.start, max(value.end, key.end))
+        found[name] = Setting(name, known, span, key.span, value.span, "workflow", written=value.written)
+    return found
+
+
+def _text(node: Node | None) -> str:
+    return node.text if node is not None and node.kind == "value" else ""
+
+
+def _first_text(*nodes: Node | None) -> str | None:
+    """The text of the first node that is there; None where none is, also where a fault of syntax may hide one."""
+    for node in nodes:
+        if node is not None and (node.text or not node.open_ended):
+            return node.text if node.kind == "value" else None
+    return None
+
+
+def _is_shell(shell: str | None, *, windows: bool) -> bool:
+    if shell is None:
+        return not windows
+    program = shell.split()[0].rpartition("/")[2] if shell.strip() else ""
+    return program in ("bash", "sh", "zsh") or shell.startswith("${{")
+
+
+def _below(folder: str | None, inner: str | None) -> str | None:
+    """A step starts in the folder of the repository, which is what paths are relative to as a rule."""
+    if folder is None:
+        return inner
+    if "${{" in folder or inner is None or inner.startswith("/"):
+        return None
+    return f"{folder.removeprefix('./').rstrip('/')}/{inner}".rstrip("/.") or folder

@@ -1,0 +1,117 @@
+"""The main job of ``distcheck log`` as functions: files in, a timeline; a timeline in, a report with the cause first.
+
+The command line, ``distcheck run``, the tests and the Python API all call these.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from distcheck import rules
+from distcheck.core.checker import Checker, load_plug_ins, make_selection
+from distcheck.core.model import Finding, Fix, NotChecked, Report, Severity, Where
+from distcheck.core.registry import plug_in_rules
+from distcheck.rules import Selection
+
+from .model import Reading, Timeline
+from .ranking import rank_findings
+from .reading import read
+from .summary import tell
+from .timeline import join
+
+ROOM = "distcheck.checks.logs"
+#: What is not known where the outcome is one of these.
+_UNSEEN = {
+    "unnamed": "a failure is in this text, and no rule names it",
+    "consequences": "this text holds only what others died of",
+}
+
+
+def diagnose_log(
+    *paths: str | os.PathLike[str],
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    every_event: bool = False,
+    jobs: int = 1,
+) -> Report:
+    """What ``distcheck log`` does, as a report: the cause first among its findings, the story in ``report.story``.
+
+    :param paths: files, folders, or ``-`` for standard input
+    :param select: rules that may speak, as in the option; by default all
+    :param ignore: rules that keep silent
+    :param every_event: have ``report.story["events"]`` hold all that testifies to something
+    :param jobs: processes, for several files
+    :raises UnknownRule: for a code or name that is none
+
+    What can't be read is a finding DC904, never an exception.
+    """
+    timeline = read_timeline([os.fspath(path) for path in paths], jobs=jobs)
+    return diagnose(timeline, selection=make_selection(select, (), ignore), every_event=every_event)
+
+
+def read_timeline(paths: Sequence[str], *, jobs: int = 1, told: Callable[[int, int], None] | None = None) -> Timeline:
+    """Read files, folders and ``-`` to one timeline.
+
+    :param jobs: processes, for several files
+    :param told: called with the bytes that are read, and all
+    """
+    # they bring texts to look for
+    load_plug_ins()
+    return join(read(paths, jobs=jobs, tell=told))
+
+
+def timeline_of(readings: Sequence[Reading]) -> Timeline:
+    """The timeline of what was read so far."""
+    return join(readings)
+
+
+def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_event: bool = False) -> Report:
+    """Judge a timeline: findings with the cause first, and the story.
+
+    :param selection: which rules may speak; the others still tell causes from consequences
+    :param every_event: tell also what no finding is about
+    """
+    began = time.monotonic()
+    # the cause is looked for with all rules, whichever of them may speak: an unselected cause is no reason to tell its
+    # consequence as one
+    report = Checker(rooms=(ROOM,)).plan(Timeline, command="log", closed=True).run(timeline)
+    own = [finding for finding in report.findings if finding.code.startswith("DC9")]
+    ranked = rank_findings(timeline, [finding for finding in report.findings if finding not in own])
+    known = rules.known(plug_in_rules())
+    not_checked = list(report.not_checked)
+    if ranked.outcome in _UNSEEN:
+        not_checked.append(NotChecked("the cause", _UNSEEN[ranked.outcome]))
+    return report._replace(
+        findings=tuple(
+            finding
+            for finding in (*ranked.findings, *own, *_unread(timeline))
+            if selection is None or selection.takes(known[finding.code])
+        ),
+        not_checked=tuple(not_checked),
+        # what a timeline holds is told by the story; as a fact it would be as long as the log
+        facts={},
+        story=tell(timeline, ranked, every_event=every_event),
+        elapsed_s=time.monotonic() - began,
+    )
+
+
+def is_undecided(report: Report) -> bool:
+    """Whether a failure was seen and its cause was not."""
+    return report.story.get("outcome") in _UNSEEN
+
+
+def _unread(timeline: Timeline) -> list[Finding]:
+    """A finding for each file that could not be read, or not to its end."""
+    return [
+        rules.DC904.found(
+            f"{source.path}: {source.problem}",
+            where=Where(path=source.path),
+            evidence={"why": source.problem, "lines_read": source.lines},
+            fix=Fix("see that it is a text log that this user may read; the others were read", where="host"),
+            severity=Severity.INFO if any(other.lines for other in timeline.sources) else Severity.ERROR,
+        )
+        for source in timeline.sources
+        if source.problem
+    ]

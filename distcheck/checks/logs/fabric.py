@@ -1,0 +1,860 @@
+"""NCCL's transports and the networks below them: what its INFO lines and its warnings mean against what the hosts have.
+
+What it says of itself is read in :mod:`.nccl_info`. Connections over TCP that fail are :mod:`.network`'s topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+from distcheck.rules.signatures import Kind
+
+from .gpus import role, survived, weight
+from .model import Event, Timeline, found
+from .nccl_info import Process, node_count, processes
+
+#: Interfaces that lead to no other machine, by how their names begin.
+_VIRTUAL = ("docker", "lo", "veth", "br-", "virbr", "cni", "tun", "tap", "tailscale", "zt", "wg", "CloudflareWARP")
+#: Exceptions by which a process says only that another one, or its launcher, ended.
+_ECHOES = (
+    "ChildFailedError", "SignalException", "DistBackendError", "DistNetworkError", "DistStoreError", "SystemExit",
+    "ProcessExitedException", "ProcessRaisedException", "ActorDiedError", "RayTaskError",
+)  # fmt: skip
+#: Deaths that nobody else's end explains: SIGBUS, SIGKILL, SIGSEGV.
+_DEATHS = (-7, -9, -11)
+#: What can't be reached is a symptom, and names no cause by itself.
+_UNREACHABLE = {"DC403", "DC405", "DC412"}
+_SWITCHES = ("NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
+#: Settings of a search for errors.
+_DEBUGGING = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_CHECK_POINTERS", "NCCL_LAUNCH_MODE", "NCCL_DEBUG_SUBSYS")
+_CLOUDS = ("FasTrak", "GPUDirectTCPX", "FastSocket")
+_LOCAL_GID = re.compile(r"local ?G[Ii][Dd] ([0-9a-fA-F:.]{2,45})")
+_REMOTE_GID = re.compile(r"remote ?G[Ii][Dd]s? ?([0-9a-fA-F:.]{2,45})")
+_RETRY = re.compile(r"retrying \d+/\d+")
+_MOST_NAMED = 4
+#: With so few lines behind it, a text ends with what it says.
+_LAST_LINES = 3
+
+
+@probe(rules.DC113)
+def debugging_is_off(timeline: Timeline) -> Iterator[Finding]:
+    """A job that did not fail still writes NCCL's log, or runs with settings of a search for errors."""
+    if failed(timeline):
+        return
+    settings = _settings(timeline)
+    names = [name for name in settings if name in (*_DEBUGGING, "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG")]
+    events = [settings[name] for name in names] or [
+        event for event in timeline.of("nccl-info") if "NCCL INFO" in event.text or event.who.pid is not None
+    ]
+    if not events:
+        return
+    yield found(
+        rules.DC113,
+        timeline,
+        events[:_MOST_NAMED] if names else events[:1],
+        f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} set"
+        if names
+        else "NCCL writes its log at the level INFO on every rank",
+        fix=Fix(
+            "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN "
+            "keeps what is "
+            "worth reading",
+            where="job-script",
+        ),
+        severity=Severity.INFO,
+        role="beside",
+    )
+
+
+@probe(rules.DC114)
+def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
+    """A variable takes a way from NCCL; a warning only where the log shows that this way is there."""
+    found_processes = processes(timeline)
+    several = node_count(found_processes) > 1
+    for name, event in _settings(timeline).items():
+        value = event.values["value"].rstrip(".")
+        off = name in _SWITCHES and value.isdecimal() and int(value) > 0
+        network = name == "NCCL_NET" and value.lower() == "socket"
+        level = name in ("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL") and value.upper() in ("LOC", "0")
+        if not (off or network or level):
+            continue
+        if network or name == "NCCL_IB_DISABLE":
+            hurts = several and bool(_rdma(found_processes))
+        else:
+            hurts = name.startswith("NCCL_P2P") and any(process.transport.multicast for process in found_processes)
+        yield found(
+            rules.DC114,
+            timeline,
+            [other for other in timeline.of("nccl-setting", "shell-setting") if other.values["name"] == name],
+            f"{name}={value} takes {_way(name)} from NCCL"
+            + (", which this job could use" if hurts and not failed(timeline) else ""),
+            fix=Fix(
+                f"leave {name} out where the job or the image sets it, and measure with and without it; ask before "
+                "changing "
+                "what /etc/nccl.conf sets",
+                command=f"unset {name}",
+                where="job-script",
+            ),
+            severity=Severity.WARNING if hurts and not failed(timeline) else Severity.INFO,
+            role="beside",
+        )
+
+
+@probe(rules.DC334)
+def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL's network plug-in is found and can't be used, or only some hosts have it.
+
+    That none is found is normal, and so is a symbol that is missing before an older one fits.
+    """
+    if broken := [*timeline.of("nccl-plugin-unusable"), *_missing_networks(timeline, "plug-in")]:
+        first = broken[0]
+        name = first.values.get("network") or first.values.get("plugin")
+        yield found(
+            rules.DC334,
+            timeline,
+            broken,
+            f"NCCL can't use the network {name} that it was told to use"
+            if first.values.get("network")
+            else f"NCCL can't use its network plug-in{f' {name}' if name else ''}",
+            fix=_same_plug_in(),
+            severity=weight(timeline, first),
+            role=role(timeline, first),
+        )
+        return
+    everyone = [process for process in processes(timeline) if process.transport.network]
+    with_one = {process.host for process in everyone if process.transport.plugin}
+    without = {process.host for process in everyone} - with_one
+    if with_one and without and None not in with_one | without:
+        dead = failed(timeline) and not another_cause(timeline)
+        lines = [event for process in everyone if process.host in without for event in process.events[:1]]
+        yield found(
+            rules.DC334,
+            timeline,
+            lines,
+            f"{_hosts(with_one)} use a network plug-in of NCCL, and {_hosts(without)} none",
+            fix=_same_plug_in(),
+            severity=Severity.ERROR if dead else Severity.INFO if failed(timeline) else None,
+            role="cause" if dead else "beside",
+            rank=-1,
+        )
+        return
+    lines = [event for event in timeline.of("nccl-plugin") if _is_misfit(event, everyone)]
+    if lines:
+        slow = node_count(everyone) > 1 and not failed(timeline) and any(_on_tcp(process) for process in everyone)
+        yield found(
+            rules.DC334,
+            timeline,
+            lines,
+            _misfit(lines[0]),
+            fix=_same_plug_in(),
+            severity=None if slow else Severity.INFO,
+            role="beside",
+        )
+
+
+@probe(rules.DC406)
+def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL finds no interface, or a job of several hosts fails after it met on one that leads to no other host.
+
+    A job that works on such an interface, or on one host, is well.
+    """
+    if events := timeline.of("no-interface"):
+        named = _settings(timeline).get("NCCL_SOCKET_IFNAME")
+        value = named.values["value"].rstrip(".") if named else ""
+        yield found(
+            rules.DC406,
+            timeline,
+            events,
+            "NCCL finds no network interface that it may use"
+            + (f": NCCL_SOCKET_IFNAME={value} fits none here" if value else ""),
+            fix=_interface(),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+        return
+    everyone = processes(timeline)
+    chosen = [process for process in everyone if process.transport.bootstrap]
+    hosts = {process.host for process in chosen if process.host} | set(timeline.hosts)
+    if not failed(timeline) or max(len(hosts), node_count(everyone)) < 2 or another_cause(timeline):
+        return
+    wrong = [process for process in chosen if _leads_nowhere(process)]
+    wrong = wrong or _same_address(chosen)
+    if not wrong:
+        return
+    first = wrong[0].transport
+    there = sorted({process.host for process in wrong if process.host})
+    yield found(
+        rules.DC406,
+        timeline,
+        [event for process in wrong for event in process.events if event.values.get("interface")],
+        f"NCCL met on {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which leads to "
+        "no other "
+        "host",
+        fix=_interface(),
+        severity=Severity.ERROR,
+        role="cause",
+    )
+
+
+@probe(rules.DC413)
+def infiniband_is_used(timeline: Timeline) -> Iterator[Finding]:
+    """Between hosts, NCCL sends over TCP although the log shows RDMA devices, or does not find those that it should.
+
+    One host needs no network, and hosts that have no such device use TCP rightly.
+    """
+    if missing := _missing_networks(timeline, "IB"):
+        yield found(
+            rules.DC413,
+            timeline,
+            missing,
+            f"NCCL was told to use {missing[0].values['network']} and finds no such device that it can open",
+            fix=_give_devices(),
+            role=role(timeline, missing[0]),
+        )
+        return
+    everyone = [process for process in processes(timeline) if process.transport.network]
+    tcp = [process for process in everyone if _on_tcp(process)]
+    evidence = _rdma(everyone)
+    if node_count(everyone) < 2 or not tcp or not evidence or _is_switched_off(timeline):
+        return
+    slow_hosts = {process.host for process in tcp}
+    split = {process.host for process in everyone} - slow_hosts
+    dead = failed(timeline) and bool(split) and not another_cause(timeline)
+    yield found(
+        rules.DC413,
+        timeline,
+        [event for process in tcp for event in process.events if event.values.get("network")] or tcp[0].events,
+        f"NCCL sends over TCP on {_hosts(slow_hosts) or 'all hosts'}, although {evidence}",
+        fix=_give_devices(),
+        severity=Severity.INFO if failed(timeline) and not dead else None,
+        role="cause" if dead else "beside",
+        rank=-1,
+    )
+
+
+@probe(rules.DC414)
+def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
+    """A port reports an error and RDMA fails after it, or packets on InfiniBand get no answer.
+
+    A port that came back, in a job that went on, is worth a line.
+    """
+    ports = [event for event in timeline.of("ib-async-event") if _is_port_error(event)]
+    links = list(timeline.of("ib-link-down"))
+    lost = _unanswered(timeline)
+    if ports or links:
+        first = (ports or links)[0]
+        broken = timeline.has("ib-adapter-broken")
+        # a card that gives up is the end of its process, whether a failure is written or not
+        dead = (broken or (failed(timeline) and bool(ports or lost))) and not survived(timeline, first)
+        names = sorted({event.values["hca"] for event in (*ports, *links) if event.values.get("hca")})
+        yield found(
+            rules.DC414,
+            timeline,
+            [*ports, *links, *lost],
+            _went_down(names, broken),
+            fix=_raise_port(),
+            severity=Severity.ERROR if dead else Severity.INFO,
+            role="cause" if dead else "beside",
+        )
+    elif lost and _layer(timeline) == "IB" and not another_cause(timeline):
+        yield found(
+            rules.DC414,
+            timeline,
+            lost,
+            f"{_no_answer(lost)} over InfiniBand",
+            fix=_raise_port(),
+            severity=weight(timeline, lost[0]),
+            role=role(timeline, lost[0]),
+        )
+
+
+def _went_down(names: Sequence[str], broken: bool) -> str:
+    which = f" {', '.join(names[:_MOST_NAMED])}" if names else ""
+    several = "s" * (len(names) > 1)
+    if broken:
+        return f"InfiniBand adapter{several}{which} reported a catastrophic error"
+    return f"port{several}{which} went down" if names else "an InfiniBand port went down"
+
+
+@probe(rules.DC415)
+def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
+    """Packets over RoCE get no answer, or its queue pairs can't be made, and nobody died before.
+
+    A peer that has died looks the same to those who wait for it: then its death is the cause.
+    """
+    lost = _unanswered(timeline)
+    if not lost or timeline.has("ib-link-down") or any(map(_is_port_error, timeline.of("ib-async-event"))):
+        return
+    if _layer(timeline) == "IB" or another_cause(timeline, own=("ib-modify-qp",)):
+        return
+    index = _settings(timeline).get("NCCL_IB_GID_INDEX")
+    local = _gid(lost, _LOCAL_GID)
+    yield found(
+        rules.DC415,
+        timeline,
+        lost,
+        _no_answer(lost)
+        + (f" from GID {local}" if local else "")
+        + (f" (NCCL_IB_GID_INDEX={index.values['value'].rstrip('.')})" if index else ""),
+        fix=Fix(
+            "with NCCL 2.21 and newer leave NCCL_IB_GID_INDEX out, with older ones set it to the RoCE v2 entry "
+            "with the IPv4 "
+            "address, which 'show_gids' lists (often 3), the same on all nodes; then test the pair of hosts with "
+            "ib_write_bw "
+            "-R, since a switch, a route between rails or a port can be the reason as well",
+            command="show_gids",
+            where="host",
+        ),
+        severity=weight(timeline, lost[0]),
+        role=role(timeline, lost[0]),
+        evidence={"local_gid": local, "remote_gid": _gid(lost, _REMOTE_GID)},
+    )
+
+
+@probe(rules.DC416)
+def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
+    """RDMA is used between hosts without GPUDirect, or registering GPU memory with the card fails."""
+    fix = Fix(
+        "have an administrator load the module that comes with the driver (modprobe nvidia_peermem) and name it in "
+        "/etc/modules-load.d, so that it is there after the next start",
+        by="admin",
+        where="host",
+    )
+    if events := timeline.of("ib-gpu-memory"):
+        yield found(
+            rules.DC416,
+            timeline,
+            events,
+            f"the network card can't register GPU memory ({events[0].values['why']})",
+            fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+        return
+    refused = [event for event in timeline.of("ib-completion") if event.values.get("status") == "4"]
+    if refused and not another_cause(timeline):
+        yield found(
+            rules.DC416,
+            timeline,
+            refused,
+            "the network card was refused memory that had been registered with it (status 4, local protection error)",
+            fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
+            severity=weight(timeline, refused[0]),
+            role=role(timeline, refused[0]),
+        )
+        return
+    everyone = processes(timeline)
+    off = [process for process in everyone if process.transport.gdr is False and not _on_tcp(process)]
+    if not off or (node_count(everyone) < 2 and not any(process.transport.count("NET") for process in off)):
+        return
+    on = {process.host for process in everyone if process.transport.gdr}
+    there = {process.host for process in off}
+    # a channel without it may lie far from its card, which is normal
+    disabled = [event for process in off for event in process.events if event.values.get("state") == "Disabled"]
+    yield found(
+        rules.DC416,
+        timeline,
+        disabled or off[0].events,
+        f"GPUDirect RDMA is off on {_hosts(there) or 'these hosts'}"
+        + (f", and on at {_hosts(on - there)}" if on - there else ""),
+        fix=fix,
+        severity=None if disabled and not failed(timeline) else Severity.INFO,
+        role="beside",
+        rank=-1,
+    )
+
+
+@probe(rules.DC417)
+def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
+    """The plug-in for EFA fails and NCCL sends over TCP instead or ends; or EFA's packets get no answer.
+
+    On machines without EFA the plug-in of an image fails in the same words, and nothing is wrong.
+    """
+    if missing := _missing_networks(timeline, "EFA"):
+        yield found(
+            rules.DC417,
+            timeline,
+            missing,
+            "NCCL was told to use EFA's plug-in, and it is not there or can't be used",
+            fix=_use_efa(),
+            severity=weight(timeline, missing[0]),
+            role=role(timeline, missing[0]),
+        )
+    elif lost := timeline.of("efa-unreachable"):
+        if another_cause(timeline):
+            return
+        yield found(
+            rules.DC417,
+            timeline,
+            lost,
+            "EFA's packets get no answer from another node",
+            fix=Fix(
+                "let the security group of the nodes allow all traffic from and to itself, inbound and outbound, "
+                "and use the "
+                "same libfabric and aws-ofi-nccl on all nodes; if a rank there has ended, its own log tells more",
+                by="admin",
+                where="host",
+            ),
+            severity=weight(timeline, lost[0]),
+            role=role(timeline, lost[0]),
+        )
+    elif unusable := timeline.of("efa-unusable"):
+        everyone = [process for process in processes(timeline) if process.transport.network]
+        if not everyone and failed(timeline) and not another_cause(timeline):
+            severity, part = Severity.ERROR, "cause"
+        elif any(_on_tcp(process) for process in everyone) and (
+            # a channel over the network leads to another host, also where only one of them is in the text
+            node_count(everyone) > 1 or any(process.transport.count("NET") for process in everyone)
+        ):
+            severity, part = (Severity.INFO if failed(timeline) else Severity.WARNING), "beside"
+        elif not everyone and not failed(timeline) and not timeline.went_on:
+            # the text ends before NCCL takes another network, or before the job dies
+            ends = timeline.sources[unusable[-1].source].lines - unusable[-1].line < _LAST_LINES
+            severity, part = Severity.WARNING, "cause" if ends else "beside"
+        else:
+            return
+        yield found(
+            rules.DC417,
+            timeline,
+            unusable,
+            "the plug-in for EFA can't be used" + (", and NCCL sends over TCP between the nodes" if everyone else ""),
+            fix=_use_efa(),
+            severity=severity,
+            role=part,
+        )
+
+
+@probe(rules.DC418)
+def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
+    """A cloud's plug-in complains of its settings or is not found; or a topology file is named that is not there."""
+    if events := [*timeline.of("vendor-plugin"), *_missing_networks(timeline, "cloud")]:
+        name = events[0].values.get("plugin") or events[0].values.get("network")
+        yield found(
+            rules.DC418,
+            timeline,
+            events,
+            f"the plug-in {name} is not complete here",
+            fix=Fix(
+                "source the plug-in's own script (nccl-env-profile.sh, beside its library) unchanged in the job "
+                "script for "
+                "all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
+                "'ls /sys/class/net': they differ between virtual machines and GKE",
+                where="job-script",
+            ),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+    elif files := timeline.of("topology-file"):
+        yield found(
+            rules.DC418,
+            timeline,
+            files,
+            f"NCCL_TOPO_FILE names {files[0].values['file']}, which can't be opened",
+            fix=Fix(
+                "mount the file of this kind of machine into the container, or name the one that the cloud's image "
+                "brings, "
+                "in the job script",
+                where="job-script",
+            ),
+            severity=Severity.INFO if failed(timeline) else None,
+            role="beside",
+        )
+
+
+@probe(rules.DC420)
+def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
+    """NVLink SHARP can't be set up, or CUDA does not permit sharing memory over the fabric."""
+    if events := timeline.of("nvls-failure"):
+        yield found(
+            rules.DC420,
+            timeline,
+            events,
+            f"NVLink SHARP (NVLS) can't be set up: {events[0].values['why']}",
+            fix=Fix(
+                "run once with NVLink SHARP off: if that works, have an administrator look at the fabric manager "
+                "and the "
+                "NVSwitches (same version as the driver, no GPU left half reset)",
+                command="export NCCL_NVLS_ENABLE=0",
+                where="job-script",
+            ),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+    elif events := timeline.of("imex-permission"):
+        yield found(
+            rules.DC420,
+            timeline,
+            events,
+            "CUDA does not permit sharing GPU memory over the NVLink fabric: this process has no IMEX channel",
+            fix=Fix(
+                "have an administrator start nvidia-imex on all nodes of the NVLink domain and give the job a channel "
+                "(in Kubernetes a ComputeDomain, with Docker --device=/dev/nvidia-caps-imex-channels/channel0); "
+                "NCCL_MNNVL_ENABLE=0 in the job script makes a job run without it, over the network",
+                by="admin",
+                where="host",
+            ),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+    elif events := timeline.of("cumem-host"):
+        yield found(
+            rules.DC420,
+            timeline,
+            events,
+            "this container may not choose NUMA nodes, so that NCCL uses /dev/shm instead of CUDA's host memory",
+            fix=Fix("start the container with --cap-add=SYS_NICE", where="launch-line"),
+            severity=Severity.INFO,
+            role="beside",
+        )
+
+
+@probe(rules.DC503)
+def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL says that versions differ, or reads messages of another length; or the ranks' lines name different ones."""
+    fix = Fix(
+        "use one image or one environment on a shared folder for all nodes: the same torch and the same NCCL "
+        "(another libnccl.so.2 in LD_LIBRARY_PATH makes one host odd)",
+        command="python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'",
+        where="each-task",
+    )
+    if events := timeline.of("nccl-versions"):
+        first = events[0].values
+        yield found(
+            rules.DC503,
+            timeline,
+            events,
+            f"rank {first['rank']} has NCCL {_version(first['version'])} and rank {first['other']} "
+            f"{_version(first['expected'])}",
+            fix=fix,
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+        return
+    versions: dict[str, list[Process]] = {}
+    for process in processes(timeline):
+        if process.transport.version:
+            versions.setdefault(process.transport.version, []).append(process)
+    said = " and ".join(
+        f"{version} on {_hosts({process.host for process in found_}) or 'others'}"
+        for version, found_ in sorted(versions.items())
+    )
+    if events := timeline.of("nccl-truncated"):
+        if another_cause(timeline, own=("nccl-truncated",)):
+            return
+        yield found(
+            rules.DC503,
+            timeline,
+            events,
+            f"NCCL got a message of another length or kind ({events[0].values['got']} for "
+            f"{events[0].values['wanted']}) than "
+            + (f"it expected: it is {said}" if len(versions) > 1 else "it expected, as from another version of it"),
+            fix=fix,
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+    elif len(versions) > 1:
+        dead = failed(timeline) and not another_cause(timeline)
+        odd = min(versions.values(), key=len)
+        yield found(
+            rules.DC503,
+            timeline,
+            [event for process in odd for event in process.events if event.values.get("version")],
+            f"NCCL differs between processes: {said}",
+            fix=fix,
+            severity=Severity.ERROR if dead else Severity.INFO,
+            role="cause" if dead else "beside",
+        )
+
+
+@probe(rules.DC506)
+def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
+    """Shared memory of a rank that counts as one of the same host is not there; a full /dev/shm is another rule."""
+    events = timeline.of("shm-attach")
+    if not events or any("DC320" in event.codes for event in timeline.events):
+        return
+    yield found(
+        rules.DC506,
+        timeline,
+        events,
+        f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two "
+        "containers for one "
+        "host",
+        fix=Fix(
+            "let them share it (--ipc=host, or one volume at /dev/shm), or give each container a host name of its own "
+            "(--hostname, or NCCL_HOSTID with a value of its own)",
+            where="launch-line",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC516)
+def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
+    """GPUs with NVLink whose ranks talk through shared memory; TCP between hosts is told."""
+    everyone = processes(timeline)
+    shared = [process for process in everyone if process.transport.count("SHM") and process.transport.multicast]
+    off = _settings(timeline).get("NCCL_P2P_DISABLE")
+    if shared and off is None:
+        yield found(
+            rules.DC516,
+            timeline,
+            [event for process in shared for event in process.events if event.values.get("via")],
+            "ranks of one host talk through shared memory, although their GPUs have NVLink",
+            fix=Fix(
+                "see whether the driver lets the GPUs reach each other, and whether each task sees all GPUs of its "
+                "host: in "
+                "containers with one GPU each NCCL can't use NVLink",
+                command="nvidia-smi topo -p2p r",
+                where="host",
+            ),
+            severity=Severity.INFO if failed(timeline) else None,
+            role="beside",
+        )
+    tcp = [process for process in everyone if _on_tcp(process)]
+    nodes = node_count(everyone)
+    if tcp and nodes > 1 and not _rdma(everyone) and not timeline.has("efa-unusable"):
+        yield found(
+            rules.DC516,
+            timeline,
+            [event for process in tcp for event in process.events if event.values.get("network")] or tcp[0].events,
+            f"NCCL sends over TCP between {nodes} hosts"
+            + (f" ({', '.join(tcp[0].transport.interfaces[:_MOST_NAMED])})" if tcp[0].transport.interfaces else ""),
+            fix=Fix(
+                "nothing, if the hosts have no InfiniBand, RoCE or EFA; else see whether every task may open "
+                "/dev/infiniband/uverbs* and finds libibverbs: with NCCL_NET=IB in a test job NCCL stops with the "
+                "reason",
+                command="ls -l /dev/infiniband",
+                where="host",
+            ),
+            severity=Severity.INFO,
+            role="beside",
+        )
+
+
+def failed(timeline: Timeline) -> bool:
+    """Whether anything in the log says that a process of the job ended badly, and the job did not go on."""
+    return not timeline.went_on and (
+        bool(timeline.workers)
+        or any(event.kind <= Kind.TABLE and event.signature != "error-line" for event in timeline.events)
+    )
+
+
+def another_cause(timeline: Timeline, *, own: Sequence[str] = ()) -> bool:
+    """Whether the log shows why a process died, beside the lines of these signatures.
+
+    A named cause, an exception that is not about others, or a death by a signal that nobody sends to the survivors.
+    """
+    return (
+        any(
+            event.kind is Kind.CAUSE and event.signature not in own and not _UNREACHABLE & set(event.codes)
+            for event in timeline.events
+        )
+        or any(worker.exitcode in _DEATHS for worker in timeline.workers)
+        or any(_is_own_exception(event) for event in timeline.of("exception"))
+    )
+
+
+def _is_own_exception(event: Event) -> bool:
+    name = event.traceback.exception if event.traceback else ""
+    return not (not name or name.endswith(_ECHOES) or "NCCL" in event.text or "nccl" in event.text)
+
+
+def _settings(timeline: Timeline) -> dict[str, Event]:
+    """The first line of each variable that the log says was set."""
+    firsts: dict[str, Event] = {}
+    for event in timeline.of("nccl-setting", "shell-setting"):
+        firsts.setdefault(event.values["name"], event)
+    return firsts
+
+
+def _is_switched_off(timeline: Timeline) -> bool:
+    settings = _settings(timeline)
+    disabled = settings.get("NCCL_IB_DISABLE")
+    network = settings.get("NCCL_NET")
+    return bool(
+        (disabled and disabled.values["value"].rstrip(".") not in ("0", ""))
+        or (network and network.values["value"].rstrip(".").lower() == "socket")
+    )
+
+
+def _way(name: str) -> str:
+    if "IB" in name or name == "NCCL_NET":
+        return "InfiniBand and RoCE"
+    if "SHM" in name:
+        return "shared memory"
+    return "GPUDirect RDMA" if "GDR" in name else "the direct way between GPUs (NVLink, PCIe)"
+
+
+def _on_tcp(process: Process) -> bool:
+    return process.transport.network == "Socket"
+
+
+def _rdma(everyone: Iterable[Process]) -> str:
+    """What in the log shows RDMA devices: a clause for a sentence; empty where nothing does."""
+    for process in everyone:
+        transport = process.transport
+        names = [name for name in (*transport.interfaces, transport.bootstrap) if name.startswith("ib")]
+        if hca := transport.settings.get("NCCL_IB_HCA"):
+            return f"NCCL_IB_HCA names {hca}"
+        if any("NET/IB" in event.text and ": Using [" in event.text for event in process.events):
+            return f"{process.host or 'a host'} has RDMA devices"
+        if names and _on_tcp(process):
+            return f"{process.host or 'a host'} has InfiniBand ({names[0]})"
+    return ""
+
+
+def _missing_networks(timeline: Timeline, kind: str) -> list[Event]:
+    return [event for event in timeline.of("nccl-network-missing") if _network_kind(event.values["network"]) == kind]
+
+
+def _network_kind(name: str) -> str:
+    if name.upper() == "IB" or name.startswith("IBext"):
+        return "IB"
+    if "Libfabric" in name or name.upper() in ("OFI", "EFA"):
+        return "EFA"
+    return "cloud" if name.startswith(_CLOUDS) else "plug-in"
+
+
+def _is_misfit(event: Event, everyone: Sequence[Process]) -> bool:
+    """Whether a plug-in's line says more than that none is there, or that an older interface of it fits."""
+    used = {process.transport.plugin for process in everyone if event in process.events or process.who == event.who}
+    values = event.values
+    if values.get("wanted"):
+        return values.get("kind") == "Net" and bool(used) and not any(used) and _is_built_in(event, everyone)
+    plugin = values.get("plugin", "").rsplit("/", 1)[-1]
+    if values.get("missing"):
+        return values["missing"].rsplit("/", 1)[-1] != plugin
+    named = [process.transport.settings.get("NCCL_NET_PLUGIN", "") for process in everyone]
+    return bool(plugin) and any(name not in ("", "none") and name in event.text for name in named)
+
+
+def _is_built_in(event: Event, everyone: Sequence[Process]) -> bool:
+    return all(process.transport.network in ("Socket", "IB") for process in everyone if process.who == event.who)
+
+
+def _misfit(event: Event) -> str:
+    values = event.values
+    if values.get("wanted"):
+        return f"a network plug-in of NCCL is found that is too old: it has no interface {values['wanted']}"
+    if values.get("missing"):
+        return f"NCCL's network plug-in {values['plugin']} can't be loaded: {values['missing']} is missing"
+    return f"NCCL does not find the network plug-in {values['plugin']} that NCCL_NET_PLUGIN names"
+
+
+def _same_plug_in() -> Fix:
+    return Fix(
+        "have the folder of the plug-in put on LD_LIBRARY_PATH or into the container, the same on all nodes, in a "
+        "version that "
+        "fits this NCCL; NCCL_NET_PLUGIN=none says that NCCL's own network is meant",
+        where="job-script",
+    )
+
+
+def _interface() -> Fix:
+    return Fix(
+        "name the interface that leads to the other nodes, exactly ('ip route get ADDRESS-OF-ANOTHER-NODE' shows "
+        "it after "
+        "dev), in the job script, so that every rank gets it; where nodes name theirs differently, list them with "
+        "commas",
+        command="export NCCL_SOCKET_IFNAME==eth0",
+        where="job-script",
+    )
+
+
+def _leads_nowhere(process: Process) -> bool:
+    transport = process.transport
+    return transport.bootstrap.startswith(_VIRTUAL) or transport.address.startswith(("127.", "fe80", "169.254."))
+
+
+def _same_address(chosen: Sequence[Process]) -> list[Process]:
+    """Processes of different hosts that met on the same address, which then leads from none to another."""
+    hosts: dict[str, dict[str, Process]] = {}
+    for process in chosen:
+        if process.host and process.transport.address:
+            hosts.setdefault(process.transport.address, {}).setdefault(process.host, process)
+    return next((list(found_.values()) for found_ in hosts.values() if len(found_) > 1), [])
+
+
+def _give_devices() -> Fix:
+    return Fix(
+        "let every task open /dev/infiniband and find libibverbs: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit "
+        "memlock=-1 with Docker, the cluster's RDMA resource with Kubernetes, libibverbs1 and ibverbs-providers in "
+        "the image; "
+        "NCCL_IB_HCA takes the names of this host's devices",
+        command="ls -l /dev/infiniband",
+        where="each-task",
+    )
+
+
+def _raise_port() -> Fix:
+    return Fix(
+        "leave this host out of the job; have an administrator look at the cable, the transceiver and the switch port "
+        "(phys_state below /sys/class/infiniband/DEVICE/ports/1 and 'ibstat' say how far the link comes)",
+        command="ibstat",
+        by="admin",
+        where="host",
+    )
+
+
+def _use_efa() -> Fix:
+    return Fix(
+        "use an image with libfabric and an aws-ofi-nccl that fits this NCCL, give the container the EFA devices "
+        "(vpc.amazonaws.com/efa in Kubernetes, --device=/dev/infiniband with Docker), and leave FI_PROVIDER out or "
+        "set it to "
+        "efa; the log then says 'Using network AWS Libfabric' or 'Libfabric'",
+        where="job-script",
+    )
+
+
+def _is_port_error(event: Event) -> bool:
+    text = event.values.get("event") or ""
+    return "port error" in text or "fatal" in text or "catastrophic" in text
+
+
+def _unanswered(timeline: Timeline) -> list[Event]:
+    """Packets that were repeated in vain (IBV_WC_RETRY_EXC_ERR), and queue pairs that could not be connected."""
+    return [
+        event
+        for event in timeline.of("ib-completion", "ib-modify-qp")
+        if event.values.get("status") == "12" or (event.signature == "ib-modify-qp" and not _RETRY.search(event.text))
+    ]
+
+
+def _layer(timeline: Timeline) -> str:
+    """``IB`` or ``RoCE`` where NCCL lists its devices; the GIDs are told of RoCE only."""
+    texts = [event.text for event in timeline.of("nccl-info") if "NET/IB" in event.text or "IBext" in event.text]
+    if any("/RoCE" in text for text in texts) or _gid(_unanswered(timeline), _LOCAL_GID):
+        return "RoCE"
+    return "IB" if any("/IB " in text or text.endswith("/IB") for text in texts) else ""
+
+
+def _no_answer(lost: Sequence[Event]) -> str:
+    first = lost[0]
+    if first.signature == "ib-modify-qp":
+        return f"RDMA queue pairs can't be connected ({first.values['why'].strip()})"
+    peers = list(
+        dict.fromkeys(event.values["address"].partition("<")[0] for event in lost if event.values.get("address"))
+    )
+    to = f" to {', '.join(peers[:_MOST_NAMED])}" if peers else ""
+    return f"RDMA packets{to} get no answer (status 12)"
+
+
+def _gid(lost: Iterable[Event], pattern: re.Pattern[str]) -> str:
+    return next((match[1] for event in lost if (match := pattern.search(event.text))), "")
+
+
+def _version(code: str) -> str:
+    """``22703`` as NCCL counts: ``2.27.3``."""
+    number = int(code)
+    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
+
+
+def _hosts(names: Iterable[str | None]) -> str:
+    """A few hosts by name, many by number."""
+    known = sorted(name for name in names if name)
+    return ", ".join(known) if len(known) <= _MOST_NAMED else f"{len(known)} hosts ({known[0]} …)"

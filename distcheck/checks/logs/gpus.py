@@ -1,0 +1,756 @@
+"""GPUs, their memory and their driver: what a log shows of cards that fail, are shared, or are held by others.
+
+Which device a rank asks for is :mod:`.devices`' topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity, rank_ranges
+from distcheck.core.registry import probe
+from distcheck.rules.signatures import Kind
+
+from .model import Event, Timeline, found
+
+#: Xids that mean a broken card or link, and what they say (NVIDIA, "Xid errors", r580).
+HARDWARE_XIDS = {
+    48: "a memory error that could not be corrected",
+    61: "its internal micro-controller stopped",
+    62: "its internal micro-controller halted",
+    64: "a broken row of memory could not be replaced",
+    74: "an error of NVLink",
+    79: "it has fallen off the bus",
+    95: "a memory error that could not be contained",
+    94: "a memory error, which was contained to one process",
+    110: "a security fault",
+    119: "its system processor (GSP) does not answer",
+    120: "an error of its system processor (GSP)",
+    136: "an error of NVLink's training",
+    140: "memory errors that were not recovered",
+    142: "an error of NVENC's memory",
+    143: "it could not be initialised",
+    144: "an error of NVLink",
+    145: "an error of NVLink",
+    146: "an error of NVLink",
+    147: "an error of NVLink",
+    148: "an error of NVLink",
+    149: "an error of NVLink",
+    150: "an error of NVLink",
+    154: "it needs a reset or a reboot",
+    155: "an error of NVLink",
+    157: "a broken part of its memory could not be replaced",
+    158: "a fatal time-out",
+    171: "a memory error that could not be corrected",
+    172: "a memory error that could not be corrected",
+}
+#: Xids that a program causes, or that follow from an earlier one.
+PROGRAM_XIDS = {
+    8: "a kernel ran for too long",
+    13: "a program accessed memory that is not its own, or another fault in a kernel",
+    31: "a program accessed an address that is not mapped",
+    32: "a damaged stream of commands",
+    38: "an error of the driver's firmware",
+    43: "a program was stopped after a fault of its own",
+    45: "a program's work was cleaned up, as after a kill or an earlier error",
+    63: "a row of memory will be replaced at the next reset",
+    68: "a video engine failed",
+    69: "a graphics engine failed",
+    92: "many memory errors that were corrected",
+    109: "a switch between programs took too long",
+    121: "a corrected error of the chip's link",
+    137: "an access over NVLink to memory that is gone",
+}
+#: The recovery of Xid 154 that asks for nothing.
+_NO_RECOVERY = re.compile(r"to 0x0\b|\(None\)\s*$")
+
+_UNITS = {"K": 1 / (1 << 20), "M": 1 / (1 << 10), "G": 1.0, "T": 1024.0}
+_PROCESS = re.compile(r"Process (\d+) has ([\d.]+ [KMGT]iB) memory in use")
+_THIS_PROCESS = re.compile(r"this process has ([\d.]+ [KMGT]iB) memory in use")
+_ALLOCATED = re.compile(r"Of the allocated memory ([\d.]+ [KMGT]iB) is allocated")
+#: Context, NCCL's buffers and libraries of one process beside what PyTorch's allocator holds, in GiB: 1 to 5 as seen.
+_BESIDE_PYTORCH = 6.0
+#: Others are to blame if they hold at least this share of the card.
+_OTHERS_SHARE = 0.4
+
+
+class Memory(NamedTuple):
+    """Who holds the memory of a card where an allocation failed, in GiB."""
+
+    gpu: str
+    total: float
+    own: float
+    others: float
+    #: process and what it holds
+    holders: tuple[tuple[int, float], ...] = ()
+
+
+def survived(timeline: Timeline, event: Event) -> bool:
+    """Whether the job went on after a line, in the same attempt."""
+    return timeline.went_on and event.attempt >= timeline.attempts - 1
+
+
+def weight(timeline: Timeline, event: Event) -> Severity:
+    """What ended the job is an error, what it survived is worth knowing."""
+    return Severity.INFO if survived(timeline, event) else Severity.ERROR
+
+
+def role(timeline: Timeline, event: Event, otherwise: str = "cause") -> str:
+    """What ended the job is a cause, what it survived stands beside."""
+    return "beside" if survived(timeline, event) else otherwise
+
+
+@probe(rules.DC303)
+def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL says that two ranks are on one GPU, or ranks of this log hold the memory that another one lacks."""
+    events = timeline.of("duplicate-gpu")
+    if events and not timeline.has("mig-device"):
+        first = events[0]
+        ranks = sorted(
+            {number for event in events for name in ("rank", "other") if (number := event.number(name)) is not None}
+        )
+        devices = sorted({event.values["device"] for event in events if event.values.get("device")})
+        who = f"ranks {rank_ranges(ranks)} use" if ranks else "ranks use"
+        cards = "one GPU" if len(devices) < 2 else "GPUs together"
+        named = f" (CUDA device{'s' * (len(devices) > 1)} {', '.join(devices[:4])})" if devices else ""
+        yield found(
+            rules.DC303,
+            timeline,
+            events,
+            f"{who} {cards}{named}, which NCCL refuses",
+            fix=_bind(timeline),
+            severity=weight(timeline, first),
+            role=role(timeline, first),
+        )
+    elif shared := _ranks_in_one_memory(timeline):
+        names = rank_ranges({event.who.rank for event in shared if event.who.rank is not None})
+        yield found(
+            rules.DC303,
+            timeline,
+            shared,
+            f"ranks {names} of one host ran out of memory on the same GPU {shared[0].values.get('gpu')}: each takes it",
+            fix=_bind(timeline),
+            severity=weight(timeline, shared[0]),
+            role=role(timeline, shared[0]),
+        )
+
+
+@probe(rules.DC304)
+def driver_is_new_enough(timeline: Timeline) -> Iterator[Finding]:
+    """CUDA refuses to start, or to load code, because the driver is older than it needs."""
+    events = timeline.of("driver-too-old")
+    if not events:
+        return
+    number = next((found_ for event in events if (found_ := event.number("found"))), None)
+    known = f"{number // 1000}.{number % 1000 // 10}" if number else ""
+    yield found(
+        rules.DC304,
+        timeline,
+        events,
+        f"the driver knows CUDA up to {known}, and torch was built with a newer one"
+        if known
+        else "the driver is older than the CUDA that this torch was built with needs",
+        fix=Fix(
+            (
+                f"install a build of torch for CUDA {known} or older"
+                if known
+                else "install a build of torch for an older CUDA"
+            )
+            + " ('nvidia-smi' shows what the driver knows), or have an administrator update the driver of the host",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC305)
+def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
+    """An allocation failed although this process held little: another one, which is no rank of the job, holds the card.
+
+    The own model that does not fit is no rule.
+    """
+    startup = timeline.of("gpu-memory-taken")
+    if startup:
+        first = startup[0]
+        yield found(
+            rules.DC305,
+            timeline,
+            startup,
+            f"only {first.values['free']} of {first.values['total']} GiB of the GPU were free before the job took any",
+            fix=_free_the_card(()),
+            severity=weight(timeline, first),
+            role=role(timeline, first),
+        )
+        return
+    if _ranks_in_one_memory(timeline):
+        return
+    starved = [
+        (event, memory)
+        for event in timeline.of("cuda-out-of-memory")
+        if (memory := memory_of(event)) and _is_held(memory)
+    ]
+    ranks = _pids(timeline)
+    strangers = [(event, memory) for event, memory in starved if not ranks & {pid for pid, _ in memory.holders}]
+    if not strangers:
+        return
+    first, memory = strangers[0]
+    holders = sorted(memory.holders, key=lambda holder: -holder[1])[:4]
+    who = ", ".join(f"process {pid} {size:.1f}" for pid, size in holders) if holders else "other processes"
+    yield found(
+        rules.DC305,
+        timeline,
+        [event for event, _ in strangers],
+        f"GPU {memory.gpu} was full of what others hold ({who}{'' if holders else f' {memory.others:.1f}'} of "
+        f"{memory.total:.1f} GiB) while this process held {memory.own:.1f} GiB",
+        fix=_free_the_card([pid for pid, _ in holders]),
+        severity=weight(timeline, first),
+        role=role(timeline, first),
+        evidence={
+            "gpu": memory.gpu,
+            "total_gib": round(memory.total, 2),
+            "own_gib": round(memory.own, 2),
+            "others_gib": round(memory.others, 2),
+            "processes": [pid for pid, _ in memory.holders],
+        },
+    )
+
+
+@probe(rules.DC306)
+def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
+    """The log names MIG instances, and ranks find fewer devices than they ask for or meet on one GPU."""
+    if not timeline.has("mig-device"):
+        return
+    events = [
+        event
+        for event in timeline.events
+        if event.signature in ("device-index-assert", "duplicate-gpu") or "invalid device ordinal" in event.text
+    ]
+    if not events:
+        return
+    shared = any(event.signature == "duplicate-gpu" for event in events)
+    yield found(
+        rules.DC306,
+        timeline,
+        [*events, *timeline.of("mig-device")[:1]],
+        "NCCL refuses ranks on MIG instances of one GPU"
+        if shared
+        else "a process sees one MIG instance only, and a rank asks for a second device",
+        fix=Fix(
+            "give each process a CUDA_VISIBLE_DEVICES of its own with one instance and use device 0, with the "
+            "backend gloo "
+            "where the instances are of one GPU; or have MIG turned off for training over several GPUs",
+            where="each-task",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC307)
+def gpus_take_more_than_one_process(timeline: Timeline) -> Iterator[Finding]:
+    """CUDA calls a device busy: in exclusive mode somebody, perhaps a rank of this job, has it already."""
+    events = timeline.of("gpu-busy")
+    if not events:
+        return
+    yield found(
+        rules.DC307,
+        timeline,
+        events,
+        "a GPU takes one process only, and has one already",
+        fix=Fix(
+            "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
+            "mode); an "
+            "administrator can put the mode back: nvidia-smi -c DEFAULT",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC308)
+def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
+    """torch calls the cards unbalanced, or the ranks list cards of different models."""
+    models: dict[str, list[Event]] = {}
+    for event in timeline.of("gpu-model"):
+        models.setdefault(event.values["model"].strip(), []).append(event)
+    if len(models) > 1:
+        odd = min(models, key=lambda name: len(models[name]))
+        events = [*models[odd], *(event for name, lines in models.items() if name != odd for event in lines[:1])]
+        text = f"the ranks have different GPUs: {', '.join(f'{len(lines)} {name}' for name, lines in models.items())}"
+    elif unbalanced := timeline.of("gpu-imbalance"):
+        events = list(unbalanced)
+        text = f"GPU {unbalanced[0].values['gpu']} has less than three quarters of the memory or cores of the others"
+    else:
+        return
+    yield found(
+        rules.DC308,
+        timeline,
+        events,
+        text,
+        fix=Fix(
+            "leave the odd cards out with CUDA_VISIBLE_DEVICES (by UUID, from 'nvidia-smi -L') and start as many "
+            "ranks as "
+            "cards are left, or take the slowest card as the measure of the job",
+            where="job-script",
+        ),
+        role="beside",
+    )
+
+
+@probe(rules.DC309)
+def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
+    """The driver, CUDA or nvidia-smi report a broken card; Xids that a program causes are only told."""
+    broken = [
+        event
+        for event in timeline.of("gpu-xid", "gpu-off-the-bus", "gpu-no-handle", "gpu-ecc", "gpu-nvlink-error")
+        if event.signature != "gpu-xid" or _is_hardware(event)
+    ]
+    hosts: dict[str | None, list[Event]] = {}
+    for event in broken:
+        hosts.setdefault(event.who.host, []).append(event)
+    for host, events in _joined_by_place(hosts).items():
+        first = events[0]
+        yield found(
+            rules.DC309,
+            timeline,
+            events,
+            _what_is_broken(events) + (f" on {host}" if host else ""),
+            fix=_replace(events),
+            severity=weight(timeline, first),
+            role=role(timeline, first),
+            rank=next((event.who.rank for event in events if event.who.rank is not None), None),
+            evidence={"xids": sorted({number for event in events if (number := event.number("xid"))})},
+        )
+    told = [event for event in timeline.of("gpu-xid") if not _is_hardware(event)]
+    if told and not broken:
+        numbers = sorted({event.number("xid") or 0 for event in told})
+        meanings = "; ".join(
+            f"Xid {number}: {PROGRAM_XIDS.get(number, 'no sign of a broken card')}" for number in numbers
+        )
+        yield found(
+            rules.DC309,
+            timeline,
+            told,
+            f"the driver wrote {meanings}",
+            fix=Fix(
+                "look for the fault in the program first: these Xids follow from it; the card is likely sound",
+                where="code",
+            ),
+            severity=Severity.INFO,
+            role="beside",
+        )
+
+
+@probe(rules.DC312)
+def fabric_manager_runs(timeline: Timeline) -> Iterator[Finding]:
+    """CUDA says 802, system not yet initialized: NVSwitch's fabric manager does not run, or is of another version."""
+    events = timeline.of("fabric-manager")
+    if not events:
+        return
+    yield found(
+        rules.DC312,
+        timeline,
+        events,
+        "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
+        fix=Fix(
+            "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
+            "systemctl enable --now nvidia-fabricmanager",
+            by="admin",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC313)
+def driver_and_library_fit(timeline: Timeline) -> Iterator[Finding]:
+    """NVML or the kernel module say that the driver's halves have different versions."""
+    events = timeline.of("nvml-mismatch")
+    if not events:
+        return
+    yield found(
+        rules.DC313,
+        timeline,
+        events,
+        "the NVIDIA driver in the kernel and its library have different versions",
+        fix=Fix(
+            "the driver was updated while it was in use: have an administrator reboot the host, or unload and load the "
+            "nvidia modules when nothing uses the GPUs; a container that brings its own driver library must use "
+            "the host's",
+            by="admin",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC314)
+def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
+    """NVML fails with an unknown error, as in a container whose cgroup was rewritten."""
+    events = timeline.of("nvml-unknown")
+    if not events:
+        return
+    # a card that has fallen off the bus ends in the same words
+    if any(_is_hardware(event) for event in timeline.of("gpu-xid")) or timeline.has("gpu-off-the-bus", "gpu-no-handle"):
+        return
+    yield found(
+        rules.DC314,
+        timeline,
+        events,
+        f"NVML can't be used ({events[0].values['what']}): the container has lost access to its GPUs",
+        fix=Fix(
+            "start the container again; so that it stays mended (a reload of systemd rewrites the cgroup), name the "
+            "device nodes with --device, use CDI, or update the NVIDIA container toolkit",
+            where="launch-line",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC331)
+def nccl_is_the_one_of_torch(timeline: Timeline) -> Iterator[Finding]:
+    """The loader finds an NCCL that lacks what torch wants of it."""
+    events = timeline.of("nccl-symbol")
+    if not events:
+        return
+    yield found(
+        rules.DC331,
+        timeline,
+        events,
+        f"another NCCL library is found before the one of torch: it has no {events[0].values['symbol']}",
+        fix=Fix(
+            "keep one package nvidia-nccl-cu… (the one that 'pip show torch' lists) and install it again with "
+            "--force-reinstall --no-deps, and take folders with another libnccl.so.2 out of LD_LIBRARY_PATH and "
+            "LD_PRELOAD",
+            command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC332)
+def nccl_is_installed(timeline: Timeline) -> Iterator[Finding]:
+    """The loader finds no libnccl.so.2 at all."""
+    events = timeline.of("nccl-missing")
+    if not events:
+        return
+    yield found(
+        rules.DC332,
+        timeline,
+        events,
+        "the NCCL library that torch needs is missing",
+        fix=Fix(
+            "put back what torch requires: install the package nvidia-nccl-cu… that 'pip show torch' lists, with "
+            "--force-reinstall --no-deps, into the Python of the job on every node",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC333)
+def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
+    """CUDA says 803 or 804: its compatibility library stands before the driver's own, where it can't work."""
+    events = timeline.of("cuda-compat")
+    if not events:
+        return
+    number = "804" if "forward compatibility" in events[0].text else "803"
+    yield found(
+        rules.DC333,
+        timeline,
+        events,
+        f"CUDA's compatibility library is used where it can't work (error {number}): on a card that it is not made "
+        "for, or "
+        "beside a driver that it does not fit",
+        fix=Fix(
+            "take the compat folder out of LD_LIBRARY_PATH where the job or the image sets it, or the package "
+            "cuda-compat "
+            "out of the image; after an update of the host's driver start the container again",
+            where="job-script",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+@probe(rules.DC335)
+def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
+    """A kernel can't be loaded, in torch or in NCCL, because nobody compiled it for this card; torch's warning alone
+    is told as information."""
+    own = timeline.of("nccl-no-kernel")
+    events = [*timeline.of("no-kernel-image"), *own]
+    warnings = timeline.of("architecture-warning")
+    if not events and not warnings:
+        return
+    first = (events or list(warnings))[0]
+    cards = sorted({_card(event) for event in warnings})
+    card = f" ({', '.join(cards[:3])})" if cards else ""
+    whose = "NCCL" if own and len(own) == len(events) else "torch"
+    ranks = {event.who.rank for event in events if event.who.rank is not None}
+    some = (
+        bool(ranks)
+        and timeline.world_size is not None
+        and timeline.world_size_known
+        and len(ranks) < timeline.world_size
+    )
+    yield found(
+        rules.DC335,
+        timeline,
+        [*events, *warnings],
+        f"{whose} was built without code for this GPU{card}"
+        + (f"; only rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)} of {timeline.world_size} met it" if some else ""),
+        fix=Fix(
+            "use the NCCL of torch's own packages instead of one that was built without this architecture"
+            if whose == "NCCL"
+            else "install a build of torch for this GPU (newer cards need a newer CUDA, older ones an older), or "
+            "mask it",
+            where="host",
+        ),
+        severity=weight(timeline, first) if events else Severity.INFO,
+        role=role(timeline, first) if events else "beside",
+    )
+
+
+@probe(rules.DC336)
+def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
+    """A framework refuses GeForce cards, CUDA refuses peer access, or RCCL's warning of the IOMMU precedes a hang."""
+    if events := timeline.of("geforce-guard"):
+        yield found(
+            rules.DC336,
+            timeline,
+            events,
+            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework refuses "
+            "to start "
+            "without being told so",
+            fix=Fix(
+                "switch both ways off for these cards, or start with 'accelerate launch', which does it",
+                command="export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",
+                where="job-script",
+            ),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+    elif events := timeline.of("no-peer-access"):
+        yield found(
+            rules.DC336,
+            timeline,
+            events,
+            "two GPUs of this host can't reach each other's memory, and were made to",
+            fix=Fix(
+                "leave out NCCL_P2P_LEVEL and NCCL_IGNORE_DISABLED_P2P; where nothing forces it, one run with "
+                "NCCL_P2P_DISABLE=1 confirms it ('nvidia-smi topo -p2p r' shows what the driver allows)",
+                command="nvidia-smi topo -p2p r",
+                where="host",
+            ),
+            severity=weight(timeline, events[0]),
+            role=role(timeline, events[0]),
+        )
+    elif events := timeline.of("iommu-warning"):
+        hung = _only_waited(timeline)
+        yield found(
+            rules.DC336,
+            timeline,
+            events,
+            "the kernel runs without iommu=pt" + (", and a collective of the GPUs hung" if hung else ""),
+            fix=Fix(
+                "if a first collective hangs: one run with NCCL_P2P_DISABLE=1 that works confirms it; then have an "
+                "administrator boot with iommu=pt, or switch the IOMMU and PCIe ACS off in the firmware",
+                by="admin",
+                where="host",
+            ),
+            severity=Severity.ERROR if hung else Severity.INFO,
+            role="cause" if hung else "beside",
+        )
+
+
+@probe(rules.DC337)
+def wsl_can_do_it(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL fails with CUDA's unknown error, or finds no GPU in /sys, on a host of Windows' naming or kernel."""
+    events = timeline.of("cuda-unknown", "no-pci-path")
+    if not events or not timeline.has("wsl"):
+        return
+    yield found(
+        rules.DC337,
+        timeline,
+        [*events, *timeline.of("wsl")[:1]],
+        "NCCL fails with CUDA's unknown error (999) under WSL2"
+        if events[0].signature == "cuda-unknown"
+        else "NCCL finds no path of the GPU in /sys, which WSL2 does not have",
+        fix=Fix(
+            "update Windows' NVIDIA driver and WSL (wsl --update); where NCCL fails with 'unknown error', use gloo, or "
+            "Linux itself",
+            where="host",
+        ),
+        severity=weight(timeline, events[0]),
+        role=role(timeline, events[0]),
+    )
+
+
+def memory_of(event: Event) -> Memory | None:
+    """Who held the card's memory, as torch's message tells it; None where it does not.
+
+    From 2.1 on it names processes, by the host's numbers: in a container the own one among them. Up to 2.0 it told how
+    much is free and how much PyTorch has reserved: the rest is the others' and the own context.
+    """
+    values = event.values
+    gpu = values.get("gpu") or ""
+    if values.get("whole"):
+        total, own, free = (_gib(values[name]) for name in ("whole", "own", "left"))
+        return Memory(gpu, total, own, max(0.0, total - own - free - _BESIDE_PYTORCH))
+    if not values.get("total"):
+        return None
+    total = _gib(values["total"])
+    holders = [(int(pid), _gib(size)) for pid, size in _PROCESS.findall(event.text)]
+    allocated = _ALLOCATED.search(event.text)
+    own = _gib(allocated[1]) if allocated else 0.0
+    this = _THIS_PROCESS.search(event.text)
+    # in a container without a process table of its own torch subtracts what it can't know: 17179869184 GiB
+    if this is not None and _gib(this[1]) <= total * 1.01:
+        own = _gib(this[1])
+    elif holders and allocated:
+        mine = min(holders, key=lambda holder: abs(holder[1] - own))
+        if own <= mine[1] + 0.1 and mine[1] - own <= max(_BESIDE_PYTORCH, 0.15 * total):
+            holders.remove(mine)
+            own = mine[1]
+    return Memory(gpu, total, own, sum(size for _, size in holders), tuple(holders))
+
+
+def _gib(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * _UNITS[unit[0]]
+
+
+def _is_held(memory: Memory) -> bool:
+    """Whether others hold much of the card, and more than the process that lacks it."""
+    return memory.others >= _OTHERS_SHARE * memory.total and memory.others > memory.own
+
+
+def _pids(timeline: Timeline) -> set[int]:
+    """The processes of the job, as its log numbers them."""
+    workers = {worker.pid for worker in timeline.workers}
+    return {pid for pid in (*workers, *(voice.who.pid for voice in timeline.voices)) if pid is not None}
+
+
+def _ranks_in_one_memory(timeline: Timeline) -> list[Event]:
+    """The out-of-memories of at least two ranks of one host on one GPU which others fill; [] where there are none.
+
+    A checkpoint that every rank loads onto the first GPU looks the same, and is another rule.
+    """
+    groups: dict[tuple[str | None, str], list[Event]] = {}
+    for event in timeline.of("cuda-out-of-memory"):
+        memory = memory_of(event)
+        if memory is None or memory.others < 0.1 * memory.total or event.who.rank is None or _loads(event):
+            continue
+        groups.setdefault((event.who.host, memory.gpu), []).append(event)
+    for events in groups.values():
+        if len({event.who.rank for event in events}) > 1:
+            return events
+    return []
+
+
+def _loads(event: Event) -> bool:
+    frames = event.traceback.frames if event.traceback else ()
+    return any(frame.function in ("load", "_load", "_legacy_load", "restore_location") for frame in frames)
+
+
+def _bind(timeline: Timeline) -> Fix:
+    by_ray = any(
+        "/ray/" in frame.path for event in timeline.events if event.traceback for frame in event.traceback.frames
+    )
+    return Fix(
+        "call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the process group is made, and start at "
+        "most one "
+        "process for each GPU"
+        + (
+            "; under Ray give each worker a GPU of its own (num_gpus=1) and let Ray set CUDA_VISIBLE_DEVICES"
+            if by_ray or any("ray::" in event.text for event in timeline.of("exception"))
+            else ""
+        ),
+        where="code",
+    )
+
+
+def _free_the_card(pids: Sequence[int]) -> Fix:
+    who = f" (process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))})" if pids else ""
+    return Fix(
+        f"look who is on the card{who} with 'nvidia-smi' and ps: end what is left of an earlier run of yours, else "
+        "wait, use "
+        "other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
+        command="nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
+        where="host",
+    )
+
+
+def _is_hardware(event: Event) -> bool:
+    number = event.number("xid")
+    if number == 154 and _NO_RECOVERY.search(event.text):
+        return False
+    return number in HARDWARE_XIDS
+
+
+def _joined_by_place(hosts: Mapping[str | None, list[Event]]) -> dict[str | None, list[Event]]:
+    """Lines that name no host belong to the only one that is named, if it is the only one."""
+    if len(hosts) == 2 and None in hosts:
+        (host,) = (name for name in hosts if name is not None)
+        return {host: sorted((*hosts[None], *hosts[host]), key=lambda event: (event.source, event.line))}
+    return dict(hosts)
+
+
+def _what_is_broken(events: Sequence[Event]) -> str:
+    xids = [event for event in events if event.signature == "gpu-xid"]
+    if xids:
+        cards = list(dict.fromkeys(event.values.get("gpu", "") for event in xids))
+        numbers = list(dict.fromkeys(event.number("xid") or 0 for event in xids))
+        what = " and ".join(f"Xid {number}, {HARDWARE_XIDS[number]}" for number in numbers[:3])
+        return f"the driver reports of GPU {' and '.join(cards[:3])}: {what}"
+    first = events[0]
+    if first.signature == "gpu-ecc":
+        return "a GPU has a memory error that could not be corrected (ECC)"
+    if first.signature == "gpu-nvlink-error":
+        pair = f" between GPUs {first.values['gpu']} and {first.values['other']}" if first.values.get("other") else ""
+        return f"NVLink{pair} has failed"
+    card = first.values.get("gpu")
+    return f"GPU {card} can't be reached any more" if card else "a GPU can't be reached any more"
+
+
+def _replace(events: Iterable[Event]) -> Fix:
+    lost = any(event.signature in ("gpu-off-the-bus", "gpu-no-handle") or event.number("xid") == 79 for event in events)
+    failed = any(event.number("xid") in (64, 157) for event in events)
+    if lost:
+        text = (
+            "reboot the host; if it happens again, reseat or replace the card (look for 'Xid 79' in the kernel's log)"
+        )
+    elif failed:
+        text = "take the host out of service and have the card replaced"
+    else:
+        text = (
+            "look at 'dmesg' for NVRM: Xid, run 'dcgmi diag -r 3', and reset the card when nothing uses it "
+            "(nvidia-smi -r -i INDEX), or reboot"
+        )
+    return Fix(f"leave this host out of the job; have an administrator {text}", by="admin", where="host")
+
+
+def _card(event: Event) -> str:
+    name, _, rest = event.text.partition(" with CUDA capability ")
+    # before the card's name stands what a warning begins with
+    return f"{name.rpartition(': ')[2].strip()[-60:]}, {rest.split()[0]}" if rest else name[-60:]
+
+
+def _only_waited(timeline: Timeline) -> bool:
+    """Whether somebody waited too long, and nothing in the log names a cause."""
+    return (
+        not timeline.went_on
+        and any(event.kind is Kind.TIMEOUT for event in timeline.events)
+        and not any(event.kind is Kind.CAUSE for event in timeline.events)
+    )

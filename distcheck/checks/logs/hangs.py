@@ -1,0 +1,943 @@
+"""Collectives that did not end, or met another one: who waits where, who did not come, and why that may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Rule, Severity
+from distcheck.core.registry import probe
+from distcheck.rules.signatures import Kind
+
+from .context import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
+from .model import ENDED_BY_SIGTERM, Event, Timeline, Who, found
+from .pickling import LIST_OF_ALL
+from .waiting_ranks import (
+    Standing,
+    Wait,
+    differ,
+    dump_histories,
+    dump_waits,
+    first_difference,
+    gloo_waits,
+    odd_one,
+    rank_of,
+    ranks_in_words,
+    spoken,
+    watchdog_waits,
+)
+
+#: Numbers of collectives up to which it may be the barrier before the training begins.
+_EARLY = 10
+_LONELY = ("BARRIER", "BROADCAST", "ALLREDUCE", "_ALLGATHER_BASE", "ALLGATHER")
+#: Exit codes of ranks that were ended by others, or by their own watchdog.
+_OF_OTHERS = (None, 0, -6, *ENDED_BY_SIGTERM)
+_LAST_ERROR = re.compile(r"Last error:\s*(?P<text>[^\n]{1,200})")
+#: A part of the work that a progress bar shows as done.
+_DONE = re.compile(r"\b(\d{1,3})%\|")
+#: The waits at the store that are long enough for work, in milliseconds; and how near to their end it must stand.
+_LONG_MS = 60_000
+_RIGHT_BEFORE = 5
+_KEY = re.compile(r"torchelastic|terminal_state|exit.?barrier|/agent/")
+
+
+class Verdict(NamedTuple):
+    """What the waits of all ranks say."""
+
+    rule: Rule
+    message: str
+    fix: Fix
+    #: -1: no rank is to blame, or nobody knows which
+    rank: int
+    role: str = "cause"
+
+
+_OTHER_BRANCH = Fix(
+    "look for the collective that only some ranks reach: inside 'if rank == 0', before an early return, in an "
+    "except or "
+    "a loop whose length differs; call it on all ranks ('distcheck lint' finds most of them). One run with "
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 names the lines",
+    command="distcheck lint --select DC701,DC702,DC703,DC707 .",
+    where="code",
+)
+_MAKE_EQUAL = Fix(
+    "make every rank call the same collectives in the same order with equal shapes and dtypes: pad, or gather "
+    "the sizes "
+    "first; 'torchrun … -m distcheck.watch train.py' names the first that differ",
+    where="code",
+)
+_EVEN_INPUTS = Fix(
+    "give all ranks the same number of batches: DistributedSampler with drop_last=True, or agree on the number "
+    "of steps "
+    "(all_reduce of the length with ReduceOp.MIN), or 'with Join([ddp]):' around the loop",
+    command="distcheck lint --select DC519 .",
+    where="code",
+)
+_RANK_ZERO = Fix(
+    "do that work before the job, in a script of its own; or give the group the time that it needs: "
+    "init_process_group(…, timeout=timedelta(hours=2))",
+    where="code",
+)
+_STACK = Fix(
+    "see where that rank is while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU; and "
+    "look at its "
+    "code for work that takes longer than the time limit, for a collective that it does not call (DC701), and "
+    "for fewer "
+    "batches than the others have (DC519)",
+    where="host",
+)
+
+
+@probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701, rules.DC726)
+def collectives_end(timeline: Timeline) -> Iterator[Finding]:
+    """No rank waited in a collective until its time was over.
+
+    All ranks in the same one: the way between them, or the only rank that is not there. Different ones: another branch,
+    another size, or fewer batches. A rank that failed before is the reason for it all.
+    """
+    waits, behind, events = _who_waits(timeline)
+    if not events:
+        return
+    verdict = _consequence(timeline, waits, events) or _judge(timeline, waits, behind)
+    loudness = severity_of(timeline)
+    if timeline.went_on:
+        verdict = verdict._replace(role="beside")
+    yield found(
+        verdict.rule,
+        timeline,
+        events,
+        verdict.message,
+        fix=verdict.fix,
+        severity=loudness["severity"],
+        role=verdict.role,
+        rank=verdict.rank,
+        evidence={"waiting": [wait.rank for wait in waits][:64], "behind": [item.rank for item in behind][:64]},
+    )
+
+
+def _who_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing], list[Event]]:
+    """Waits, ranks that did not come so far, and the lines that tell of both."""
+    waits, behind = watchdog_waits(timeline)
+    if not waits and timeline.has("monitored-barrier"):
+        return [], [], []
+    if not waits:
+        waits = gloo_waits(timeline)
+    if not waits:
+        unnumbered = timeline.of("watchdog-timeout", "gloo-timeout", "watchdog-place") or _dumps_of_others(timeline)
+        return [], [], list(unnumbered[:20])
+    front = max((wait.sequence or 0 for wait in waits), default=0)
+    behind = [item for item in behind if item.enqueued < front]
+    told = [*(wait.event for wait in waits), *(standing.event for standing in behind)]
+    events = [event for event in told if event is not None]
+    return waits, behind, events
+
+
+def _dumps_of_others(timeline: Timeline) -> list[Event]:
+    """The words of ranks that were told by another one that its collective did not end."""
+    return [event for event in timeline.of("watchdog-dump") if event.values.get("from")]
+
+
+def _consequence(timeline: Timeline, waits: Sequence[Wait], events: Sequence[Event]) -> Verdict | None:
+    """The waiting, where a rank that does not wait had failed before."""
+    waiting = {wait.rank for wait in waits}
+    family = {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
+    earlier = failed_elsewhere(timeline, events, family | {"interrupted", "desync-behind"})
+    rank = None if earlier is None else rank_of(earlier)
+    if earlier is None or rank in waiting:
+        dead = [
+            worker.rank
+            for worker in timeline.workers
+            if worker.rank is not None
+            and worker.rank not in waiting
+            and worker.exitcode not in _OF_OTHERS
+            and (worker.first or (worker.exitcode or 0) < 0)
+        ]
+        if not dead:
+            return None
+        rank = dead[0]
+    who = f"rank {rank}" if rank is not None else "another process"
+    return Verdict(
+        rules.DC511,
+        f"{_said(waits)} because {who} had failed before",
+        Fix(f"mend what {who} failed of; that the others waited for it is a consequence", where="code"),
+        -1 if rank is None else rank,
+        "timeout",
+    )
+
+
+def _said(waits: Sequence[Wait]) -> str:
+    return spoken(waits) if waits else "ranks wait in a collective"
+
+
+def _judge(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Standing]) -> Verdict:
+    limit = next((f" until {wait.timeout_s:g} s were over" for wait in waits if wait.timeout_s), "")
+    busy = _busy_rank_zero(timeline, waits)
+    if busy is not None:
+        return Verdict(
+            rules.DC726,
+            f"{_said(waits)}{limit}, and {_still(busy)}: {_work_said(busy)}",
+            _RANK_ZERO,
+            0,
+        )
+    dumped = _judge_dumps(timeline)
+    if dumped is not None:
+        return dumped
+    numbers = {wait.sequence for wait in waits}
+    if len(numbers) > 1 and not _all_called_all(waits):
+        return _different_numbers(timeline, waits, limit)
+    if behind:
+        return _left_behind(timeline, waits, behind, limit)
+    if len(numbers) <= 1 and differ(waits):
+        # gloo has no numbers: other places in the code are another branch
+        rule = rules.DC517 if numbers != {None} else rules.DC701
+        fix = _MAKE_EQUAL if rule is rules.DC517 else _OTHER_BRANCH
+        return Verdict(rule, f"ranks call different collectives: {spoken(waits)}{limit}", fix, odd_one(waits))
+    return _same_for_all(timeline, waits, limit)
+
+
+def _busy_rank_zero(timeline: Timeline, waits: Sequence[Wait]) -> Event | None:
+    """Rank 0's last word about work of its own, where the others wait in something small for it."""
+    waiting = {wait.rank for wait in waits}
+    if 0 in waiting or not waits:
+        return None
+    small = all(
+        wait.operation == "BARRIER"
+        or wait.sizes == "1 element"
+        or ((wait.sequence or _EARLY + 1) <= _EARLY and wait.operation in _LONELY)
+        or wait.sequence is None
+        for wait in waits
+    )
+    if not small:
+        return None
+    works = [
+        event
+        for event in timeline.of("one-rank-works")
+        if event.who.rank == 0 or (event.who.rank is None and event.who.local_rank in (None, 0))
+    ]
+    # a progress bar ends no line: what stands before another rank's words is not that rank's
+    places = [wait.event for wait in waits if wait.event is not None]
+    works = works or [
+        event
+        for event in timeline.of("one-rank-works")
+        if _is_glued(event)
+        and _is_under_way(event)
+        and any(event.source == at.source and 0 <= at.line - event.line <= _RIGHT_BEFORE for at in places)
+    ]
+    return max(works, key=_part_done) if works else None
+
+
+def _still(work: Event) -> str:
+    return "another process was still at work" if _is_glued(work) else "rank 0 was still at work"
+
+
+def _all_called_all(waits: Sequence[Wait]) -> bool:
+    """Whether every rank had called everything that any of them waits in: then it is no matter of branches."""
+    last = max(wait.sequence or 0 for wait in waits)
+    return all(wait.enqueued is not None and wait.enqueued >= last for wait in waits)
+
+
+def _different_numbers(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verdict:
+    by_number = sorted(waits, key=lambda wait: wait.sequence or 0)
+    guilty = odd_one(waits)
+    if guilty < 0:
+        lowest = [wait.rank for wait in waits if wait.sequence == by_number[0].sequence]
+        guilty = lowest[0] if len(lowest) == 1 else -1
+    if len({(wait.operation, wait.sizes) for wait in waits}) == 1:
+        return Verdict(
+            rules.DC519,
+            f"ranks are at different steps of the same loop: {spoken(by_number)}{limit}",
+            _EVEN_INPUTS,
+            guilty,
+        )
+    return Verdict(
+        rules.DC701, f"ranks are at different places of the program: {spoken(by_number)}{limit}", _OTHER_BRANCH, guilty
+    )
+
+
+def _left_behind(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Standing], limit: str) -> Verdict:
+    late = [item.rank for item in behind]
+    last = sorted({item.enqueued for item in behind})
+    at = f"#{last[0]}" if len(last) == 1 else f"#{last[0]} to #{last[-1]}"
+    message = (
+        f"{spoken(waits)}{limit}, and {ranks_in_words(late)} never called it: the last that "
+        f"{'it' if len(late) == 1 else 'they'} called is {at}"
+    )
+    waiting = [wait.rank for wait in waits]
+    guilty = late[0] if len(late) == 1 else waiting[0] if len(waiting) == 1 else -1
+    if _is_further(timeline, late, waiting):
+        return Verdict(rules.DC519, message, _EVEN_INPUTS, guilty)
+    return Verdict(rules.DC701, message, _OTHER_BRANCH, guilty)
+
+
+def _is_further(timeline: Timeline, late: Sequence[int], waiting: Sequence[int]) -> bool:
+    """Whether the ranks that call nothing more have ended more epochs than those that wait."""
+    ended = [event.who.rank for event in timeline.of("epoch-ended")]
+    return any(ended.count(rank) > max(map(ended.count, waiting), default=0) for rank in late)
+
+
+def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verdict:
+    """Nobody who speaks is elsewhere: somebody does not speak, or the way between them is at fault."""
+    absent = _absent(timeline, waits)
+    said = f"{_said(waits)}{limit}"
+    dumps = _dumps_of_others(timeline)
+    if not waits and dumps:
+        seen_by = sorted({int(event.values["from"]) for event in dumps})
+        return Verdict(
+            rules.DC511,
+            f"{ranks_in_words(seen_by)} saw first that a collective did not end, and had the other ranks write what "
+            "they know; who did not come to it is not in this text",
+            _fetch(seen_by),
+            -1,
+            "timeout",
+        )
+    first = any(wait.sequence == 1 for wait in waits)
+    if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
+        message = f"{said}, and {ranks_in_words(absent)} had no batches left for it"
+        return Verdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
+    if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
+        return Verdict(
+            rules.DC511, f"{said}, and only rank {absent[0]} does not: it never came", _STACK, absent[0], "timeout"
+        )
+    if absent and waits:
+        unheard_of = set(timeline.silent_ranks)
+        silent = [rank for rank in absent if rank in unheard_of]
+        unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
+        return Verdict(
+            rules.DC511,
+            f"{said}; {ranks_in_words(absent)} did not say so{unheard}",
+            _fix_way(timeline, first) if first else _fetch(absent),
+            -1,
+            "timeout",
+        )
+    never = ", the first collective: it never worked between them" if first else _nobody_missing(timeline, waits)
+    return Verdict(rules.DC511, f"{said}{never}", _fix_way(timeline, first), -1, "timeout")
+
+
+def _nobody_missing(timeline: Timeline, waits: Sequence[Wait]) -> str:
+    """What may be said of the others where all that are known wait: only a known size says that there are none."""
+    if not waits or _is_of_a_part(waits):
+        return ""
+    if timeline.world_size_known:
+        return ", and no rank is missing"
+    return "; how many ranks the job has is not in this text, so that others may be missing"
+
+
+def _absent(timeline: Timeline, waits: Sequence[Wait]) -> list[int]:
+    """The ranks of the job that do not wait: all up to its size, or up to the highest number that is seen."""
+    if timeline.world_size is None or _is_of_a_part(waits):
+        return []
+    return sorted(set(range(timeline.world_size)) - {wait.rank for wait in waits})
+
+
+def _is_of_a_part(waits: Sequence[Wait]) -> bool:
+    """Whether they wait in a group that need not hold all ranks."""
+    return any(
+        wait.group and "default_pg" not in wait.group and wait.group not in ("0", "ID 0 PG GUID 0") for wait in waits
+    )
+
+
+def _fetch(ranks: Sequence[int]) -> Fix:
+    return Fix(
+        f"get the text of {ranks_in_words(ranks)} as well (torchrun --log-dir logs --tee 3 keeps each rank's); see "
+        "whether they are alive and where, with 'py-spy dump --pid PID' on their hosts",
+        command="torchrun --log-dir logs --tee 3 …",
+        where="launch-line",
+    )
+
+
+_GLOOS_WAY = Fix(
+    "see where each rank is while it hangs ('py-spy dump --pid PID' on its host): gloo works on the CPU, over TCP. "
+    "Between hosts it may be a wrong interface (DC407: GLOO_SOCKET_IFNAME) or blocked ports (DC412)",
+    where="host",
+)
+
+
+def _fix_way(timeline: Timeline, first: bool) -> Fix:
+    """What to look at between ranks that have all come."""
+    if timeline.has("gloo-timeout") and not timeline.has("watchdog-timeout", "watchdog-place", "watchdog-end"):
+        return _GLOOS_WAY
+    hosts = len(hosts_of(timeline))
+    one = (
+        "on one host: the GPUs may not reach each other's memory because of the IOMMU or PCIe access control (DC336); "
+        "one run with NCCL_P2P_DISABLE=1 shows whether it is that"
+    )
+    several = (
+        "between hosts: a wrong interface (DC406: NCCL_SOCKET_IFNAME), blocked ports (DC412), or RDMA (DC415); one run "
+        "with NCCL_DEBUG=INFO shows what NCCL takes, and 'distcheck collective --pairs' names the pair that does not "
+        "get through"
+    )
+    text = one if hosts == 1 else several if hosts > 1 else f"{one}; {several}"
+    if not first:
+        text = f"it had worked before: see 'dmesg -T' for Xid lines and link errors at that time; {text}"
+    return Fix(text, command="distcheck collective --timeout 60 --pairs", where="host")
+
+
+# flight recorders
+
+
+def _judge_dumps(timeline: Timeline) -> Verdict | None:
+    """The same from dumps, which know every call and its line."""
+    histories = dump_histories(timeline)
+    different = first_difference(histories)
+    if different:
+        rule, fix = rules.DC517, _MAKE_EQUAL
+        if len({wait.place for wait in different}) > 1 and len({wait.operation for wait in different}) > 1:
+            rule, fix = rules.DC701, _OTHER_BRANCH
+        return Verdict(
+            rule, f"ranks call different collectives: {spoken(different)} (flight recorder)", fix, odd_one(different)
+        )
+    waits, behind = dump_waits(timeline)
+    if not behind:
+        return None
+    lasts = [histories[item.rank][item.enqueued] for item in behind]
+    late = [wait.rank for wait in lasts]
+    message = f"{spoken(waits)}; {', '.join(f'rank {wait.rank} came last to {wait.spoken}' for wait in lasts[:3])}"
+    guilty = late[0] if len(late) == 1 else waits[0].rank if len(waits) == 1 else -1
+    place = waits[0].place
+    looped = bool(place) and any(wait.place == place for rank in late for wait in histories[rank].values())
+    rule, fix = (rules.DC519, _EVEN_INPUTS) if looped else (rules.DC701, _OTHER_BRANCH)
+    return Verdict(rule, f"{message} (flight recorder)", fix, guilty)
+
+
+@probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
+def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
+    """Flight recorders without a log beside them: all ranks called the same, and came equally far."""
+    if not timeline.dumps or _who_waits(timeline)[2]:
+        return
+    verdict = _judge_dumps(timeline)
+    if verdict is None:
+        return
+    path = timeline.sources[timeline.dumps[0].source].path
+    event = Event("flight-recorder", Kind.TIMEOUT, Who(), timeline.dumps[0].source, 1, None, path)
+    yield found(
+        verdict.rule,
+        timeline,
+        [event],
+        verdict.message,
+        fix=verdict.fix,
+        severity=Severity.ERROR,
+        role="cause",
+        rank=verdict.rank,
+    )
+
+
+# barriers and monitors that name whom they miss
+
+
+@probe(rules.DC511)
+def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
+    """No monitored barrier missed a rank (gloo; torch also makes one before each collective under DETAIL)."""
+    events = timeline.of("monitored-barrier")
+    missing = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["missing"])})
+    if not missing:
+        return
+    milliseconds = events[0].number("timeout_ms")
+    within = f" within {milliseconds / 1000:g} s" if milliseconds else ""
+    failed = _failed_before(timeline, missing)
+    yield found(
+        rules.DC511,
+        timeline,
+        events,
+        f"{ranks_in_words(missing)} did not come to the barrier{within}; rank {events[0].values['rank']} waited"
+        + (f"; rank {failed} had failed before" if failed is not None else ""),
+        fix=_STACK,
+        rank=missing[0] if len(missing) == 1 else -1,
+        **(severity_of(timeline) if _merely_waited(timeline, events) else _waiting(timeline)),
+    )
+
+
+def _merely_waited(timeline: Timeline, events: Sequence[Event]) -> bool:
+    """Whether nobody is known to have died: those that waited lost no peer, and whom others lost is one of them."""
+    writers = {event.who for event in events}
+    return not any(
+        (event.kind is Kind.LOST and event.who in writers)
+        or (event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and not is_of_launcher(event))
+        for event in timeline.events
+    )
+
+
+def _waiting(timeline: Timeline) -> dict[str, Any]:
+    loudness = severity_of(timeline)
+    return loudness if timeline.went_on else {**loudness, "role": "timeout"}
+
+
+def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
+    for event in timeline.events:
+        if event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and event.who.rank in ranks:
+            return event.who.rank
+    return None
+
+
+@probe(rules.DC511)
+def monitors_see_progress(timeline: Timeline) -> Iterator[Finding]:
+    """No monitor of NCCL's watchdog ended a process that stood still; beside ordinary time-outs it says nothing new."""
+    events = timeline.of("heartbeat-timeout")
+    if not events or timeline.has("watchdog-timeout"):
+        return
+    ranks = sorted({rank for event in events if (rank := rank_of(event)) is not None})
+    seconds = next((event.values["seconds"] for event in events if event.values.get("seconds")), "")
+    yield found(
+        rules.DC511,
+        timeline,
+        events,
+        f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
+        "NCCL's watchdog went on",
+        fix=Fix(
+            "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while "
+            "it hangs, "
+            "'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
+            where="host",
+        ),
+        **_waiting(timeline),
+    )
+
+
+@probe(rules.DC511, rules.DC726)
+def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
+    """The rank that gives out NCCL's unique id comes to the first collective in time."""
+    events = [event for event in timeline.of("unique-id-timeout") if event.values.get("peer")]
+    if not events or timeline.has("watchdog-timeout"):
+        return
+    peer = int(events[0].values["peer"])
+    waiting = sorted({int(event.values["rank"]) for event in events})
+    waits = [Wait(rank, None, "BARRIER", 1) for rank in waiting]
+    said = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
+    busy = _busy_rank_zero(timeline, waits) if peer == 0 else None
+    if busy is not None:
+        yield found(
+            rules.DC726,
+            timeline,
+            [*events, busy],
+            f"{said}: it was still at work ({busy.text[:80].strip()})",
+            fix=_RANK_ZERO,
+            rank=0,
+            **severity_of(timeline),
+        )
+        return
+    yield found(rules.DC511, timeline, events, said, fix=_STACK, rank=peer, **_waiting(timeline))
+
+
+@probe(rules.DC701)
+def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
+    """torch's own report of who is out of step (TORCH_NCCL_DESYNC_DEBUG) names nobody."""
+    events = timeline.of("desync-behind")
+    if not events:
+        return
+    late = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["ranks"])})
+    number = events[0].values["sequence"]
+    yield found(
+        rules.DC701,
+        timeline,
+        events,
+        f"{ranks_in_words(late)} never came to collective #{number}, for which the others wait",
+        fix=_OTHER_BRANCH,
+        rank=late[0] if len(late) == 1 else -1,
+        **severity_of(timeline),
+    )
+
+
+# ranks that differ, and say so
+
+
+@probe(rules.DC517)
+def collectives_match(timeline: Timeline) -> Iterator[Finding]:
+    """No backend saw ranks that call different collectives, or the same with other sizes."""
+    events = timeline.of("collective-mismatch", "gloo-size-mismatch", "nccl-mismatch")
+    if not events:
+        yield from _lists_out_of_step(timeline)
+        return
+    prints = _fingerprints(timeline)
+    first = events[0]
+    guilty = -1
+    if len(prints) > 1:
+        said = ", ".join(f"rank {rank} runs {what}" for rank, what in sorted(prints.items())[:4])
+        guilty = odd_one(Wait(rank, None, what) for rank, what in prints.items())
+    elif first.values.get("sent"):
+        said = f"{first.values['sent']} bytes came where {first.values['expected']} were expected"
+    else:
+        said = first.text[:160].strip().rstrip(".")
+    yield found(
+        rules.DC517,
+        timeline,
+        events,
+        f"ranks call different collectives: {said}",
+        fix=_MAKE_EQUAL,
+        rank=guilty,
+        **severity_of(timeline),
+    )
+
+
+def _lists_out_of_step(timeline: Timeline) -> Iterator[Finding]:
+    """What a list of objects from all ranks brought is no pickle: some ranks were in another collective."""
+    events = [
+        *timeline.of("list-out-of-step"),
+        *(
+            event
+            for event in timeline.of("exception")
+            if "UnpicklingError" in event.text
+            and event.traceback is not None
+            and any(frame.function == LIST_OF_ALL for frame in event.traceback.frames)
+        ),
+    ]
+    if events:
+        yield found(
+            rules.DC517,
+            timeline,
+            events,
+            "all_gather_list could not read what the other ranks brought: some were in another collective, or had "
+            "no batches left",
+            fix=_MAKE_EQUAL,
+            rank=-1,
+            **severity_of(timeline),
+        )
+
+
+def _fingerprints(timeline: Timeline) -> dict[int, str]:
+    prints: dict[int, str] = {}
+    for event in timeline.of("collective-mismatch", "collective-mismatch-with"):
+        if event.values.get("rank"):
+            shape = f" {event.values['shape']}" if event.values.get("shape") else ""
+            prints.setdefault(int(event.values["rank"]), f"{event.values.get('operation')}{shape}")
+    return prints
+
+
+@probe(rules.DC519)
+def inputs_are_even(timeline: Timeline) -> Iterator[Finding]:
+    """torch's Join saw no rank that ran out of inputs before the others."""
+    events = timeline.of("uneven-inputs")
+    if events:
+        yield found(
+            rules.DC519,
+            timeline,
+            events,
+            "a rank has fewer batches than the others, and was told to stop all of them",
+            fix=_EVEN_INPUTS,
+            rank=-1,
+            **severity_of(timeline),
+        )
+
+
+@probe(rules.DC507)
+def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
+    """DDP found the same model on all ranks."""
+    events = timeline.of("ddp-model-differs", "ddp-param-differs")
+    if not events:
+        return
+    first = events[0].values
+    if events[0].signature == "ddp-model-differs":
+        said = f"rank {first['rank']} has {first['own']} parameters, rank {first['other']} {first['others']}"
+        said = f"{said} or others" if first["others"].startswith("-") else said
+    else:
+        rank = rank_of(events[0])
+        who = f"rank {rank}" if rank is not None else "a rank"
+        said = (
+            f"{first['what']} of parameter {first['index']} are {first['own']} on {who}, and others on rank "
+            f"{first['other']}"
+        )
+    yield found(
+        rules.DC507,
+        timeline,
+        events,
+        f"ranks build different models: {said}",
+        fix=Fix(
+            "bring all hosts to one commit and one configuration, and build the model without anything that depends on "
+            "the rank, the host or its data; 'git rev-parse HEAD' on each host shows the commits",
+            where="host",
+        ),
+        rank=-1,
+        **severity_of(timeline),
+    )
+
+
+# ranks that did not come to the meeting
+
+
+_COME = Fix(
+    "see whether that rank's process was started and what it printed last; the same --nnodes and --nproc-per-node on "
+    "every node, and a --node-rank of its own for each",
+    where="launch-line",
+)
+
+
+@probe(rules.DC501)
+def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
+    """All ranks came to the store or the rendezvous in time: else it names the one, or counts them.
+
+    A key of gloo ends in the rank that never came; a count of clients is of nodes where torchrun's agents wait.
+    """
+    keys = [
+        event
+        for event in timeline.of("store-key-missing")
+        if event.values.get("missing") or not _KEY.search(event.values.get("key") or "")
+    ]
+    counts = timeline.of("clients-missing", "store-barrier-timeout")
+    # the store's server waits for others itself, so that what it would have set is not what is missing
+    came = {0 if event.signature == "clients-missing" else rank_of(event) for event in counts}
+    named = sorted({int(event.values["missing"]) for event in keys if event.values.get("missing")} - came)
+    ended = timeline.of("rendezvous-timeout")
+    events = [*(event for event in keys if event.values.get("missing")), *counts, *ended, *keys]
+    if _kept_waiting(timeline) is not None:
+        return
+    if not events or (not named and not counts and not ended and timeline.has("watchdog-timeout", "unique-id-timeout")):
+        return
+    events = list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
+    missing = named or _uncounted(timeline, counts)
+    message = _missing_said(timeline, missing, counts, ended, keys)
+    earlier = failed_elsewhere(
+        timeline, events, {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
+    )
+    role = "timeout" if earlier is not None else "cause"
+    loudness = severity_of(timeline)
+    yield found(
+        rules.DC501,
+        timeline,
+        events,
+        message,
+        fix=_COME,
+        severity=loudness["severity"],
+        role="beside" if timeline.went_on else role,
+        rank=missing[0] if len(missing) == 1 else -1,
+    )
+
+
+def _uncounted(timeline: Timeline, counts: Sequence[Event]) -> list[int]:
+    """The ranks that nothing is heard of, where a count says that so many are missing."""
+    for event in counts:
+        joined, expected = event.number("joined"), event.number("expected")
+        if joined is not None and expected is not None:
+            silent = sorted(set(range(expected)) - set(timeline.ranks))
+            if len(silent) == expected - joined and timeline.ranks:
+                return silent
+    return []
+
+
+def _missing_said(
+    timeline: Timeline, missing: Sequence[int], counts: Sequence[Event], ended: Sequence[Event], keys: Sequence[Event]
+) -> str:
+    if missing:
+        count = next((f" ({event.values['joined']} of {event.values['expected']} came)" for event in counts), "")
+        return f"{ranks_in_words(missing)} never came to the meeting of all ranks{count}"
+    if counts:
+        first = counts[0].values
+        return f"only {first['joined']} of {first['expected']} came to the meeting of all ranks (or nodes) in time"
+    if ended and any(event.values.get("error") == "RendezvousClosedError" for event in ended):
+        return "a node came to a rendezvous that was closed: the job had ended, or had begun without it"
+    if ended:
+        return "not all nodes came to the rendezvous in time"
+    key = next((event.values["key"] for event in keys if event.values.get("key")), "")
+    return f"a key of the store was never set by the rank that should have ({key})"
+
+
+@probe(rules.DC726)
+def nobody_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+    """No rank's wait at the store ran out while another process, by its last words, was still at work.
+
+    Only where that work was not done, and stands right before: an older progress bar says nothing.
+    """
+    kept = _kept_waiting(timeline)
+    if kept is None:
+        return
+    waits, work = kept
+    minutes = (waits[0].number("timeout_ms") or 0) / 60_000
+    yield found(
+        rules.DC726,
+        timeline,
+        [*waits, work],
+        f"{ranks_in_words(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
+        f"{minutes:g} minutes were over, and another process was still at work: {_work_said(work)}",
+        fix=_RANK_ZERO,
+        severity=Severity.ERROR,
+        role="cause",
+        rank=0,
+    )
+
+
+def _kept_waiting(timeline: Timeline) -> tuple[list[Event], Event] | None:
+    """The ends of long waits at the store, and the unfinished work of a process that does not wait."""
+    waits = [
+        event
+        for event in timeline.of("store-wait-ended", "store-key-missing")
+        if (event.number("timeout_ms") or 0) >= _LONG_MS and rank_of(event) not in (None, 0)
+    ]
+    if not waits or timeline.went_on or timeline.has("clients-missing", "watchdog-timeout", "gloo-timeout"):
+        return None
+    family = {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
+    if failed_elsewhere(timeline, waits, family) is not None:
+        return None
+    works = [
+        event
+        for event in timeline.of("one-rank-works")
+        if event.source == waits[0].source
+        and 0 <= waits[0].line - event.line <= _RIGHT_BEFORE
+        and (event.who.rank in (None, 0) or _is_glued(event))
+        and _is_under_way(event)
+    ]
+    return (waits, works[-1]) if works else None
+
+
+def _part_done(event: Event) -> tuple[int, int]:
+    done = event.values.get("done") or next(iter(_DONE.findall(event.text)), "0")
+    return (int(done) if _is_glued(event) else 0, event.line)
+
+
+def _work_said(event: Event) -> str:
+    return f"{event.values['work']} … {event.values.get('done')} %" if _is_glued(event) else event.text[:80].strip()
+
+
+def _is_glued(event: Event) -> bool:
+    """Whether a progress bar, which ends no line, stands before the line of another process."""
+    return (event.values.get("work") or event.text) not in event.text
+
+
+def _is_under_way(event: Event) -> bool:
+    done = event.values.get("done") or next(iter(_DONE.findall(event.text)), None)
+    return done is not None and int(done) < 100
+
+
+@probe(rules.DC501)
+def nobody_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+    """A log does not end with ranks that still wait in the store's barrier for others."""
+    events = timeline.of("store-barrier-waiting")
+    if not events or any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
+        return
+    at_end = [event for event in events if event.line >= timeline.sources[event.source].lines - 2]
+    if not at_end:
+        return
+    joined, expected = at_end[-1].values.get("joined"), at_end[-1].values.get("expected")
+    yield found(
+        rules.DC501,
+        timeline,
+        at_end,
+        f"ranks still wait at the end of this log: {joined} of {expected} have come",
+        fix=_COME,
+        severity=Severity.ERROR,
+        role="cause",
+        rank=-1,
+    )
+
+
+_ONE_EACH = Fix(
+    "give each node its own --node-rank and start each once (under srun: one torchrun a node); where tasks are "
+    "ranks, set RANK in each task from the task's own number, never once for all of them",
+    where="launch-line",
+)
+
+
+@probe(rules.DC502)
+def every_rank_is_there_once(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL met no rank twice, and none beyond the size of its communicator; only one process serves the store."""
+    events = timeline.of("rank-doubled")
+    if not events:
+        if servers := two_servers(timeline):
+            yield found(
+                rules.DC502,
+                timeline,
+                servers,
+                "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
+                "other could not listen on its port",
+                fix=_ONE_EACH,
+                rank=0,
+                **severity_of(timeline),
+            )
+        return
+    doubled = sorted({int(event.values["doubled"]) for event in events})
+    size = events[0].values["world_size"]
+    yield found(
+        rules.DC502,
+        timeline,
+        events,
+        f"{ranks_in_words(doubled)} of {size} came twice"
+        if any(number < int(size) for number in doubled)
+        else f"{ranks_in_words(doubled)} came to a job of {size} ranks",
+        fix=_ONE_EACH,
+        rank=doubled[0] if len(doubled) == 1 else -1,
+        **severity_of(timeline),
+    )
+
+
+def two_servers(timeline: Timeline) -> list[Event]:
+    """A rank whose store could not listen, and another of the same start whose store waits for clients.
+
+    Only rank 0 serves; on one host and port, the one that waits is who holds the port.
+    """
+    if len(hosts_of(timeline)) > 1:
+        return []
+    for waiting in timeline.of("clients-missing"):
+        for bind in timeline.of("port-taken", "listen-failed"):
+            if (
+                bind.attempt == waiting.attempt
+                and came_through(bind, "_create_c10d_store(")
+                and same_writer(bind.who, waiting.who) is False
+            ):
+                return [bind, waiting]
+    return []
+
+
+# NCCL's classes
+
+
+_READ_NCCL = Fix(
+    "one run with NCCL_DEBUG=WARN, and read the first 'NCCL WARN' line above the error: it names what this class "
+    "does not",
+    where="launch-line",
+)
+_CAST = Fix(
+    "cast to a dtype that the backend takes (float32; bfloat16 on NCCL) before the call, or gather its bytes",
+    where="code",
+)
+_CLASSES = {
+    "UnhandledCudaError": (
+        "ncclUnhandledCudaError",
+        "a call to CUDA failed: the driver, another process on the GPU, or the GPU itself",
+    ),
+    "SystemError": (
+        "ncclSystemError",
+        "a call to the operating system failed: /dev/shm, sockets, locked memory",
+    ),
+    "InternalError": ("ncclInternalError", "NCCL contradicts itself, often because it finds no network"),
+    "InvalidUsage": ("ncclInvalidUsage", "two ranks on one GPU, or an interface that is not there"),
+    "InvalidArgument": ("ncclInvalidArgument", "a dtype, a size or a rank that NCCL does not take"),
+}
+_WORDS = {
+    "unhandled cuda error": "UnhandledCudaError",
+    "unhandled system error": "SystemError",
+    "internal error": "InternalError",
+    "invalid usage": "InvalidUsage",
+    "invalid argument": "InvalidArgument",
+}
+
+
+@probe(rules.DC512)
+def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL returned no error. These are classes, not causes: whatever names one comes before."""
+    events = list(timeline.of("nccl-error", "invalid-scalar-type"))
+    if not events:
+        return
+    first = events[0]
+    name = first.values.get("class") or _WORDS.get(first.values.get("words") or "", "")
+    last = next(
+        (
+            match["text"].strip()
+            for event in timeline.events
+            if event.traceback is not None
+            and same_writer(event.who, first.who) is not False
+            and (match := _LAST_ERROR.search(event.traceback.message))
+        ),
+        "",
+    )
+    spelt, meaning = _CLASSES.get(name, ("", ""))
+    who = ranks_in_words(rank for event in events if (rank := event.who.rank) is not None)
+    on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
+    said = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
+    loudness = severity_of(timeline)
+    yield found(
+        rules.DC512,
+        timeline,
+        events,
+        said.rstrip(". "),
+        fix=_READ_NCCL if spelt else _CAST,
+        severity=loudness["severity"],
+        role="beside" if timeline.went_on else "failure",
+    )

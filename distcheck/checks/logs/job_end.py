@@ -1,0 +1,220 @@
+"""How a job was ended: by a hang-up, by its scheduler, by others that died first, or anew by a restart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity, rank_ranges
+from distcheck.core.registry import probe
+from distcheck.rules.signatures import Kind
+
+from .context import is_of_launcher, severity_of
+from .model import ENDED_BY_SIGTERM, Event, Timeline, found
+from .waiting_ranks import ranks_in_words
+
+#: Names and addresses that lead back to the writer itself.
+_OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
+#: So many peers or ranks are named.
+_MOST_NAMED = 4
+
+
+@probe(rules.DC117)
+def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[Finding]:
+    """No launcher was ended by the hang-up of its terminal (signal 1); signal 15 and 2 are others' orders."""
+    events = timeline.of("hangup")
+    if not events or _failed_before(timeline, events[0]):
+        return
+    yield found(
+        rules.DC117,
+        timeline,
+        events,
+        "the launcher got SIGHUP when its terminal closed, and ended all ranks: torchrun installs a handler of "
+        "its own, "
+        "so that nohup does not keep it",
+        fix=Fix(
+            "start it in tmux or screen, as a job of the scheduler, or in a session without terminal: "
+            "setsid torchrun … > train.log 2>&1 &",
+            where="launch-line",
+        ),
+        rank=-1,
+        **severity_of(timeline),
+    )
+
+
+_LONGER = Fix(
+    "ask for more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on SIGTERM "
+    "(#SBATCH --signal=TERM@120)",
+    where="job-script",
+)
+
+
+@probe(rules.DC125)
+def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
+    """No scheduler ended the job: its time was over, its resources went to others, or its node was emptied.
+
+    A launcher that was told to stop from outside, where nothing had failed, is a hint and no proof: by whom is not in
+    its text. Ctrl-C and scancel are somebody's wish.
+    """
+    events = timeline.of("time-limit", "preempted")
+    if events:
+        first = events[0]
+        host = f" on {first.values['host']}" if first.values.get("host") else ""
+        job = f" job {first.values['job']}" if first.values.get("job") else " the job"
+        limit = first.signature == "time-limit"
+        resource = f": its node was low on {first.values['resource']}" if first.values.get("resource") else ""
+        yield found(
+            rules.DC125,
+            timeline,
+            events,
+            f"the scheduler ended{job}{host}: its time limit was over"
+            if limit
+            else f"the scheduler took the place of{job}{host}: preemption or eviction{resource}",
+            fix=_LONGER
+            if limit
+            else Fix(
+                "let the script save a checkpoint on SIGTERM and start from it again (#SBATCH --requeue, "
+                "--signal=TERM@120), ask for what the job really uses, or for a queue that is not preempted",
+                where="job-script",
+            ),
+            rank=-1,
+            **severity_of(timeline),
+        )
+        return
+    stopped = timeline.of("told-to-stop")
+    if not stopped or timeline.went_on or _failed_before(timeline, stopped[0]) or timeline.has("interrupted", "hangup"):
+        return
+    if timeline.has("step-cancelled") or any(event.kind in (Kind.TIMEOUT, Kind.LOST) for event in timeline.events):
+        return
+    yield found(
+        rules.DC125,
+        timeline,
+        stopped,
+        "the launcher was told to stop (SIGTERM) from outside, and nothing had failed before: a time limit, a "
+        "preemption, an eviction, or somebody's kill",
+        fix=Fix(
+            "ask the scheduler why ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', 'kubectl describe pod'); "
+            "then a longer limit, and a checkpoint on SIGTERM (#SBATCH --signal=TERM@120)",
+            where="job-script",
+        ),
+        severity=Severity.INFO,
+        role="beside",
+        rank=-1,
+    )
+
+
+def _failed_before(timeline: Timeline, event: Event) -> bool:
+    """Whether anything failed in earlier lines: then the signal is a consequence."""
+    for other in timeline.events:
+        if other is event:
+            return False
+        if _is_own(other) and other.signature != event.signature:
+            return True
+    return False
+
+
+@probe(rules.DC118)
+def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
+    """The job was not restarted: else its end shows the last attempt, and the first error stands further up."""
+    events = timeline.of("restart") or tuple(
+        event for event in timeline.events if event.attempt > 0 and event.kind <= Kind.TABLE
+    )
+    if timeline.attempts < 2 or not events:
+        return
+    times = timeline.attempts - 1
+    yield found(
+        rules.DC118,
+        timeline,
+        events[:20],
+        f"the ranks were restarted {times} time{'s' * (times != 1)}: what the log ends with is of the last attempt",
+        fix=Fix("while you look for an error, start with --max-restarts=0", where="launch-line"),
+        severity=Severity.INFO,
+        role="beside",
+        rank=-1,
+    )
+
+
+@probe(rules.DC518)
+def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
+    """Not only consequences are in the text; else it says whose log to fetch.
+
+    Consequences: lost peers, signals, launchers' tables. Where anybody failed by itself, that is told instead.
+    """
+    if timeline.went_on or any(_is_own(event) for event in timeline.events):
+        return
+    lost = [event for event in timeline.events if event.kind is Kind.LOST]
+    ended = [event for event in timeline.events if event.kind in (Kind.SIGNAL, Kind.TABLE)]
+    waited = any(event.kind is Kind.TIMEOUT for event in timeline.events)
+    if (not lost and (not ended or waited)) or any(worker.exitcode == -9 for worker in timeline.workers):
+        return
+    dead = [worker for worker in timeline.workers if worker.exitcode not in (None, 0, *ENDED_BY_SIGTERM)]
+    where = _where_to_look(timeline, lost)
+    events = lost or ended
+    what = "lost a peer that died first" if lost else "were ended by their launcher"
+    who = sorted({event.who.rank for event in events if event.who.rank is not None})
+    said = f"ranks {rank_ranges(who)}" if len(who) > 1 else f"rank {who[0]}" if who else "ranks"
+    yield found(
+        rules.DC518,
+        timeline,
+        events[:50],
+        f"{said} {what}, and why is not in this text{where}",
+        fix=Fix(
+            f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; torchrun --log-dir "
+            "logs --tee 3 keeps each rank's text, and torch.distributed.elastic.multiprocessing.errors.record around "
+            "main() its traceback",
+            command="torchrun --log-dir logs --tee 3 …",
+            where="launch-line",
+        ),
+        severity=Severity.INFO,
+        role="beside",
+        rank=-1,
+        evidence={"peers": _peers(lost), "silent_ranks": list(timeline.silent_ranks[:64])},
+    )
+
+
+def _is_own(event: Event) -> bool:
+    """Whether an event tells of a failure of its writer's own: not that of a launcher or of a lost peer."""
+    return event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and not is_of_launcher(event)
+
+
+def _peers(lost: Sequence[Event]) -> list[str]:
+    """The addresses of peers that were lost, the most often named first."""
+    counts: dict[str, int] = {}
+    for event in lost:
+        host, port = event.values.get("host"), event.values.get("port")
+        if host and not _OWN.match(host):
+            name = f"{host}:{port}" if port else host
+            counts[name] = counts.get(name, 0) + 1 + event.repeated
+    return sorted(counts, key=lambda name: -counts[name])[:_MOST_NAMED]
+
+
+def _where_to_look(timeline: Timeline, lost: Sequence[Event]) -> str:
+    """``: rank 0, or 10.0.0.5:40112, was lost; ranks 4-7 are not in this text``."""
+    named = _lost_ranks(lost)
+    parts = [*([ranks_in_words(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
+    one = len(parts) == 1 and len(named) < 2
+    said = f": {' and '.join(parts)} {'was' if one else 'were'} lost" if parts else ""
+    silent = timeline.silent_ranks if timeline.world_size_known else ()
+    if silent:
+        said += f"{';' if said else ':'} rank{'s' * (len(silent) != 1)} {rank_ranges(silent)} wrote nothing here"
+    return said
+
+
+def _lost_ranks(lost: Sequence[Event]) -> list[int]:
+    return sorted({int(event.values["peer"]) for event in lost if event.values.get("peer")})
+
+
+def _fetch(lost: Sequence[Event], dead: Sequence[int]) -> str:
+    """Whose log to look into: whom others lost, never those that only say so."""
+    named, peers = _lost_ranks(lost), _peers(lost)
+    writers = {event.who.rank for event in lost}
+    # a rank that lost another one is no longer the first
+    gone = [rank for rank in named if rank not in writers] or ([] if peers else named)
+    dead = [rank for rank in dead if rank not in writers]
+    if gone or peers:
+        parts = [*([ranks_in_words(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
+        return f"look into the log of {' and of '.join(parts[:_MOST_NAMED])}, on its own host"
+    if dead:
+        return f"look into the log of {ranks_in_words(dead)}, which the launcher saw fail"
+    return "look into the log of the rank that ended first, on its own host"

@@ -1,0 +1,448 @@
+"""What a host had too little of, as the log of a dead job shows it: memory, shared memory, files, threads, disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .context import came_through, failed_elsewhere, found_at_first_failed, hosts_of, ranks_text, severity_of, value_of
+from .model import ENDED_BY_SIGTERM, Event, Timeline, WorkerFailure
+
+#: Code of Python that allocates in /dev/shm and says only that no space is left: heaps and semaphores of processes.
+_SHARED_MEMORY_CODE = ("multiprocessing/heap.py", "multiprocessing/synchronize.py", "multiprocessing/shared_memory.py")
+_SHARED_MEMORY_WORDS = ("/dev/shm", "shm", "nccl-", "torch_")
+#: Exit codes of a process that the kernel killed: as Python has it, and as shells and containers have it.
+_KILLED = (-9, 137)
+_BUS_ERROR = (-7, 135)
+#: A scheduler that ends a job, or somebody who does, kills it as well.
+_ENDED_FROM_OUTSIDE = ("CANCELLED", "TIME LIMIT", "PREEMPT", "Preempt", "scancel", "KeyboardInterrupt", "SIGINT")
+_SMALL_SIZE = "16g"
+
+
+# /dev/shm
+
+
+@probe(rules.DC320)
+def shared_memory_was_too_small(timeline: Timeline) -> Iterator[Finding]:
+    """/dev/shm was full: by NCCL's words, by torch's, or by a worker that died of a bus error.
+
+    ``No space left on device`` alone is a disk (DC327), unless the text or the traceback leads to shared memory.
+    """
+    events = [event for event in timeline.of("shm-full") if _is_full(event)]
+    events += [event for event in timeline.of("disk-full") if is_about_shared_memory(event)]
+    events = in_order(timeline, events)
+    if not events:
+        yield from _died_of_a_bus_error(timeline)
+        return
+    file = value_of(events, "file")
+    size = value_of(events, "bytes")
+    wanted = f" for {int(size):,} bytes more" if size and size.isdecimal() else ""
+    where = f" ({file})" if file else ""
+    by_worker = any("DataLoader" in event.text or "in worker" in event.text for event in events)
+    who = ranks_text(events)
+    yield found_at_first_failed(
+        rules.DC320,
+        timeline,
+        events,
+        (
+            f"{'a data-loader worker of ' + who if who and by_worker else 'a data-loader worker'} died of a bus error: "
+            "/dev/shm, through which it hands over its batches, is full"
+            if by_worker and not size
+            else f"/dev/shm has no room{wanted}{where}{' on ' + who if who else ''}"
+        ),
+        fix=_enlarge_shared_memory(timeline),
+        **severity_of(timeline),
+    )
+
+
+def _is_full(event: Event) -> bool:
+    """Whether it was for want of room: a segment may be refused for other reasons, which the text then names."""
+    why = (event.values.get("why") or "").strip()
+    return not why or "No space" in why or "Cannot allocate" in why
+
+
+def is_about_shared_memory(event: Event) -> bool:
+    """Whether a device without space is /dev/shm."""
+    return any(word in event.text for word in _SHARED_MEMORY_WORDS) or came_through(event, *_SHARED_MEMORY_CODE)
+
+
+def in_order(timeline: Timeline, events: Sequence[Event]) -> list[Event]:
+    """Events of several signatures in the order of the story, each line once."""
+    lines = {(event.source, event.line) for event in events}
+    names = {event.signature for event in events}
+    chosen: dict[tuple[int, int], Event] = {}
+    for event in timeline.events:
+        if (event.source, event.line) in lines and event.signature in names:
+            chosen.setdefault((event.source, event.line), event)
+    return list(chosen.values())
+
+
+def _died_of_a_bus_error(timeline: Timeline) -> Iterator[Finding]:
+    rows = [worker for worker in timeline.workers if worker.exitcode in _BUS_ERROR]
+    events = list(timeline.of("bus-error"))
+    if not events or (timeline.workers and not rows) or timeline.went_on:
+        return
+    if failed_elsewhere(timeline, events, ("bus-error",)) is not None:
+        return
+    who = ranks_text(events) or _rank_of(rows)
+    yield found_at_first_failed(
+        rules.DC320,
+        timeline,
+        events,
+        f"{who or 'a process'} died of a bus error (SIGBUS): mostly that is /dev/shm, which is full when NCCL or a "
+        "data loader writes to it",
+        fix=_enlarge_shared_memory(timeline),
+        severity=Severity.ERROR,
+        role="cause",
+        rank=rows[0].rank if rows else None,
+    )
+
+
+def _enlarge_shared_memory(timeline: Timeline) -> Fix:
+    if _in_kubernetes(timeline):
+        return Fix(
+            "mount a memory volume at /dev/shm in the pod: an emptyDir with 'medium: Memory' and a sizeLimit of "
+            f"{_SMALL_SIZE.upper()}i, below the container's memory limit",
+            where="job-script",
+        )
+    return Fix(
+        f"start the container with --shm-size={_SMALL_SIZE} or --ipc=host (Docker, Podman), or mount a memory volume "
+        "at /dev/shm (Kubernetes: emptyDir with 'medium: Memory'); on a host without container remove what crashed "
+        "runs left there ('ls -l /dev/shm')",
+        where="launch-line",
+    )
+
+
+def _in_kubernetes(timeline: Timeline) -> bool:
+    """Whether the hosts are named as pods are."""
+    hosts = hosts_of(timeline)
+    return any("-worker-" in host or "-master-" in host for host in hosts) or timeline.has("pod-failed")
+
+
+def _in_slurm(timeline: Timeline) -> bool:
+    return any("slurmstepd" in event.text or "srun:" in event.text for event in timeline.events)
+
+
+def _rank_of(rows: Sequence[WorkerFailure]) -> str:
+    return f"rank {rows[0].rank}" if rows and rows[0].rank is not None else ""
+
+
+# descriptors, locked memory, threads
+
+
+@probe(rules.DC321)
+def files_could_be_opened(timeline: Timeline) -> Iterator[Finding]:
+    """A process ran into its limit of open files; ``received 0 items of ancdata`` is the same limit elsewhere."""
+    events = in_order(timeline, timeline.of("too-many-files", "shared-object-not-opened"))
+    named = [event for event in events if event.signature == "too-many-files"]
+    full = {(event.source, event.line) for event in timeline.of("shm-full", "disk-full")}
+    events = named or [event for event in events if (event.source, event.line) not in full]
+    if not events:
+        return
+    passed = any("ancdata" in event.text or "shared memory object" in event.text for event in events)
+    sharing = (
+        '; torch.multiprocessing.set_sharing_strategy("file_system") hands over tensors without descriptors'
+        if passed
+        else ""
+    )
+    who = ranks_text(events)
+    yield found_at_first_failed(
+        rules.DC321,
+        timeline,
+        events,
+        f"{who or 'a process'} ran into its limit of open files"
+        + (": each tensor that a data-loader worker hands over takes one" if passed else ""),
+        fix=Fix(
+            f"raise the soft limit in the job script, before the launch, on every node{sharing}",
+            command="ulimit -n 65536",
+            where="job-script",
+        ),
+        **severity_of(timeline),
+    )
+
+
+@probe(rules.DC322)
+def memory_could_be_locked(timeline: Timeline) -> Iterator[Finding]:
+    """The RDMA library could not pin memory: ``Cannot allocate memory`` of an ibv_ call is a limit, and no lack."""
+    events = list(timeline.of("locked-memory"))
+    if not events:
+        return
+    limit = value_of(timeline.of("locked-memory-small"), "bytes")
+    current = value_of(events, "current") or (f"{int(limit):,} bytes" if limit and limit.isdecimal() else None)
+    call = value_of(events, "call")
+    yield found_at_first_failed(
+        rules.DC322,
+        timeline,
+        events,
+        f"memory could not be locked for RDMA{f' (ibv_{call})' if call else ''}: the limit of locked memory is "
+        + (current or "too low"),
+        fix=_lock_more(timeline),
+        **severity_of(timeline),
+    )
+
+
+def _lock_more(timeline: Timeline) -> Fix:
+    if _in_slurm(timeline):
+        return Fix(
+            "have an administrator set LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in "
+            "slurm.conf, without which jobs inherit the limit of the login shell",
+            by="admin",
+            where="host",
+        )
+    return Fix(
+        "start the container with --ulimit memlock=-1 (Kubernetes: capability IPC_LOCK); without container have an "
+        "administrator allow it ('memlock unlimited' in /etc/security/limits.conf for logins, LimitMEMLOCK=infinity "
+        "for the daemon that starts the job)",
+        where="launch-line",
+    )
+
+
+@probe(rules.DC324)
+def threads_could_be_started(timeline: Timeline) -> Iterator[Finding]:
+    """A process or thread could not be started: the limit of the user, of the container or of the service."""
+    events = list(timeline.of("thread-limit"))
+    if not events:
+        return
+    number = value_of(events, "threads")
+    who = ranks_text(events)
+    yield found_at_first_failed(
+        rules.DC324,
+        timeline,
+        events,
+        f"{who or 'a process'} could not start another thread or process"
+        + (f" (it wanted {number} of them)" if number else "")
+        + ": the limit of processes is reached",
+        fix=Fix(
+            "set OMP_NUM_THREADS=1 and start fewer data-loader workers, or raise the limit (ulimit -u in the job "
+            "script; docker run --pids-limit=-1; podPidsLimit of the kubelet; TasksMax of the service)",
+            command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1",
+            where="job-script",
+        ),
+        **severity_of(timeline),
+    )
+
+
+@probe(rules.DC325)
+def workers_fit_the_cpus(timeline: Timeline) -> Iterator[Finding]:
+    """A data loader has more workers than this rank has CPUs; slow, and never why a job died."""
+    events = timeline.of("many-workers")
+    if not events:
+        return
+    workers, most = value_of(events, "workers"), value_of(events, "most")
+    yield found_at_first_failed(
+        rules.DC325,
+        timeline,
+        events,
+        f"each rank's data loader starts {workers} workers, and only {most} CPUs are there for them",
+        fix=Fix(
+            f"give the ranks more CPUs (--cpus-per-task, at the srun as well; resources.limits.cpu; docker --cpus), or "
+            f"num_workers={most}",
+            where="job-script",
+        ),
+        severity=Severity.INFO,
+        role="beside",
+    )
+
+
+# the host's memory
+
+
+@probe(rules.DC323)
+def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
+    """The host, the container or the job ran out of memory (not a GPU: that says ``CUDA out of memory``).
+
+    The kernel, the scheduler or the orchestrator says so; or a process could not allocate; or SIGKILL is all that is
+    seen of the process that failed first. A SIGKILL that the launcher or the scheduler sent itself, or that comes after
+    another rank's failure, is no sign of it.
+    """
+    said = [event for event in timeline.of("oom-killed", "host-allocation") if not _is_about_rdma(event)]
+    said = said or [event for event in timeline.of("exception") if event.text.strip() == "MemoryError"]
+    if said:
+        yield _out_of_memory(timeline, said)
+        return
+    events = [event for event in timeline.of("sigkilled") if not _was_sent(timeline, event)]
+    rows = _killed_first(timeline)
+    if not events or timeline.went_on or (timeline.workers and not rows):
+        return
+    if _ended_from_outside(timeline, events[0]) or _others_failed(timeline, events, rows):
+        return
+    who = _rank_of(rows) or ranks_text(events) or "a process"
+    host = next((row.host for row in rows if row.host), None) or value_of(events, "node")
+    yield found_at_first_failed(
+        rules.DC323,
+        timeline,
+        events,
+        f"{who}{f' on {host}' if host else ''} was killed (SIGKILL) before anything else failed, which is mostly the "
+        "kernel that had no memory left for it",
+        fix=_more_memory(timeline, sure=False),
+        severity=Severity.ERROR,
+        role="cause",
+        rank=rows[0].rank if rows else None,
+        evidence={"host": host} if host else None,
+    )
+
+
+def _out_of_memory(timeline: Timeline, events: list[Event]) -> Finding:
+    first = events[0]
+    rows = [row for row in timeline.workers if row.exitcode in _KILLED]
+    pids = {event.values.get("pid") for event in events}
+    row = next((row for row in rows if row.pid is not None and str(row.pid) in pids), rows[0] if rows else None)
+    who = ranks_text(events) or (f"rank {row.rank}" if row is not None and row.rank is not None else "a process")
+    size = value_of(events, "size") or _gib(value_of(events, "bytes"))
+    if first.signature in ("host-allocation", "exception"):
+        message = f"{who} found no memory on its host" + (f" for {size}" if size else "")
+    elif "DataLoader" in first.text:
+        message = f"a data-loader worker of {who} was killed, mostly because the host or container is out of memory"
+    else:
+        message = f"{who} was killed because the host, container or job was out of memory"
+    rank = row.rank if row is not None and first.who.rank is None else None
+    return found_at_first_failed(
+        rules.DC323,
+        timeline,
+        events,
+        message,
+        fix=_more_memory(timeline, sure=True),
+        rank=rank,
+        **severity_of(timeline),
+    )
+
+
+def _is_about_rdma(event: Event) -> bool:
+    """Whether memory was only not to be locked."""
+    return "ibv_" in event.text or "NCCL WARN" in event.text
+
+
+def _gib(size: str | None) -> str | None:
+    return f"{int(size) / (1 << 30):.1f} GiB" if size and size.isdecimal() else None
+
+
+def _killed_first(timeline: Timeline) -> list[WorkerFailure]:
+    """The rows of a launcher's report of processes that were killed, if the one that it saw first is one of them."""
+    killed = [row for row in timeline.workers if row.exitcode in _KILLED]
+    firsts = [row for row in timeline.workers if row.first] or [
+        row for row in timeline.workers if row.exitcode not in ENDED_BY_SIGTERM
+    ]
+    return [row for row in firsts if row in killed][:1] or ([] if firsts else killed)
+
+
+def _was_sent(timeline: Timeline, event: Event) -> bool:
+    """Whether the launcher sent the signal itself, to a process that did not end when it was told to."""
+    forced = {sent.values.get("pid") for sent in timeline.of("forced-kill")}
+    return event.values.get("pid") in forced - {None}
+
+
+def _ended_from_outside(timeline: Timeline, event: Event) -> bool:
+    """Whether a scheduler or a person ended the job before."""
+    for other in timeline.events:
+        if other is event:
+            return False
+        if any(word in other.text for word in _ENDED_FROM_OUTSIDE):
+            return True
+    return False
+
+
+def _others_failed(timeline: Timeline, events: Sequence[Event], rows: Sequence[WorkerFailure]) -> bool:
+    """Whether another process had failed by then, in words of its own."""
+    rank = rows[0].rank if rows else None
+    for other in timeline.events:
+        if other.signature in ("sigkilled", "error-line") or other.kind.name not in ("CAUSE", "FAILURE"):
+            continue
+        if other.attempt > events[0].attempt or "ChildFailedError" in other.text or "SIGKILL" in other.text:
+            continue
+        if other.who.rank is not None and rank is not None and other.who.rank == rank:
+            return True
+        if not _is_of_peers(other) and not _follows(other, events[0], rows):
+            return True
+    return False
+
+
+def _is_of_peers(event: Event) -> bool:
+    """Whether a failure is what a lost peer looks like."""
+    return any(
+        word in event.text
+        for word in ("Connection reset", "Connection closed", "Broken pipe", "ncclRemoteError", "got 0 bytes", "peer")
+    )
+
+
+def _follows(event: Event, killed: Event, rows: Sequence[WorkerFailure]) -> bool:
+    """Whether a failure came after the kill; a report's lines stand at the end, whenever it happened."""
+    moment = next((row.time for row in rows if row.time is not None), None)
+    if moment is not None and event.time is not None:
+        return event.time > moment
+    return event.source == killed.source and event.line > killed.line
+
+
+def _more_memory(timeline: Timeline, *, sure: bool) -> Fix:
+    less = "start fewer data-loader workers and let ranks share or map the data (torch.load with mmap=True)"
+    look = "" if sure else "see whether it was memory ('dmesg | grep -i oom', 'sacct -o MaxRSS,State'); then "
+    if _in_slurm(timeline):
+        return Fix(f"{look}ask for more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
+    if _in_kubernetes(timeline):
+        return Fix(f"{look}raise resources.limits.memory of the container, or {less}", where="job-script")
+    return Fix(
+        f"{look}give it more memory (--mem in Slurm, resources.limits.memory in Kubernetes, --memory in Docker), or "
+        f"start fewer ranks on this host, or {less}",
+        where="job-script",
+    )
+
+
+# disks
+
+
+@probe(rules.DC327)
+def disk_had_room(timeline: Timeline) -> Iterator[Finding]:
+    """A file could not be written for want of room, or the quota is used up; /dev/shm is another rule's (DC320)."""
+    shared = {(event.source, event.line) for event in timeline.of("shm-full")}
+    events = [
+        event
+        for event in timeline.of("disk-full")
+        if (event.source, event.line) not in shared and not is_about_shared_memory(event)
+    ]
+    events += timeline.of("no-scratch", "socket-path")
+    if not events and not timeline.of("shm-full"):
+        events = list(timeline.of("write-failed"))
+    events = in_order(timeline, events)
+    if not events:
+        return
+    first = events[0]
+    file = value_of(events, "file")
+    yield found_at_first_failed(
+        rules.DC327,
+        timeline,
+        events,
+        _says_of_the_disk(first, file),
+        fix=_make_room(first, file),
+        **severity_of(timeline),
+    )
+
+
+def _says_of_the_disk(event: Event, file: str | None) -> str:
+    of = f" ({file})" if file else ""
+    if event.signature == "socket-path":
+        return "the path of the folder for temporary files is too long for a socket in it (108 bytes)"
+    if event.signature == "no-scratch":
+        return "no folder for temporary files can be written"
+    if event.signature == "write-failed":
+        return "a checkpoint could not be written to its end, which is mostly a full disk or a used-up quota"
+    if event.values.get("quota"):
+        return f"the quota of the file system is used up{of}"
+    return f"a file system is full{of}"
+
+
+def _make_room(event: Event, file: str | None) -> Fix:
+    if event.signature in ("socket-path", "no-scratch"):
+        return Fix(
+            "name a short folder of yours with room in it as TMPDIR, in the job script, so that every rank gets it",
+            command='export TMPDIR="$HOME/tmp"',
+            where="job-script",
+        )
+    what = "quota -s" if event.values.get("quota") else "df -h"
+    return Fix(
+        f"remove what is no longer needed there (old checkpoints, caches in ~/.cache), or point the output, TMPDIR and "
+        f"caches to a file system with room; '{what}' shows how full they are",
+        command=what,
+        where="job-script",
+    )

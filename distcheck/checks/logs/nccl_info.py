@@ -1,0 +1,304 @@
+"""What NCCL says of itself: the transport, the network and the algorithms that it really used, read from its INFO log.
+
+Its lines differ a little from 2.4 to 2.32, so each is looked at alone, and what is not known is left alone. What the
+lines mean against what a host has is for others to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from distcheck.core.model import Unavailable
+
+from .model import Event, Timeline, Who
+
+#: Longest log that is read, in bytes: what is asked for below is some hundred lines a communicator.
+_LONGEST_LOG = 16 << 20
+#: So many warnings and variables are kept.
+_MOST_KEPT = 16
+
+#: ``host:pid:tid [device] NCCL INFO text``; from 2.25 on a timestamp may stand before it, and a WARN line names its
+#: place in the source (``src/debug.cc``: ncclDebugLog).
+_LINE = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
+_VERSION = re.compile(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
+#: 2.4 and 2.5 wrote ``Using internal Network Socket``.
+_NETWORK = re.compile(r"Using (?:internal )?[nN]etwork (?P<name>.+)")
+_PLUGIN = re.compile(r"(?:Loaded net plugin|P2P plugin:?) (?:v\d+ )?(?P<name>[^(]+?)(?: \(v\d+\))?$")
+_DEVICES = re.compile(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
+_DEVICE = re.compile(r"\[\d+\](?P<name>[^\s:;]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
+_BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?(?P<name>[^\s:]+):(?P<address>[^\s<]*)")
+#: 2.4 to 2.7 write ``Ring`` for a channel, and ``direct shared memory`` for SHM.
+_CHANNEL = re.compile(
+    r"(?:Channel|Ring) \d+(?:/\d+)? ?: \d+(?:\[\w+\])? -> \d+(?:\[\w+\])?(?: \[(?:send|receive)\])? via "
+    r"(?P<via>NET/[^/]+/\S+|direct shared memory|\S+)"
+)
+_GDR = re.compile(r"NET/[\w ]+ ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA")
+_COMMUNICATOR = re.compile(r"\bn[rR]anks (?P<ranks>\d+)(?: nNodes (?P<nodes>\d+))?")
+_ALGORITHM = re.compile(r"(?:(?P<what>\w+): )?(?P<bytes>\d+) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)")
+_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
+_SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>.+?)\.?$")
+#: Numbers of algorithms before NCCL 2.24 wrote their names (``nccl_common.h``: NCCL_ALGO_…, the same since 2.18).
+_ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+
+#: Why there is no RDMA, by what the log says.
+_TROUBLES = (
+    ("no-verbs", ("Failed to open libibverbs.so",)),
+    ("no-device", ("NET/IB : No device found", "NET/IB: No device found")),
+    ("plugin-failed", ("NET/OFI Initializing plugin failed", "aws-ofi-nccl initialization failed")),
+)
+
+
+class Transport(NamedTuple):
+    """What NCCL used in one process, as its log says. Empty where the log does not say it."""
+
+    version: str = ""
+    #: ``IB``, ``Socket``, or the name that a plug-in gives itself: ``AWS Libfabric``, ``Libfabric``, ``IBext_v8`` …
+    network: str = ""
+    plugin: str = ""
+    #: devices or interfaces of that network, as NCCL names them: ``mlx5_0``, ``eth0``
+    interfaces: tuple[str, ...] = ()
+    #: the interface over which the ranks found each other
+    bootstrap: str = ""
+    #: NICs read GPU memory directly; None: not said
+    gdr: bool | None = None
+    #: how many channels were made over each kind of transport: ``P2P/CUMEM``, ``SHM/direct``, ``NET/IB/GDRDMA`` …
+    channels: Mapping[str, int] = {}
+    #: the algorithm of the largest message of each collective: ``AllReduce`` → ``NVLS``
+    algorithms: Mapping[str, str] = {}
+    #: multicast in the NVSwitch is there; None: not said
+    multicast: bool | None = None
+    ranks: int | None = None
+    nodes: int | None = None
+    #: variables of NCCL that the log says were set
+    settings: Mapping[str, str] = {}
+    #: why RDMA is not used, as far as the log says: ``no-device``, ``no-verbs``, ``plugin-failed``
+    troubles: tuple[str, ...] = ()
+    #: texts of NCCL's own warnings, the first ones
+    warnings: tuple[str, ...] = ()
+    #: the address that it has on :attr:`bootstrap`
+    address: str = ""
+
+    def count(self, kind: str) -> int:
+        """Channels over ``P2P``, ``SHM`` or ``NET``."""
+        return sum(number for name, number in self.channels.items() if name.partition("/")[0] == kind)
+
+    @property
+    def nvls(self) -> bool | None:
+        """The NVSwitch reduces (NVLS): by the algorithm used where the log tells it, else by what is there."""
+        if self.algorithms:
+            return any(name.startswith("NVLS") for name in self.algorithms.values())
+        return self.multicast
+
+
+def read_log(path: str) -> Transport:
+    """What a log file says; raises Unavailable where it can't be read or holds no line of NCCL."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_LONGEST_LOG).decode("utf-8", "replace")
+    except OSError as error:
+        raise Unavailable(f"NCCL's log can't be read: {error.strerror}") from error
+    if "NCCL " not in text:
+        raise Unavailable("NCCL wrote nothing into its log")
+    return parse_log(text.splitlines())
+
+
+def parse_log(lines: Iterable[str]) -> Transport:
+    """What the lines of a log say; lines of other programs are passed over."""
+    reading = _Reading()
+    for line in lines:
+        match = _LINE.search(line)
+        if match is not None:
+            reading.take(match["level"], match["text"].strip())
+        elif line.startswith("NCCL version "):
+            # rank 0 prints it without a head before 2.22
+            reading.take("INFO", line)
+    return reading.transport()
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, str] = {}
+        self.interfaces: dict[str, list[str]] = {}
+        self.gdr: bool | None = None
+        self.channels: dict[str, int] = {}
+        self.algorithms: dict[str, tuple[int, str]] = {}
+        self.multicast: bool | None = None
+        self.ranks: int | None = None
+        self.nodes: int | None = None
+        self.settings: dict[str, str] = {}
+        self.troubles: dict[str, None] = {}
+        self.warnings: dict[str, None] = {}
+
+    def take(self, level: str, text: str) -> None:
+        """One line without its head."""
+        if level == "WARN" and len(self.warnings) < _MOST_KEPT:
+            self.warnings[text] = None
+        for trouble, texts in _TROUBLES:
+            if any(part in text for part in texts):
+                self.troubles[trouble] = None
+        for pattern, take in (
+            (_CHANNEL, self.channel),
+            (_ALGORITHM, self.algorithm),
+            (_VERSION, self.version),
+            (_NETWORK, self.network),
+            (_DEVICES, self.devices),
+            (_PLUGIN, self.plugin),
+            (_BOOTSTRAP, self.bootstrap),
+            (_GDR, self.direct),
+            (_COMMUNICATOR, self.communicator),
+            (_MULTICAST, self.switch),
+            (_SETTING, self.setting),
+        ):
+            match = pattern.search(text)
+            if match is not None:
+                take(match)
+                return
+
+    def channel(self, match: re.Match[str]) -> None:
+        # NET/IB/0/GDRDMA, NET/IB/3(2)/GDRDMA(PCI)/Shared, P2P/CUMEM/read, P2P/indirect/…, SHM/direct/direct
+        via = match["via"]
+        kind, *rest = ("SHM", "direct") if via == "direct shared memory" else via.split("/")
+        if kind == "NET":
+            direct = any(part.startswith("GDRDMA") for part in rest)
+            name = "/".join(["NET", rest[0] if rest else "", *(["GDRDMA"] if direct else [])])
+        else:
+            name = "/".join([kind, *rest[:1]])
+        self.channels[name] = self.channels.get(name, 0) + 1
+
+    def algorithm(self, match: re.Match[str]) -> None:
+        name = match["name"].upper()
+        if name.isdecimal():
+            name = _ALGORITHMS[int(name)] if int(name) < len(_ALGORITHMS) else name
+        size = int(match["bytes"])
+        what = match["what"] or "AllReduce"
+        if size >= self.algorithms.get(what, (-1, ""))[0]:
+            self.algorithms[what] = (size, name)
+
+    def version(self, match: re.Match[str]) -> None:
+        self.words.setdefault("version", match["version"])
+
+    def network(self, match: re.Match[str]) -> None:
+        self.words.setdefault("network", match["name"].strip())
+
+    def plugin(self, match: re.Match[str]) -> None:
+        self.words.setdefault("plugin", match["name"].strip())
+
+    def devices(self, match: re.Match[str]) -> None:
+        known = self.interfaces.setdefault(match["net"].strip(), [])
+        for device in _DEVICE.finditer(match["list"].partition(";")[0]):
+            if device["name"] not in known:
+                known.append(device["name"])
+
+    def bootstrap(self, match: re.Match[str]) -> None:
+        self.words.setdefault("bootstrap", match["name"])
+        self.words.setdefault("address", match["address"])
+
+    def direct(self, match: re.Match[str]) -> None:
+        if self.gdr is None:
+            self.gdr = match["state"] == "Enabled"
+
+    def communicator(self, match: re.Match[str]) -> None:
+        # the largest communicator is the one that the run is about
+        ranks = int(match["ranks"])
+        if ranks < (self.ranks or 0):
+            return
+        # some of its lines name the nodes, others only the ranks
+        self.nodes = int(match["nodes"]) if match["nodes"] else self.nodes if ranks == self.ranks else None
+        self.ranks = ranks
+
+    def switch(self, match: re.Match[str]) -> None:
+        self.multicast = match["no"] is None
+
+    def setting(self, match: re.Match[str]) -> None:
+        if len(self.settings) < _MOST_KEPT:
+            self.settings.setdefault(match["name"], match["value"].strip())
+
+    def transport(self) -> Transport:
+        network = self.words.get("network", "")
+        interfaces = self.interfaces.get(network, [])
+        if not interfaces and network not in ("", "Socket"):
+            # plug-ins around InfiniBand (IBext …) name their devices as NET/IB does
+            interfaces = self.interfaces.get("IB", [])
+        # what a NIC could do counts only where no channel says what it does
+        used = [name.endswith("/GDRDMA") for name in self.channels if name.startswith("NET/")]
+        return Transport(
+            version=self.words.get("version", ""),
+            network=network,
+            plugin=self.words.get("plugin", ""),
+            interfaces=tuple(interfaces),
+            bootstrap=self.words.get("bootstrap", ""),
+            gdr=any(used) if used else self.gdr,
+            channels=self.channels,
+            algorithms={what: name for what, (_, name) in self.algorithms.items()},
+            multicast=self.multicast,
+            ranks=self.ranks,
+            nodes=self.nodes,
+            settings=self.settings,
+            troubles=tuple(self.troubles),
+            warnings=tuple(self.warnings),
+            address=self.words.get("address", ""),
+        )
+
+
+class Process(NamedTuple):
+    """What one process of a log says of NCCL, and the lines that say it."""
+
+    who: Who
+    transport: Transport
+    events: tuple[Event, ...]
+
+    @property
+    def host(self) -> str | None:
+        return self.who.host
+
+
+def processes(timeline: Timeline) -> tuple[Process, ...]:
+    """What NCCL used in each process, in the order in which they speak, from the lines that the reading kept.
+
+    Of all restarts the last one that says anything of NCCL counts.
+    """
+    lines = timeline.of("nccl-info", "nccl-setting", "nccl-trouble")
+    if not lines:
+        return ()
+    last = max(event.attempt for event in lines)
+    groups: dict[tuple[str | int | None, ...], list[Event]] = {}
+    for event in lines:
+        if event.attempt == last:
+            groups.setdefault(_process(event), []).append(event)
+    return tuple(
+        Process(
+            max((event.who for event in events), key=_told), parse_texts(event.text for event in events), tuple(events)
+        )
+        for events in groups.values()
+    )
+
+
+def node_count(found: Iterable[Process]) -> int:
+    """How many nodes the job has, as NCCL says it, else by the hosts that wrote its lines; at least 1."""
+    everyone = tuple(found)
+    said = [process.transport.nodes for process in everyone if process.transport.nodes is not None]
+    return max(said) if said else max(1, len({process.host for process in everyone if process.host}))
+
+
+def parse_texts(texts: Iterable[str]) -> Transport:
+    """What lines of NCCL say whose head (``host:pid:tid [0] NCCL INFO``) may be cut off."""
+    reading = _Reading()
+    for text in texts:
+        match = _LINE.search(text)
+        reading.take(match["level"] if match else "INFO", (match["text"] if match else text).strip())
+    return reading.transport()
+
+
+def _process(event: Event) -> tuple[str | int | None, ...]:
+    who = event.who
+    if who.pid is not None:
+        return (who.host, who.pid)
+    return (event.source, who.host, who.rank, who.local_rank, who.task)
+
+
+def _told(who: Who) -> int:
+    return sum(part is not None for part in who)

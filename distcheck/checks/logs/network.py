@@ -1,0 +1,570 @@
+"""Ports, names and addresses on which the ranks should have met, and the connections between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .context import (
+    came_through,
+    failed_elsewhere,
+    found_at_first_failed,
+    grouped,
+    hosts_of,
+    in_a_command,
+    is_loopback,
+    on_one_host,
+    ranks_text,
+    severity_of,
+    value_of,
+)
+from .hangs import two_servers
+from .launcher import HOST_OF_TASK_0, ranks_were_started_once
+from .model import Event, Timeline
+
+#: Code of torch that makes or joins the store on which ranks meet.
+_MEETING = ("torch/distributed/rendezvous", "torch/distributed/elastic", "TCPStore(")
+#: The bytes ``HTTP`` read as a number, as a client of the store reads what a web server says.
+_HTTP = "1347703880"
+_MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-connection")
+_GLOO = ("gloo-connect", "gloo-tried")
+_NCCL = ("nccl-connect", "nccl-connect-tried")
+_FAMILY = (*_MISSED, *_GLOO, *_NCCL, "client-tried", "name-unresolved", "host-not-found", "name-exception")
+#: Docker's bridge; its first address is the host's own end.
+_BRIDGE = "172.17."
+_BRIDGES_HOST = "172.17.0.1"
+#: So many refusals or time-outs of NCCL, each tried again, and no end of the job but silence.
+_MANY_TRIES = 5
+#: A client of the store that keeps trying says so this often before its log is a matter of a master that is away.
+_FEW_TRIES = 3
+
+
+# the port
+
+
+@probe(rules.DC401)
+def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
+    """A store of torch could not listen on its port, because somebody else does.
+
+    Left alone: a port of the user's own server; only a traceback or text of torch's rendezvous counts. Beside another
+    cause: several launchers that want one port (DC106).
+    """
+    taken = [*timeline.of("port-taken"), *_stores_in_use(timeline)]
+    tried = timeline.of("bind-tried")
+    if not taken and timeline.has("listen-failed") and tried:
+        taken = list(timeline.of("listen-failed"))
+    by_port: dict[str | None, list[Event]] = {}
+    for (port,), events in grouped(_each_line_once(taken), "port"):
+        # not every line that tells of the same port has its number
+        by_port.setdefault(port or value_of(tried, "port"), []).extend(events)
+    for number, events in by_port.items():
+        which = f"port {number}" if number else "the port on which the ranks meet"
+        loudness = severity_of(timeline)
+        if any(ranks_were_started_once(timeline)) or two_servers(timeline):
+            loudness = {"severity": Severity.INFO, "role": "beside"}
+        yield found_at_first_failed(
+            rules.DC401,
+            timeline,
+            events,
+            f"{which} is taken: another process listens there, and the store of this job can't",
+            fix=_another_port(number),
+            **loudness,
+        )
+    for event in timeline.of("port-of-another")[:1]:
+        whose = "a web server or a proxy" if event.values.get("got") == _HTTP else "a program that is no store of torch"
+        yield found_at_first_failed(
+            rules.DC401,
+            timeline,
+            timeline.of("port-of-another"),
+            f"{whose} answers on the port on which the ranks meet",
+            fix=_another_port(None),
+            **severity_of(timeline),
+        )
+
+
+def _stores_in_use(timeline: Timeline) -> Iterator[Event]:
+    """What says no more than that an address is in use, where it is surely torch's store that says it.
+
+    ``RuntimeError`` is torch's: Python's own sockets raise OSError.
+    """
+    for event in timeline.of("address-in-use"):
+        text = event.text
+        if (
+            text.startswith("RuntimeError: Address already in use")
+            or came_through(event, *_MEETING)
+            or any(word in text for word in ("c10d", "TCPStore", "rendezvous", "MASTER_PORT"))
+        ):
+            yield event
+
+
+def _another_port(number: str | None) -> Fix:
+    show = f"ss -ltnp 'sport = :{number}'" if number and number.isdecimal() else None
+    shown = f"; this shows on rank 0's host who holds {number}" if show else ""
+    return Fix(
+        "take another port, the same on all nodes (--master-port, --rdzv-endpoint or MASTER_PORT; on one machine "
+        f"--standalone finds one by itself), or end the run that holds it{shown}",
+        command=show,
+        where="launch-line",
+    )
+
+
+def _each_line_once(events: Sequence[Event]) -> list[Event]:
+    return list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
+
+
+# the master
+
+
+@probe(rules.DC403, rules.DC404, rules.DC408, rules.DC411)
+def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
+    """Ranks or agents did not reach the place where all meet, and gave up.
+
+    Its name did not resolve (DC404); no node took itself for the host of the rendezvous (DC408); the address belongs
+    to a container's own network (DC411); else nothing answered there (DC403). Left alone: tries that succeeded later,
+    and a master that had died of something else before.
+    """
+    missed = [event for event in _each_line_once(timeline.of(*_MISSED)) if _gave_up(timeline, event)]
+    if not missed:
+        missed = _still_trying(timeline)
+    if not missed or timeline.went_on:
+        return
+    if (
+        all(event.signature == "rendezvous-connection" for event in missed)
+        and timeline.has("rendezvous-timeout")
+        and timeline.has("store-lost", "peer-lost")
+    ):
+        # it was reached, and left when its own time was over: somebody did not come
+        return
+    unnamed = [event for event in missed if not event.values.get("host")]
+    for (host, port), events in list(grouped([event for event in missed if event.values.get("host")], "host", "port")):
+        # RendezvousConnectionError names no address; it stands with the time-out that it comes from
+        yield from _judge_master(timeline, host, port, events, unnamed)
+    if len(unnamed) == len(missed):
+        tried = value_of(timeline.of("client-tried"), "host") or ""
+        yield from _judge_master(timeline, tried, value_of(timeline.of("client-tried"), "port") or "", unnamed, unnamed)
+
+
+def _gave_up(timeline: Timeline, event: Event) -> bool:
+    """Whether it is the end of the trying, and about torch's meeting place at all."""
+    if event.signature == "connect-failed":
+        return event.text.startswith("RuntimeError:") or came_through(event, *_MEETING)
+    lines = {(retry.source, retry.line) for retry in timeline.of("client-retry")}
+    return (event.source, event.line) not in lines
+
+
+def _still_trying(timeline: Timeline) -> list[Event]:
+    """A log that ends while a client still tries."""
+    tries = timeline.of("client-tried")
+    unanswered = [event for event in tries if event.values.get("code") not in ("97", "10049")]
+    number = sum(1 + event.repeated for event in unanswered)
+    if number < _FEW_TRIES or failed_elsewhere(timeline, unanswered, _FAMILY) is not None:
+        return []
+    last = {source: lines.lines for source, lines in enumerate(timeline.sources)}
+    ends = [event for event in unanswered if last[event.source] - event.line <= _FEW_TRIES * 4 + event.repeated * 2]
+    return list(unanswered) if ends else []
+
+
+def _judge_master(
+    timeline: Timeline, host: str, port: str, events: list[Event], rendezvous: list[Event]
+) -> Iterator[Finding]:
+    lookups = [event for event in timeline.of("name-unresolved") if event.values.get("host") == host]
+    place = f"{host}:{port}" if host else "the address on which the ranks meet"
+    dead = failed_elsewhere(timeline, events, _FAMILY)
+    role = "cause" if dead is None else "timeout"
+    if host.endswith("docker.internal"):
+        yield _of_docker_desktop(timeline, host, events, role)
+    elif any(_means_unknown(event) for event in lookups):
+        yield _unresolved(timeline, host, [*events, *lookups], lookups[0], role)
+    elif _is_containers_own(host) and not on_one_host(timeline):
+        yield _in_a_container(timeline, host, events, role)
+    elif _is_nobodys(timeline, host, rendezvous):
+        yield found_at_first_failed(
+            rules.DC408,
+            timeline,
+            [*events, *rendezvous],
+            f"all nodes, the endpoint's own host among them, gave up on {place}: none of them took itself for the host "
+            "of the rendezvous, so nobody listens there",
+            fix=Fix(
+                "add --rdzv-conf=is_host=1 to the launch on the endpoint's host and --rdzv-conf=is_host=0 on all "
+                "others, or give as the endpoint exactly the name that this host has for itself (hostname)",
+                where="launch-line",
+            ),
+            severity=Severity.ERROR,
+            role=role,
+            rank=-1,
+        )
+    else:
+        yield _unreached(timeline, host, port, events, role)
+
+
+def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], role: str) -> Finding:
+    tries = [event for event in (*timeline.of("client-tried"), *events) if event.values.get("host") in (host, "", None)]
+    why = value_of(tries, "why") or _why_in(events)
+    waited = value_of(events, "waited")
+    place = f"{host}:{port}" if host else "the address on which the ranks meet"
+    message = f"nothing answered at {place}" + (f" within {waited}" if waited else "")
+    if is_loopback(host):
+        fix = Fix(
+            "see that the process of rank 0 runs on this host and gets RANK=0; on several nodes give all of them the "
+            "first node's address (MASTER_ADDR, --master-addr, --rdzv-endpoint)",
+            where="launch-line",
+        )
+        message += ": no process of this host serves the store there"
+    elif "refused" in why:
+        fix = Fix(
+            "start the launch on the first node; where it runs already, compare the port, and see whether a firewall "
+            "there rejects it",
+            where="launch-line",
+        )
+        message += ": the connection was refused, so nothing listens on that port, or a firewall rejects it"
+    else:
+        fix = _open_the_way(host, port)
+        message += f": {why}" if why else ": the first node is not up, the address is wrong, or a firewall drops it"
+    who = ranks_text(events)
+    return found_at_first_failed(
+        rules.DC403,
+        timeline,
+        events,
+        f"{message}; {who} gave up" if who else message,
+        fix=fix,
+        severity=Severity.ERROR,
+        role=role,
+        rank=-1 if len({event.who.rank for event in events}) > 1 else None,
+        evidence={"host": host, "port": port},
+    )
+
+
+def _why_in(events: Sequence[Event]) -> str:
+    known = ("No route to host", "Connection refused", "Network is unreachable", "Connection timed out")
+    return next((why for event in events for why in known if why in event.text), "")
+
+
+def _open_the_way(host: str, port: str) -> Fix:
+    address = in_a_command(host)
+    opened = f"port {port}" if port else "the port of the rendezvous"
+    return Fix(
+        "see that the address is the one that the first node has in the network of all nodes, that the launch runs "
+        f"there, and have {opened} opened between the nodes"
+        + ("; this tries it from here" if address and port else ""),
+        command=f"nc -vz -w 3 {address} {port}" if address and port else None,
+        where="host",
+    )
+
+
+def _is_nobodys(timeline: Timeline, host: str, rendezvous: list[Event]) -> bool:
+    """Whether every node failed to find the store of torchrun's rendezvous, that of the endpoint too.
+
+    An address can't be compared with the names of hosts; then it is enough that whatever wrote anything failed so.
+    """
+    if timeline.has("store-host"):
+        return False
+    nodes = {(event.source, event.who.host, event.who.task) for event in rendezvous}
+    if len(nodes) < 2:
+        return False
+    names = {event.who.host for event in rendezvous if event.who.host}
+    bare = host.split(".")[0]
+    if any(name.split(".")[0] == bare for name in names) or any(event.who.task == 0 for event in rendezvous):
+        return True
+    is_address = ":" in host or host.replace(".", "").isdecimal()
+    sources = {event.source for event in rendezvous}
+    return is_address and names >= hosts_of(timeline) and len(sources) == len(timeline.sources)
+
+
+# names
+
+
+@probe(rules.DC404)
+def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
+    """A name on which ranks should meet did not resolve, and the rank gave up or never came further.
+
+    Left alone: names that resolved at a later try, and look-ups of other programs (a download's, a tracker's).
+    """
+    lost = [*timeline.of("host-not-found"), *(event for event in timeline.of("name-exception") if _is_ours(event))]
+    if lost:
+        if not timeline.went_on:
+            yield _unresolved(timeline, "", _each_line_once(lost), lost[0], "cause")
+        return
+    if any(_gave_up(timeline, event) for event in timeline.of(*_MISSED)):
+        return  # told with the master that was not reached
+    for (host,), events in grouped(
+        [event for event in timeline.of("name-unresolved") if _means_unknown(event)], "host"
+    ):
+        number = sum(1 + event.repeated for event in events)
+        if (
+            number >= _FEW_TRIES
+            and failed_elsewhere(timeline, events, _FAMILY) is None
+            and _is_last_word(timeline, events)
+        ):
+            yield _unresolved(timeline, host, events, events[0], "cause")
+
+
+def _is_ours(event: Event) -> bool:
+    return came_through(event, *_MEETING, "MASTER_ADDR", "master_addr")
+
+
+def _means_unknown(event: Event) -> bool:
+    """Whether a look-up failed because nobody knows the name: not for want of an address of that family."""
+    return event.values.get("code") not in ("-9", "-97", "-5")
+
+
+def _is_last_word(timeline: Timeline, events: Sequence[Event]) -> bool:
+    """Whether nothing but more of the same was written after these."""
+    last = events[-1]
+    return timeline.sources[last.source].lines - last.line <= _FEW_TRIES * 4 + last.repeated * 2
+
+
+def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Event, role: str) -> Finding:
+    why = (lookup.values.get("why") or "it is not known").strip()
+    name = f"the name {host!r}" if host else "the name of the first node"
+    who = ranks_text(events)
+    return found_at_first_failed(
+        rules.DC404,
+        timeline,
+        events,
+        f"{name} does not resolve{f' on {who}' if who else ''} ({why})",
+        fix=_resolve(host, why),
+        severity=Severity.ERROR,
+        role=role,
+        evidence={"name": host, "answer": why},
+    )
+
+
+def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role: str) -> Finding:
+    return found_at_first_failed(
+        rules.DC404,
+        timeline,
+        events,
+        f"this computer's own name leads to {host}, which the hosts file has from Docker Desktop and which is none of "
+        "its addresses now",
+        fix=Fix(
+            "on one machine start torchrun with --local-addr=127.0.0.1 (without torchrun: MASTER_ADDR=127.0.0.1); on "
+            "several with the address that the other nodes know; or take the line out of the hosts file",
+            command="torchrun --local-addr=127.0.0.1 …",
+            where="launch-line",
+        ),
+        severity=Severity.ERROR,
+        role=role,
+        rank=-1,
+        evidence={"name": host},
+    )
+
+
+def _resolve(host: str, why: str) -> Fix:
+    if "[" in host or "," in host:
+        return Fix(
+            "that is a list of nodes, and no name of one: give MASTER_ADDR the first of them",
+            command=f"export MASTER_ADDR={HOST_OF_TASK_0}",
+            where="job-script",
+        )
+    if "Temporary failure" in why:
+        return Fix(
+            "give the address of that host in place of its name: the name server of this host does not answer "
+            "(/etc/resolv.conf names it)",
+            where="launch-line",
+        )
+    if host.endswith(".local"):
+        return Fix(
+            "give MASTER_ADDR, or --local-addr, the value 127.0.0.1: a .local name resolves only in a network that "
+            "knows this Mac",
+            where="launch-line",
+        )
+    if "-master-" in host or "-worker-" in host or ".svc" in host:
+        return Fix(
+            f"wait until {host} resolves before the launch (an init container that tries to connect), and give its "
+            "headless Service publishNotReadyAddresses: true; a pod's name appears some seconds after the pod",
+            where="job-script",
+        )
+    node = f"the node that calls itself {host}" if host else "the first node"
+    name = in_a_command(host)
+    return Fix(
+        f"start torchrun on {node} with --local-addr=ADDRESS, give MASTER_ADDR or --master-addr its address, or have "
+        "the name added to /etc/hosts or DNS of all nodes",
+        command=f"getent hosts {name}" if name else None,
+        where="launch-line",
+    )
+
+
+@probe(rules.DC409)
+def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
+    """Warnings of a host without IPv6, or without names for addresses: harmless as long as IPv4 works."""
+    events = [
+        *timeline.of("ipv6-noise", "reverse-name-noise", "address-family"),
+        *(event for event in timeline.of("name-unresolved") if not _means_unknown(event)),
+    ]
+    if not events:
+        return
+    of_names = all(event.signature == "reverse-name-noise" for event in events)
+    what = "an address has no name" if of_names else "this host has no working IPv6"
+    yield found_at_first_failed(
+        rules.DC409,
+        timeline,
+        events,
+        f"torch warns that {what}, which does no harm where ranks meet by IPv4",
+        fix=Fix("none is needed; an IPv4 address in place of the name spares you the warning", where="launch-line"),
+        severity=Severity.INFO,
+        role="beside",
+    )
+
+
+# connections between ranks
+
+
+@probe(rules.DC405, rules.DC411, rules.DC412)
+def ranks_did_not_connect(timeline: Timeline) -> Iterator[Finding]:
+    """Ranks had met, and then could not connect to each other on the ports that NCCL and gloo choose.
+
+    The address tells why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
+    else (DC411); any other is closed or wrong (DC412). Left alone: tries that succeeded, a refusal by a peer that had
+    failed before, and loopback on a single host.
+    """
+    failed = _each_line_once(timeline.of("gloo-connect", "nccl-connect"))
+    failed = failed or [event for event in timeline.of("gloo-tried") if event.values.get("again") == "0"]
+    if not failed and not timeline.has("exception"):
+        failed = _tries_without_end(timeline)
+    if not failed or timeline.went_on:
+        return
+    dead = failed_elsewhere(timeline, failed, _FAMILY)
+    if dead is not None:
+        return  # its listener went with it
+    addresses = [event.values.get("address") or "" for event in failed]
+    loopback = [event for event, address in zip(failed, addresses, strict=True) if address and is_loopback(address)]
+    bridge = [event for event, address in zip(failed, addresses, strict=True) if _is_containers_own(address)]
+    if loopback and loopback[0].signature in _GLOO and not on_one_host(timeline):
+        yield _advertises_loopback(timeline, loopback)
+    elif bridge and not on_one_host(timeline):
+        yield _in_a_container(timeline, bridge[0].values["address"], bridge, "cause")
+    elif not loopback:
+        yield _blocked(timeline, sorted(failed, key=lambda event: not event.values.get("address")))
+
+
+def _tries_without_end(timeline: Timeline) -> list[Event]:
+    """Connections that NCCL tries again and again in a log that comes no further."""
+    tries = [event for event in timeline.of("nccl-connect-tried") if "refused" not in event.values.get("why", "")]
+    return tries if sum(1 + event.repeated for event in tries) >= _MANY_TRIES else []
+
+
+def _is_containers_own(address: str) -> bool:
+    return address.startswith(_BRIDGE) and address != _BRIDGES_HOST
+
+
+def _advertises_loopback(timeline: Timeline, events: list[Event]) -> Finding:
+    address = events[0].values["address"]
+    return found_at_first_failed(
+        rules.DC405,
+        timeline,
+        events,
+        f"a peer on another host gave {address} as its own address, which is loopback: its host name resolves to "
+        "that there",
+        fix=Fix(
+            "export GLOO_SOCKET_IFNAME with the interface that leads to the other nodes (each node its own: 'ip "
+            "route' shows it), or have an administrator give the host's name a line of its own in /etc/hosts, with its "
+            "network address",
+            where="job-script",
+        ),
+        severity=Severity.ERROR,
+        role="cause",
+        rank=-1,
+        evidence={"address": address},
+    )
+
+
+def _in_a_container(timeline: Timeline, address: str, events: list[Event], role: str) -> Finding:
+    return found_at_first_failed(
+        rules.DC411,
+        timeline,
+        events,
+        f"the ranks try to meet at {address}, an address in a container's own network, which does not lead to other "
+        "machines",
+        fix=Fix(
+            "start the containers with --network=host on all hosts, so that they listen on the machines' own addresses",
+            where="launch-line",
+        ),
+        severity=Severity.ERROR,
+        role=role,
+        rank=-1,
+        evidence={"address": address},
+    )
+
+
+def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
+    library = "gloo" if events[0].signature.startswith("gloo") else "NCCL"
+    why = value_of(events, "why") or _why_in(events) or "no answer"
+    targets = sorted({event.values["address"] for event in events if event.values.get("address")})
+    port = value_of(events, "port")
+    where = f"{targets[0]}:{port}" if len(targets) == 1 and port else ", ".join(targets[:4]) or "a peer"
+    address = in_a_command(targets[0]) if targets else None
+    if _BRIDGES_HOST in targets and not on_one_host(timeline):
+        # every host's own bridge has this address
+        why += f", and {_BRIDGES_HOST} is Docker's bridge of each host, which leads to no other machine"
+        fix = Fix(
+            "export GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME with the interface that leads to the other nodes (each "
+            "node its own: 'ip route' shows it), or have an administrator give the host's name its network address in "
+            "/etc/hosts",
+            where="job-script",
+        )
+    elif "route" in why or "unreachable" in why:
+        fix = Fix(
+            "see which way this host takes to the peer's address, and name the interface of the network that all nodes "
+            "share (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)",
+            command=f"ip route get {address}" if address else None,
+            where="host",
+        )
+    else:
+        fix = Fix(
+            "have TCP opened for all ports among the hosts of the job, since NCCL and gloo listen on ports that the "
+            "kernel chooses; or narrow net.ipv4.ip_local_port_range on all hosts to a range that is open",
+            by="admin",
+            where="host",
+        )
+    return found_at_first_failed(
+        rules.DC412,
+        timeline,
+        events,
+        f"the ranks had met, but {library} could not connect to {where}: {why}",
+        fix=fix,
+        severity=Severity.ERROR,
+        role="cause",
+        evidence={"addresses": targets[:8], "answer": why},
+    )
+
+
+@probe(rules.DC407, rules.DC405)
+def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
+    """Gloo could not use what GLOO_SOCKET_IFNAME names; a name of digits alone resolves to 0.0.0.N."""
+    for (name, address), events in grouped(timeline.of("gloo-interface"), "name", "address"):
+        shown = (name or address).strip()
+        if address.startswith("0.0."):
+            yield found_at_first_failed(
+                rules.DC405,
+                timeline,
+                events,
+                f"gloo took {address} for this host's address: a host name of digits alone is read as a number",
+                fix=Fix(
+                    "export GLOO_SOCKET_IFNAME with the interface that leads to the other nodes, or have the host "
+                    "given a name with a letter in it",
+                    where="job-script",
+                ),
+                evidence={"address": address},
+                **severity_of(timeline),
+            )
+            continue
+        list_of_nccl = shown.startswith(("^", "="))
+        trouble = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
+        yield found_at_first_failed(
+            rules.DC407,
+            timeline,
+            events,
+            f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {trouble}",
+            fix=Fix(
+                "give one interface by its exact name, the one that leads to the other nodes, or leave the variable "
+                "out: gloo then takes the interface of the host name; where nodes name their interfaces differently, "
+                "set it on each node for itself ('ip -br address' lists them)",
+                command="unset GLOO_SOCKET_IFNAME",
+                where="job-script",
+            ),
+            evidence={"value": shown},
+            **severity_of(timeline),
+        )

@@ -1,0 +1,408 @@
+"""What could not be pickled, spawned, saved or loaded, as the log of a dead job shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from .context import came_through, found_at_first_failed, grouped, ranks_text, severity_of, value_of
+from .model import Event, Timeline
+
+#: Python's and torch's code that starts a process by pickling what it is to do.
+_SPAWNING = (
+    "multiprocessing/spawn.py",
+    "multiprocessing/popen_spawn_posix.py",
+    "multiprocessing/popen_spawn_win32.py",
+    "multiprocessing/popen_forkserver.py",
+)
+#: Code that unpickles what another rank sent: what is broken there is no file.
+_RECEIVING = ("distributed_c10d.py", "_tensor_to_object", "multiprocessing/queues.py", "multiprocessing/connection.py")
+#: A helper of many projects, which gathers objects as bytes.
+LIST_OF_ALL = "all_gather_list"
+#: So many lines lie between a start of a process and what it could not pickle, at most.
+_FRAMES = 16
+_LOADING = ("torch/serialization.py", "torch.load(")
+_READERS = ("torch/serialization.py", "torch/_weights_only_unpickler.py")
+_SAVING = ("torch.save(", "os.replace(", "os.rename(", "shutil.move(", "save_checkpoint", "save_pretrained")
+#: Groups, stores and work of torch.distributed, which are handles of this process.
+_HANDLES = "torch._C._distributed_c10d"
+#: What wrappers put before the names of parameters.
+_PREFIXES = {
+    "module.": "DistributedDataParallel",
+    "_orig_mod.": "torch.compile",
+    "_fsdp_wrapped_module.": "FSDP",
+    "_forward_module.": "Lightning's strategy",
+}
+#: First bytes that are no pickle, as the operand that torch's unpickler stumbles over.
+_NO_PICKLES = {"60": "a web page", "118": "a pointer of Git LFS", "123": "JSON", "80": "a zip archive"}
+_COPY_AGAIN = Fix(
+    "copy or download it again, and compare its size with the one where it comes from; if that one is broken too, save "
+    "it again: to another name, then os.replace",
+    where="code",
+)
+
+
+# writing
+
+
+@probe(rules.DC601, rules.DC602, rules.DC605)
+def objects_pickle(timeline: Timeline) -> Iterator[Finding]:
+    """Something could not be pickled: a handle of torch.distributed (DC602), what a process that is spawned was to get
+    (DC605), or a member of what is saved or copied (DC601)."""
+    events = list(timeline.of("unpicklable", "unpicklable-group"))
+    if not events:
+        yield from _lost_by_children(timeline)
+        return
+    for (kind, named), group in grouped(events, "type", "object"):
+        first = group[0]
+        what = kind or named or first.values.get("function") or "an object"
+        if kind.startswith(_HANDLES) or "ProcessGroup" in what or first.signature == "unpicklable-group":
+            yield _handle(timeline, group, what)
+        elif _is_spawned(first) or _follows_a_spawn(timeline, first):
+            yield _spawned(timeline, group, what)
+        else:
+            yield _member(timeline, group, what)
+
+
+def _is_spawned(event: Event) -> bool:
+    inherited = "through inheritance" in event.text or "context is being shared" in event.text
+    return inherited or came_through(event, *_SPAWNING)
+
+
+def _follows_a_spawn(timeline: Timeline, event: Event) -> bool:
+    """Whether frames of a start of a process stand right before a line whose traceback is not whole."""
+    return event.traceback is None and any(
+        frame.source == event.source and 0 < event.line - frame.line <= _FRAMES for frame in timeline.of("spawn-frame")
+    )
+
+
+def _place(events: Sequence[Event]) -> str:
+    """The line of the user's code, for a message."""
+    for event in events:
+        frame = event.traceback.users if event.traceback is not None else None
+        if frame is not None:
+            return f" ({frame.path}:{frame.line})"
+    return ""
+
+
+def _handle(timeline: Timeline, events: list[Event], what: str) -> Finding:
+    shown = what.rpartition(".")[2] if what.startswith(_HANDLES) else "DistributedDataParallel on a group of its own"
+    return found_at_first_failed(
+        rules.DC602,
+        timeline,
+        events,
+        f"an object holds a {shown}, which is a handle of this process and can't be pickled{_place(events)}",
+        fix=Fix(
+            "leave it out (__getstate__) and make it again with dist.new_group(ranks) after loading; deepcopy and save "
+            "the model inside (model.module, its state_dict) before it is wrapped",
+            where="code",
+        ),
+        evidence={"type": what},
+        **severity_of(timeline),
+    )
+
+
+def _spawned(timeline: Timeline, events: list[Event], what: str) -> Finding:
+    return found_at_first_failed(
+        rules.DC605,
+        timeline,
+        events,
+        f"a process could not be spawned: what it was to get holds {what}, which can't be pickled{_place(events)}",
+        fix=Fix(
+            "move functions and classes to the top of a module, no lambda or local function among them, and make "
+            "locks, open files and generators inside the new process; a data loader on Linux may use "
+            'multiprocessing_context="fork"',
+            where="code",
+        ),
+        evidence={"type": what},
+        **severity_of(timeline),
+    )
+
+
+def _member(timeline: Timeline, events: list[Event], what: str) -> Finding:
+    return found_at_first_failed(
+        rules.DC601,
+        timeline,
+        events,
+        f"{what} can't be pickled{_place(events)}",
+        fix=Fix(
+            "leave it out (__getstate__) and make it again after loading; functions and classes must stand at the top "
+            "of a module; save a state_dict rather than the object",
+            where="code",
+        ),
+        evidence={"type": what},
+        **severity_of(timeline),
+    )
+
+
+def _lost_by_children(timeline: Timeline) -> Iterator[Finding]:
+    events = [event for event in timeline.of("spawned-child-lost-it") if event.traceback is None or _is_spawned(event)]
+    if events:
+        yield _spawned(timeline, events, value_of(events, "object") or "an object of the main script")
+
+
+# reading
+
+
+@probe(rules.DC611, rules.DC612)
+def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
+    """torch.load refused a file that holds more than tensors (torch 2.6 and newer ask for nothing else by default).
+
+    Where the operand that it stumbled over is the first byte of a web page or of a pointer, the file is broken (DC612).
+    """
+    events = list(timeline.of("weights-only"))
+    named = timeline.of("weights-only-global")
+    operands = timeline.of("weights-only-operand")
+    first = events or [*named, *operands]
+    if not first:
+        return
+    operand = value_of(operands, "operand")
+    if not named and operand in _NO_PICKLES:
+        yield found_at_first_failed(
+            rules.DC612,
+            timeline,
+            first,
+            f"the file is no checkpoint: it begins as {_NO_PICKLES[operand]} does",
+            fix=Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
+            if operand == "118"
+            else _COPY_AGAIN,
+            **severity_of(timeline),
+        )
+        return
+    refused = list(dict.fromkeys(event.values["global"] for event in named if event.values.get("global")))
+    shown = ", ".join(refused[:4])
+    safe = all(part.isidentifier() for name in refused for part in name.split("."))
+    yield found_at_first_failed(
+        rules.DC611,
+        timeline,
+        first,
+        "torch.load with weights_only=True refused the file: "
+        + (f"it needs {shown}" if shown else "it holds more than tensors and plain values"),
+        fix=Fix(
+            "read what these are; if you trust them, allow them before torch.load, or save the checkpoint again with "
+            "plain values only; weights_only=False runs whatever the file says, so only for files that you wrote"
+            if refused
+            else "save it again as a plain dict of tensors and numbers; weights_only=False runs whatever the file "
+            "says, so only for files that you wrote",
+            command=_allow(refused[0]) if refused and safe and "." in refused[0] else None,
+            where="code",
+        ),
+        evidence={"globals": refused[:16]},
+        **severity_of(timeline),
+    )
+
+
+def _allow(name: str) -> str:
+    module, _, member = name.rpartition(".")
+    return f"from {module} import {member}\ntorch.serialization.add_safe_globals([{member}])"
+
+
+@probe(rules.DC612, rules.DC720)
+def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
+    """A checkpoint is cut off, or is none; where several ranks were writing it, that is why (DC720).
+
+    Left alone: what a child process or a collective could not unpickle, which is no file.
+    """
+    lost = [event for event in timeline.of("rename-lost") if came_through(event, *_SAVING) or event.traceback is None]
+    if len({event.who.rank for event in lost if event.who.rank is not None}) > 1 or _others_renamed(timeline, lost):
+        yield _torn(timeline, lost, value_of(lost, "to"))
+        return
+    events = [
+        event
+        for event in _once(timeline.of("broken-file", "broken-pickle", "git-lfs-pointer"))
+        if _is_a_file(timeline, event)
+    ]
+    events = events or [event for event in timeline.of("exception") if _is_of_a_loader(event)]
+    if not events:
+        return
+    writers = _writers(timeline, events[0])
+    if writers is not None:
+        yield _torn(timeline, [*events, *writers], value_of(writers, "file"))
+        return
+    file = value_of(events, "file")
+    why = value_of(events, "why") or ""
+    pointer = any(event.signature == "git-lfs-pointer" for event in events) or value_of(events, "key") == "'v'"
+    who = ranks_text(events)
+    trouble = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
+    yield found_at_first_failed(
+        rules.DC612,
+        timeline,
+        events,
+        f"{f'the file {file}' if file else 'a file'} is broken{f', as {who} found' if who else ''}: "
+        f"{trouble}{_place(events)}",
+        fix=Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
+        if pointer
+        else _COPY_AGAIN,
+        **severity_of(timeline),
+    )
+
+
+def _once(events: Sequence[Event]) -> list[Event]:
+    return list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
+
+
+def _is_a_file(timeline: Timeline, event: Event) -> bool:
+    if event.signature != "broken-pickle":
+        return True
+    # the traceback of a process that was spawned may stand at another event of the line
+    here = [other for other in timeline.events if (other.source, other.line) == (event.source, event.line)]
+    return not any(came_through(other, *_SPAWNING, *_RECEIVING) or _is_of_a_list(other) for other in here)
+
+
+def _is_of_a_list(event: Event) -> bool:
+    frames = () if event.traceback is None else event.traceback.frames
+    return any(frame.function == LIST_OF_ALL for frame in frames)
+
+
+def _is_of_a_loader(event: Event) -> bool:
+    """Whether torch.load ended in an exception that says nothing of a file: of an empty one, or of one cut off."""
+    if event.traceback is None or not event.traceback.frames:
+        return False
+    last = event.traceback.frames[-1]
+    if event.text.strip() == "EOFError":
+        return last.path.replace("\\", "/").endswith(_READERS)
+    return event.text.startswith("OSError: [Errno 22]") and "PyTorchFileReader(" in last.code
+
+
+def _others_renamed(timeline: Timeline, lost: Sequence[Event]) -> bool:
+    """Whether one rank could not rename what others had saved to the same place."""
+    names = {event.values.get("to") for event in lost}
+    return bool(lost) and len({rank for rank, file in _saved(timeline) if file in names}) > 1
+
+
+def _saved(timeline: Timeline) -> set[tuple[int, str]]:
+    return {
+        (event.who.rank, event.values["file"])
+        for event in timeline.of("saving")
+        if event.who.rank is not None and event.values.get("file")
+    }
+
+
+def _writers(timeline: Timeline, broken: Event) -> list[Event] | None:
+    """The lines by which several ranks say that they write one file, before another finds it broken; None without."""
+    by_file: dict[str, list[Event]] = {}
+    for event in timeline.of("saving"):
+        if event.attempt <= broken.attempt and event.who.rank is not None:
+            by_file.setdefault(event.values.get("file") or "", []).append(event)
+    for file, events in by_file.items():
+        if (
+            file
+            and len({event.who.rank for event in events}) > 1
+            and not any(_has_rank(file, event) for event in events)
+        ):
+            return events
+    return None
+
+
+def _has_rank(file: str, event: Event) -> bool:
+    """Whether the name of a file may be this rank's own."""
+    return f"rank{event.who.rank}" in file or f"rank_{event.who.rank}" in file or f"_{event.who.rank}." in file
+
+
+def _torn(timeline: Timeline, events: list[Event], file: str | None) -> Finding:
+    return found_at_first_failed(
+        rules.DC720,
+        timeline,
+        events,
+        f"several ranks write {file or 'one checkpoint'} at the same time, and it was torn{_place(events)}",
+        fix=Fix(
+            "save on rank 0 only (if dist.get_rank() == 0), to another name and then os.replace, with a "
+            "dist.barrier() on all ranks before anybody reads it",
+            where="code",
+        ),
+        evidence={"file": file} if file else None,
+        **severity_of(timeline),
+    )
+
+
+# states and devices
+
+
+@probe(rules.DC614)
+def keys_fit(timeline: Timeline) -> Iterator[Finding]:
+    """load_state_dict misses every key because they carry a wrapper's prefix, or lack it.
+
+    Other keys that don't fit are another model: no rule's matter.
+    """
+    missing = value_of([event for event in timeline.of("state-keys") if event.values.get("which") == "Missing"], "key")
+    surplus = value_of(
+        [event for event in timeline.of("state-keys") if event.values.get("which") == "Unexpected"], "key"
+    )
+    for prefix, wrapper in _PREFIXES.items():
+        in_file = bool(surplus and prefix in surplus and not (missing and prefix in missing))
+        in_model = bool(missing and prefix in missing and not (surplus and prefix in surplus))
+        if not (missing and surplus) or not (in_file or in_model):
+            continue
+        events = _once([*timeline.of("state-mismatch"), *timeline.of("state-keys")])
+        yield found_at_first_failed(
+            rules.DC614,
+            timeline,
+            events,
+            f"the keys of the checkpoint begin with {prefix} ({surplus}): it was saved from {wrapper}, and the bare "
+            "model misses every one"
+            if in_file
+            else f"the model is wrapped in {wrapper}, so its keys begin with {prefix} ({missing}), and those of the "
+            "checkpoint do not",
+            fix=Fix(
+                "take the prefix away after loading (or save the state_dict of the model inside)"
+                if in_file
+                else "load into the model before it is wrapped, or into model.module",
+                command=_without(prefix) if in_file else None,
+                where="code",
+            ),
+            evidence={"prefix": prefix, "missing": missing, "unexpected": surplus},
+            **severity_of(timeline),
+        )
+        return
+
+
+def _without(prefix: str) -> str:
+    if prefix == "module.":
+        return 'torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state_dict, "module.")'
+    return f'state_dict = {{key.replace("{prefix}", ""): value for key, value in state_dict.items()}}'
+
+
+@probe(rules.DC723)
+def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[Finding]:
+    """torch.load put a checkpoint where it was saved from: a GPU that is not there, or GPU 0 for every rank.
+
+    A GPU that is full counts only where torch.load filled it, and where a rank other than 0 met GPU 0.
+    """
+    events = list(timeline.of("checkpoint-device"))
+    device = value_of(events, "device")
+    if events:
+        message = (
+            f"the checkpoint was saved from GPU {device}, and this rank sees {value_of(events, 'count')}"
+            if device
+            else "the checkpoint was saved from a GPU, and this process sees none"
+        )
+    else:
+        events = [event for event in timeline.events if _fills_gpu_0(event)]
+        if not events:
+            return
+        message = f"{ranks_text(events)} ran out of memory on GPU 0 in torch.load, where every rank loads to"
+    yield found_at_first_failed(
+        rules.DC723,
+        timeline,
+        _once(events),
+        message,
+        fix=Fix(
+            "load to the CPU, and move the model to the rank's own device afterwards",
+            command='torch.load(path, map_location="cpu")',
+            where="code",
+        ),
+        **severity_of(timeline),
+    )
+
+
+def _fills_gpu_0(event: Event) -> bool:
+    return (
+        event.traceback is not None
+        and "out of memory" in event.text
+        and "GPU 0" in event.text
+        and bool(event.who.rank)
+        and came_through(event, *_LOADING)
+    )

@@ -1,0 +1,171 @@
+"""Which rank a line is of, where its prefix says something else: a local rank, a process id, a scheduler's task.
+
+What one line says of a process (``[default3]:[rank11]:``, a row of torchrun's table, ``comm 0x… rank 3`` of NCCL) holds
+for all its lines. Where the text leaves several answers it gives none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from distcheck.rules.signatures import Kind
+
+from .model import Event, Source, Voice, Who, WorkerFailure
+
+_COMM = re.compile(r"\bcomm 0x[0-9a-f]+ rank (\d{1,6}) n[rR]anks (\d{1,6})\b")
+_LAUNCHED = ("torch.distributed.elastic", "torch/distributed/elastic", "torchrun", "worker group", "ChildFailedError")
+_ADDRESS = re.compile(r"[\d.]+$|.*:")
+#: GPUs of a usual large host: a job of more ranks than these, or than local ranks were seen, has several hosts.
+USUAL_HOST = 8
+
+_Scope = tuple[str, object]
+
+
+def short(host: str) -> str:
+    """A host's name without its domain: NCCL writes the short one, torchrun's table the long one."""
+    return host if _ADDRESS.match(host) else host.partition(".")[0].lower()
+
+
+def filled(who: Who, other: Who) -> Who:
+    """What one says, and where it says nothing what the other says."""
+    if other == _NOBODY or who == other:
+        return who
+    return Who(
+        who.rank if who.rank is not None else other.rank,
+        who.local_rank if who.local_rank is not None else other.local_rank,
+        who.host if who.host is not None else other.host,
+        who.pid if who.pid is not None else other.pid,
+        who.task if who.task is not None else other.task,
+    )
+
+
+_NOBODY = Who()
+
+
+class Identities:
+    """Learns from everything that is known, then answers.
+
+    :param world_size: ranks of the job, where the log says it
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        events: Sequence[Event],
+        voices: Sequence[Voice],
+        workers: Sequence[WorkerFailure],
+        world_size: int | None,
+    ) -> None:
+        self._sources = sources
+        self._world_size = world_size
+        self._rank_of_pid: dict[tuple[str | None, int], int | None] = {}
+        #: global rank of local rank 0, by host, by task, by file; None: the text contradicts itself
+        self._first_rank: dict[_Scope, int | None] = {}
+        self._hosts: set[str] = set()
+        self._tasks: set[int] = set()
+        self._locals: set[int] = set()
+        self._task_is_node = False
+        self._known: dict[tuple[Who, int], Who] = {}
+        for who, source in {
+            *((event.who, event.source) for event in events),
+            *((voice.who, voice.source) for voice in voices),
+        }:
+            self._learn(filled(who, sources[source].who), source)
+        for worker in workers:
+            self._learn(Who(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source, is_row=True)
+        self._learn_from_nccl(events)
+        self._task_is_node = self._task_is_node or (bool(self._tasks) and any(map(_is_of_torchrun, events)))
+        self._one_host = self._is_one_host()
+
+    def of(self, who: Who, source: int) -> Who:
+        """The same process, with its global rank where it can be told."""
+        key = (who, source)
+        known = self._known.get(key)
+        if known is None:
+            full = filled(who, self._sources[source].who)
+            rank = full.rank if full.rank is not None else self._rank(full, source)
+            known = self._known[key] = full if rank == full.rank else full._replace(rank=rank)
+        return known
+
+    def _learn(self, who: Who, source: int, is_row: bool = False) -> None:
+        if who.host is not None:
+            self._hosts.add(short(who.host))
+        if who.task is not None:
+            self._tasks.add(who.task)
+            if who.local_rank is not None or (who.rank is not None and who.rank != who.task):
+                self._task_is_node = True
+        if who.local_rank is not None:
+            self._locals.add(who.local_rank)
+        if who.rank is None:
+            return
+        if who.pid is not None:
+            self._note_pid(who.host, who.pid, who.rank)
+        if who.local_rank is not None and who.rank >= who.local_rank:
+            for scope in _scopes(who, None if is_row else source):
+                first = who.rank - who.local_rank
+                if self._first_rank.setdefault(scope, first) != first:
+                    self._first_rank[scope] = None
+
+    def _note_pid(self, host: str | None, pid: int, rank: int) -> None:
+        for name in {None, short(host) if host is not None else None}:
+            if self._rank_of_pid.setdefault((name, pid), rank) != rank:
+                self._rank_of_pid[name, pid] = None
+
+    def _learn_from_nccl(self, events: Iterable[Event]) -> None:
+        """A communicator of all ranks says which rank a process has; one of a subgroup counts inside of it."""
+        found: dict[int, list[tuple[str | None, int, int]]] = {}
+        for event in events:
+            if event.kind is Kind.RECORD and event.who.pid is not None and "comm 0x" in event.text:
+                match = _COMM.search(event.text)
+                if match:
+                    found.setdefault(int(match[2]), []).append((event.who.host, event.who.pid, int(match[1])))
+        if found and (self._world_size is None or max(found) >= self._world_size):
+            for host, pid, rank in found[max(found)]:
+                self._note_pid(host, pid, rank)
+
+    def _is_one_host(self) -> bool:
+        if len(self._hosts) > 1 or len(self._tasks) > 1 or not self._locals:
+            return False
+        roots = {
+            re.split(r"[\\/]attempt_\d+[\\/]", source.path)[0]
+            for source in self._sources
+            if source.who.local_rank is not None
+        }
+        firsts = {first for first in self._first_rank.values() if first is not None}
+        if len(roots) > 1 or firsts - {0}:
+            return False
+        size = self._world_size
+        return size is None or size <= max(max(self._locals) + 1, USUAL_HOST)
+
+    def _rank(self, who: Who, source: int) -> int | None:
+        if who.pid is not None:
+            host = short(who.host) if who.host is not None else None
+            rank = self._rank_of_pid.get((host, who.pid))
+            if rank is None and len(self._hosts) <= 1:
+                rank = self._rank_of_pid.get((None, who.pid))
+            if rank is not None:
+                return rank
+        if who.local_rank is not None:
+            for scope in _scopes(who, source):
+                first = self._first_rank.get(scope)
+                if first is not None:
+                    return first + who.local_rank
+            return who.local_rank if self._one_host else None
+        if who.task is not None and not self._task_is_node:
+            return who.task
+        return None
+
+
+def _scopes(who: Who, source: int | None) -> Iterable[_Scope]:
+    """Where one offset between local and global ranks holds, the surest first."""
+    if who.host is not None:
+        yield "host", short(who.host)
+    if who.task is not None:
+        yield "task", who.task
+    if who.host is None and who.task is None and source is not None:
+        yield "source", source
+
+
+def _is_of_torchrun(event: Event) -> bool:
+    return event.kind is Kind.TABLE or any(word in event.text for word in _LAUNCHED)

@@ -1,0 +1,623 @@
+"""Reads logs in one pass and bounded memory: which lines say something, who wrote them and when, and the tracebacks.
+
+Most of a log is ordinary: a line is taken apart only where a signature fits it, or while a traceback or a launcher's
+report is open. Whose numbers mean the same process is for :mod:`.joining`, what follows from it all for the probes.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from distcheck.core.redaction import mask, mask_forms
+from distcheck.core.registry import plug_in_signatures
+from distcheck.rules.signatures import every
+from distcheck.rules.signatures.model import Kind, Signature
+
+from .event_store import BUDGET, Events
+from .matching import LONGEST_LINE, Matcher
+from .model import LONGEST_TEXT, Dump, Reading, Source, Who, WorkerFailure
+from .prefixes import NOBODY, Head, Prefixes
+from .rank_streams import ALL_UP_TO, Voices
+from .sources import Input, Text, find
+from .torchrun_report import FailureReport
+from .tracebacks import Finished, Tracebacks
+
+#: Names of rows that lead the reading itself.
+TRACEBACK = "traceback"
+FRAME = "traceback-frame"
+ERROR_LINE = "error-line"
+EXCEPTION = "exception"
+REPORTS = ("elastic-report", "worker-ended")
+RESTART = "restart"
+
+#: Where a traceback begins, or a line that belongs to the next one stands.
+_STARTERS = (
+    Signature(TRACEBACK, Kind.RECORD, r"Traceback \(most recent call last\)", ("Traceback (most recent call last):",)),
+    Signature(
+        TRACEBACK,
+        Kind.RECORD,
+        r"-- Process \d+ terminated with the following error",
+        ("-- Process 1 terminated with the following error:",),
+    ),
+    Signature(
+        FRAME,
+        Kind.RECORD,
+        r'File "[^"]{1,300}", line \d{1,7}, in \S',
+        ('  File "/workspace/train.py", line 33, in main',),
+    ),
+)
+_HEADER = "Traceback (most recent call last):"
+#: Tracebacks without their first line that are followed: a log begins within one, and prints of stacks are many.
+_MOST_HEADLESS = 200
+#: Programs whose own traceback says only that a worker failed.
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+_LAUNCHERS_MODULES = ("torch/distributed/run.py", "accelerate/commands/launch.py", "deepspeed/launcher/runner.py")
+#: Lines that only look like an error: what a person would search for. Healthy logs have some of them as well.
+_ERROR_LINES = tuple(
+    Signature(ERROR_LINE, Kind.FAILURE, pattern, (example,))
+    for pattern, example in (
+        (r"\wError: ", "ValueError: no such layer"),
+        (r"\wException: ", "data.ShardException: shard 3 is empty"),
+        (r"\b[Ee]rror: ", "train.py: error: argument --lr: invalid float value"),
+        (r"[ \[|]ERROR[ \]|:]", "2026-03-01 10:00:00 ERROR loader: shard 3 is empty"),
+        (r"[ \[|]CRITICAL[ \]|:]", "[CRITICAL] no data"),
+        (r"\bFATAL\b", "FATAL: no data"),
+        (r"\b[Ff]atal error", "Fatal error in MPI_Init"),
+        (r"\bfatal: ", "fatal: not a git repository"),
+        (r"Fatal Python error", "Fatal Python error: Segmentation fault"),
+        (r"Segmentation fault", "Segmentation fault (core dumped)"),
+        (r"terminate called", "terminate called after throwing an instance of 'std::bad_alloc'"),
+        (r"\bAborted\b", "Aborted (core dumped)"),
+        (r"core dumped", "Floating point exception (core dumped)"),
+        (r"\bKilled\b", "run.sh: line 3:  4711 Killed                  python train.py"),
+        (r"[Bb]us error", "Bus error (core dumped)"),
+        (r"Illegal instruction", "Illegal instruction"),
+        (r"command not found", "run.sh: line 3: torchrun: command not found"),
+        (r"No such file or directory", "python: can't open file 'train.py': [Errno 2] No such file or directory"),
+        (r"Permission denied", "bash: ./run.sh: Permission denied"),
+        (r"Assertion .{1,300} failed", "a.cpp:3: int main(): Assertion `n > 0' failed."),
+        (r"\bpanic: ", "panic: runtime error: index out of range"),
+    )
+)
+#: Lines that look like an error are looked for until so many were found.
+_MOST_ERROR_LINES = 3000
+#: After so many lines of a signature that were not kept, it is not looked for in the next bytes.
+_NOISY = 5000
+_QUIET_BYTES = 64 << 20
+#: Lines that are taken one by one, in all and since anything came of it: 512 ranks write tracebacks of 60 lines at
+#: once.
+_MOST_DENSE = 400_000
+_MOST_IN_VAIN = 60_000
+#: Tracebacks of one process after which no more of it are followed: what they say is only counted by then. After so
+#: many that were passed over, tracebacks are not looked for in the next bytes.
+_MOST_TRACEBACKS = 5000
+_MOST_PASSED_OVER = 5000
+_QUIET_TRACEBACKS_BYTES = 8 << 20
+#: Rows of launchers' reports that are kept.
+_MOST_WORKERS = 20_000
+#: Bytes after which a line without an end is cut.
+_LONGEST_CARRIED = 1 << 20
+#: Bytes that are collected before they are looked at.
+_ENOUGH = 256 << 10
+#: Lines from which the styles of prefixes are learned: so many of the first piece and of each of the next.
+_SAMPLE = 300
+_SAMPLE_LATER = 50
+_PIECES_LEARNED = 24
+#: The end that is kept for :attr:`Reading.tail`.
+_TAIL_BYTES = 64 << 10
+_TAIL_LINES = 200
+
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
+#: Words next to which a credential may stand that has no form of its own.
+_CREDENTIALS = re.compile(r"(?i)token|secret|passw|credential|api.?key|access.?key|private.?key|bearer")
+
+
+def signatures() -> tuple[Signature, ...]:
+    """All rows that logs are searched for: ours, those of plug-ins, and those that lead the reading."""
+    return (*every(), *plug_in_signatures(), *_STARTERS, *_ERROR_LINES)
+
+
+@functools.lru_cache(maxsize=2)
+def matcher_of(rows: tuple[Signature, ...]) -> Matcher:
+    """A matcher, kept: compiling hundreds of patterns takes longer than reading a small log."""
+    return Matcher(rows)
+
+
+def shown(text: str) -> str:
+    """The text without what looks like a credential."""
+    return mask(text) if _CREDENTIALS.search(text) else mask_forms(text)
+
+
+class SourceReader:
+    """Reads one source as its bytes come: a file's pieces, or what a running job prints.
+
+    :param matcher: of :func:`signatures`
+    :param budget: bytes that the events may take
+    """
+
+    def __init__(
+        self, source: Source, matcher: Matcher, *, budget: int = BUDGET, tail_lines: int = _TAIL_LINES
+    ) -> None:
+        self.source = source
+        self._matcher = matcher
+        self._budget = budget
+        self._prefixes = Prefixes()
+        self._tracebacks = Tracebacks()
+        self._report = FailureReport()
+        self._events = Events(budget)
+        self._voices = Voices(self._prefixes)
+        self._workers: list[WorkerFailure] = []
+        self._notes: list[str] = []
+        self._bytes = 0
+        #: line breaks so far
+        self._lines = 0
+        self._pieces = 0
+        self._waiting: list[bytes] = []
+        self._unseen = 0
+        self._end = b""
+        self._last_piece = (b"", 1)
+        self._tail_lines = tail_lines
+        #: numbers of the events of lines in which a traceback may end
+        self._recent: dict[int, list[int]] = {}
+        #: lines in which tracebacks begin that have no first line
+        self._headless: set[int] = set()
+        self._dense = 0
+        self._in_vain = 0
+        #: whole tracebacks of each process, and those that were passed over
+        self._raised: dict[Who, int] = {}
+        self._passed_over = 0
+        self._error_lines = 0
+        self._noise: dict[int, int] = {}
+        #: rows that are not looked for, and the byte up to which
+        self._muted: dict[int, float] = {}
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes, cut anywhere."""
+        self._bytes += len(data)
+        self._waiting.append(data)
+        self._unseen += len(data)
+        if self._unseen >= _ENOUGH:
+            self._take_whole_lines()
+
+    def reading(self) -> Reading:
+        """What is known so far, the last line as if nothing followed it; more may be fed afterwards."""
+        if not self._pieces:
+            # which prefixes a log has is told by a good part of it: until that is there, all is read again
+            other = SourceReader(self.source, self._matcher, budget=self._budget, tail_lines=self._tail_lines)
+            other._bytes = self._bytes
+        else:
+            self._take_whole_lines()
+            other = self._copy()
+            other._pieces = _PIECES_LEARNED
+        if rest := b"".join(self._waiting):
+            other._search(rest)
+        other._finish()
+        return other._result()
+
+    def note(self, *notes: str, problem: str = "") -> None:
+        """Add what is worth knowing of how the source was read."""
+        self.source = self.source._replace(notes=(*self.source.notes, *notes), problem=problem or self.source.problem)
+
+    # --- from bytes to lines ---
+
+    def _take_whole_lines(self) -> None:
+        self._unseen = 0
+        data = b"".join(self._waiting)
+        cut = data.rfind(b"\n") + 1
+        if len(data) - cut > _LONGEST_CARRIED:
+            redrawn = data.rfind(b"\r", cut) + 1
+            if not redrawn:
+                self._note_once("lines of more than 1 MB were read in parts")
+            cut = redrawn or len(data)
+        self._waiting = [data[cut:]] if cut < len(data) else []
+        if cut:
+            self._search(data[:cut])
+
+    def _note_once(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def _search(self, data: bytes) -> None:
+        """Look at text that ends where a line ends, or where one is cut."""
+        data = _plain(data)
+        self._learn(data)
+        first_line = self._lines + 1
+        # behind a carriage return a line begins, but no other line of the file
+        self._walk(data, data.replace(b"\r", b"\n") if b"\r" in data else data)
+        self._lines += data.count(b"\n")
+        self._end = (self._end + data)[-_TAIL_BYTES:]
+        self._last_piece = (data, first_line)
+        self._voices.listen(data, first_line, whole=self._bytes <= ALL_UP_TO)
+        if not self._is_dense():
+            self._recent.clear()
+
+    def _learn(self, data: bytes) -> None:
+        if self._pieces < _PIECES_LEARNED:
+            most = _SAMPLE_LATER if self._pieces else _SAMPLE
+            lines = data[: 400 * most].decode("utf-8", "replace").split("\n")[:most]
+            if not self._pieces and len(data) > 400 * most:
+                middle = data[len(data) // 2 :][: 200 * most].decode("utf-8", "replace").split("\n")[1:most]
+                lines += middle
+            self._prefixes.learn(lines)
+        self._pieces += 1
+
+    def _walk(self, data: bytes, text: bytes) -> None:
+        """Go from one line that matters to the next; both texts differ in carriage returns alone."""
+        place, counted, line = 0, 0, self._lines + 1
+        spans = self._spans(text, 0)
+        span = next(spans, None)
+        while place < len(text):
+            dense = self._is_dense()
+            if dense:
+                start = place
+            elif span is not None:
+                start = text.rfind(b"\n", 0, span[0]) + 1 if span[1] - span[0] >= LONGEST_LINE else span[0]
+            else:
+                return
+            end = text.find(b"\n", start)
+            end = len(text) if end < 0 else end
+            pieces = []
+            while span is not None and span[0] <= end:
+                pieces.append(span)
+                span = next(spans, None)
+            line += data.count(b"\n", counted, start)
+            counted = start
+            if self._line(data, text, start, end, line, pieces):
+                spans = self._spans(text, end + 1)
+                span = next(spans, None)
+            place = end + 1
+
+    def _spans(self, text: bytes, start: int) -> Iterator[tuple[int, int]]:
+        if start >= len(text):
+            return iter(())
+        over = [row for row, until in self._muted.items() if until < self._bytes]
+        for row in over:
+            del self._muted[row]
+        return self._matcher.spans(text, start, frozenset(self._muted))
+
+    # --- lines that matter ---
+
+    def _is_dense(self) -> bool:
+        """Whether each line counts: something that was begun is not over."""
+        if self._dense >= _MOST_DENSE or self._in_vain >= _MOST_IN_VAIN:
+            return False
+        return self._tracebacks.open or self._report.open
+
+    def _line(
+        self, data: bytes, text: bytes, start: int, end: int, line: int, pieces: Sequence[tuple[int, int]]
+    ) -> bool:
+        """Take one line (or the part behind a carriage return); whether other rows are to be looked for from here."""
+        dense = self._is_dense()
+        if not pieces and start == end:
+            return False
+        first = min(pieces[0][0] if pieces and end - start > LONGEST_LINE else start, end)
+        raw = text[first : min(end, first + LONGEST_LINE)]
+        head = self._head(data, start, raw)
+        muted = False
+        names: set[str] = set()
+        for piece in pieces:
+            found = self._fitting(text[slice(*piece)], head)
+            names.update(self._matcher.rows[number].name for number, _ in found)
+            muted = self._note_fits(found, head, line) or muted
+        if pieces:
+            self._voices.note(head.who, line, raw)
+        if TRACEBACK in names and not self._tracebacks.open:
+            self._in_vain = 0
+        passed_over = TRACEBACK in names and self._is_loud(head.who)
+        if passed_over:
+            muted = self._pass_over() or muted
+        if (
+            FRAME in names
+            and not self._tracebacks.open
+            and len(self._headless) < _MOST_HEADLESS
+            and not self._is_loud(head.who)
+        ):
+            self._headless.add(line)
+            self._tracebacks.feed(line, head._replace(text=_HEADER))
+            dense = True
+        begins = TRACEBACK in names and self._in_vain < _MOST_IN_VAIN and self._dense < _MOST_DENSE
+        if (dense or begins) and not passed_over:
+            self._follow_tracebacks(line, head)
+        if self._report.open or not names.isdisjoint(REPORTS):
+            self._note_workers(self._report.feed(line, head))
+        return muted
+
+    def _head(self, data: bytes, start: int, raw: bytes) -> Head:
+        head = self._prefixes.parse(raw.decode("utf-8", "replace"))
+        if head.who == NOBODY and start and data[start - 1 : start] == b"\r":
+            # the launcher's label stands before the first part alone
+            begin = data.rfind(b"\n", max(0, start - _LONGEST_CARRIED), start) + 1
+            first = re.split(rb"\r", data[begin : begin + LONGEST_TEXT], maxsplit=1)[0]
+            label = self._prefixes.parse(first.decode("utf-8", "replace"))
+            return head._replace(who=label.who, time=head.time if head.time is not None else label.time)
+        return head
+
+    def _fitting(self, raw: bytes, head: Head) -> list[tuple[int, dict[str, str]]]:
+        """The rows that a line fits; where a container's log wraps lines in JSON, the rows that they fit."""
+        if raw[:1] == b"{" and not head.text.startswith("{"):
+            inner = head.text.encode("utf-8", "replace")
+            found = [fit for part in inner.split(b"\n") for fit in self._matcher.fitting(part)]
+            if found:
+                return found
+        return self._matcher.fitting(raw)
+
+    def _note_fits(self, found: Sequence[tuple[int, dict[str, str]]], head: Head, line: int) -> bool:
+        """Make events of the rows that a line fits, one for each name; whether one of them became noise."""
+        named: dict[str, tuple[int, dict[str, str]]] = {}
+        for number, values in found:
+            name = self._matcher.rows[number].name
+            if name in named:
+                named[name] = (named[name][0], {**values, **named[name][1]})
+            else:
+                named[name] = (number, values)
+        named.pop(TRACEBACK, None)
+        named.pop(FRAME, None)
+        looks_bad = named.pop(ERROR_LINE, None)
+        if RESTART in named:
+            self._events.begin_attempt()
+            self._raised.clear()
+        noisy = False
+        for number, values in named.values():
+            noisy = not self._add(number, values, head, line) or noisy
+        if looks_bad is not None:
+            self._error_lines += 1
+            if not named:
+                self._add(looks_bad[0], {}, head, line)
+            if self._error_lines == _MOST_ERROR_LINES:
+                numbers = [number for number, row in enumerate(self._matcher.rows) if row.name == ERROR_LINE]
+                self._muted.update(dict.fromkeys(numbers, float("inf")))
+                noisy = True
+        return noisy
+
+    def _add(self, number: int, values: dict[str, str], head: Head, line: int) -> bool:
+        """Keep an event where there is room; false where its row is to be left alone for a while."""
+        text = _cut(head.text, values)
+        event = self._events.add(self._matcher.rows[number], head.who, line, head.time, text, values, clean=shown)
+        if event is not None:
+            self._recent.setdefault(line, []).append(event)
+            if len(self._recent) > _MOST_IN_VAIN:
+                self._recent.clear()
+            return True
+        self._noise[number] = self._noise.get(number, 0) + 1
+        if self._noise[number] < _NOISY:
+            return True
+        self._noise[number] = 0
+        self._muted[number] = self._bytes + _QUIET_BYTES
+        self._note_once("lines that repeat without end were left out in part")
+        return False
+
+    # --- what spans several lines ---
+
+    def _is_loud(self, who: Who) -> bool:
+        """Whether a process writes tracebacks without end."""
+        return self._raised.get(who, 0) >= _MOST_TRACEBACKS
+
+    def _pass_over(self) -> bool:
+        """Leave a traceback alone; whether none is looked for from here."""
+        self._events.dropped += 1
+        self._passed_over += 1
+        if self._passed_over < _MOST_PASSED_OVER:
+            return False
+        self._passed_over = 0
+        numbers = [number for number, row in enumerate(self._matcher.rows) if row.name in (TRACEBACK, FRAME)]
+        self._muted.update(dict.fromkeys(numbers, float(self._bytes + _QUIET_TRACEBACKS_BYTES)))
+        self._note_once("lines that repeat without end were left out in part")
+        return True
+
+    def _follow_tracebacks(self, line: int, head: Head) -> None:
+        self._dense += 1
+        self._in_vain += 1
+        # a container's log in JSON may hold several lines in one
+        for text in head.text.split("\n"):
+            for finished in self._tracebacks.feed(line, head._replace(text=text)):
+                if finished.traceback.exception:
+                    self._in_vain = 0
+                self._note_traceback(finished)
+            if self._tracebacks.went_on:
+                self._in_vain = 0
+
+    def _note_workers(self, workers: Sequence[WorkerFailure]) -> None:
+        for worker in workers:
+            if len(self._workers) < _MOST_WORKERS:
+                self._in_vain = 0
+                self._workers.append(worker._replace(message=shown(worker.message)))
+
+    def _note_traceback(self, finished: Finished) -> None:
+        """Give the lines of an exception its traceback; where none says what happened, the exception is an event."""
+        traceback, who = finished.traceback, finished.head.who
+        self._raised[who] = self._raised.get(who, 0) + 1
+        message = f"{traceback.exception}: {traceback.message}"
+        code = {frame.code for frame in traceback.frames}
+        told = False
+        # they were noted in the order of their lines
+        of_it = itertools.takewhile(lambda number: number >= finished.first_line, reversed(self._recent))
+        for line in [*of_it][::-1]:
+            for number in self._recent[line]:
+                event = self._events[number]
+                # the line below "-- Process 1 terminated" names no writer, and its traceback does
+                unnamed = event is not None and line == finished.line and event.who == Who()
+                if event is None or event.line != line or (event.who != who and not unnamed):
+                    continue
+                text = event.text.strip()
+                if (line < finished.line or not traceback.exception) and (text in code or text.startswith('File "')):
+                    # the text of the program, and nothing that it said
+                    self._events.remove(number)
+                elif line == finished.line or text in message:
+                    if event.signature == ERROR_LINE:
+                        self._events.remove(number)
+                    else:
+                        self._events.attach(number, traceback, who)
+                        told = told or event.kind <= Kind.TABLE
+        if not told and (traceback.exception or finished.first_line not in self._headless):
+            self._note_exception(finished)
+
+    def _note_exception(self, finished: Finished) -> None:
+        traceback = finished.traceback
+        said = traceback.message.strip().split("\n", 1)[0]
+        text = f"{traceback.exception}: {said}" if said else traceback.exception
+        if not text and traceback.frames:
+            last = traceback.frames[-1]
+            text = f'File "{last.path}", line {last.line}, in {last.function}'
+        is_launchers = not traceback.exception and traceback.frames and _is_of_a_launcher(traceback.frames[0].path)
+        row = Signature(EXCEPTION, Kind.TABLE if is_launchers else Kind.FAILURE, "", ())
+        head = finished.head
+        number = self._events.add(row, head.who, finished.line, head.time, text[:LONGEST_TEXT], clean=shown)
+        if number is not None:
+            self._events.attach(number, traceback)
+
+    # --- the result ---
+
+    def _copy(self) -> SourceReader:
+        other = copy.copy(self)
+        other._events = self._events.copy()
+        other._voices = self._voices.copy()
+        other._tracebacks = copy.deepcopy(self._tracebacks)
+        other._report = copy.deepcopy(self._report)
+        other._workers = self._workers[:]
+        other._notes = self._notes[:]
+        other._headless = self._headless.copy()
+        other._recent = {line: numbers[:] for line, numbers in self._recent.items()}
+        other._noise, other._muted = dict(self._noise), dict(self._muted)
+        other._raised = self._raised.copy()
+        return other
+
+    def _finish(self) -> None:
+        for finished in self._tracebacks.finish():
+            self._note_traceback(finished)
+        self._note_workers(self._report.finish())
+        self._voices.listen(*self._last_piece, at_end=True)
+
+    def _result(self) -> Reading:
+        lines = self._lines + (not self._end.endswith(b"\n") and self._end != b"")
+        source = self.source._replace(bytes=self._bytes, lines=lines, notes=(*self.source.notes, *self._notes))
+        return Reading(
+            source,
+            self._events.result(),
+            self._voices.result(shown),
+            tuple(self._workers),
+            dropped=self._events.dropped,
+            tail=tuple(self._tail(lines)),
+        )
+
+    def _tail(self, lines: int) -> Iterator[tuple[int, Who, str]]:
+        last = self._end.decode("utf-8", "replace").removesuffix("\n").split("\n")
+        for number, text in list(enumerate(last, lines - len(last) + 1))[-self._tail_lines :]:
+            head = self._prefixes.parse(text)
+            if head.text.strip():
+                yield number, head.who, shown(head.text[:LONGEST_TEXT])
+
+
+def _is_of_a_launcher(path: str) -> bool:
+    return os.path.basename(path) in _LAUNCHERS or path.endswith(_LAUNCHERS_MODULES)
+
+
+def _plain(data: bytes) -> bytes:
+    """The text without colours, titles and holes."""
+    if b"\x1b" in data:
+        data = _ESCAPES.sub(b"", data)
+    return data.translate(None, b"\0") if b"\0" in data else data
+
+
+def _cut(text: str, values: dict[str, str]) -> str:
+    """A text that is not too long, with what was found in it."""
+    text = text.strip()
+    if len(text) <= LONGEST_TEXT:
+        return text
+    found = max((text.find(value) for value in values.values() if value), default=0)
+    begin = 0 if found < LONGEST_TEXT * 3 // 4 else found - LONGEST_TEXT // 2
+    return text[begin : begin + LONGEST_TEXT]
+
+
+# --- files ---
+
+
+def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None] | None = None) -> list[Reading]:
+    """Read files, folders and standard input (``-``), in processes of their own where there are several files.
+
+    :param jobs: processes at most
+    :param tell: called with the bytes that are done, and those of all files
+    """
+    inputs = find(paths)
+    sizes = [_size(item) for item in inputs]
+    total, done = sum(sizes), 0
+
+    def note(amount: int) -> None:
+        nonlocal done
+        done += amount
+        if tell is not None:
+            tell(done, max(total, done))
+
+    matcher = matcher_of(signatures()) if any(item.form == "log" for item in inputs) else None
+    share = max(1 << 20, BUDGET // max(1, len(inputs)))
+    tail = max(20, min(_TAIL_LINES, 20_000 // max(1, len(inputs))))
+
+    def work(number: int, tell_more: Callable[[int], None]) -> Reading:
+        return _read_input(inputs[number], matcher, share, tail, tell_more)
+
+    files = [number for number, item in enumerate(inputs) if item.form and item.source.path != "-"]
+    if jobs < 2 or len(files) < 2 or not hasattr(os, "fork"):
+        return [work(number, note) for number in range(len(inputs))]
+    from .pool import in_processes
+
+    def lost(number: int, why: str) -> Reading:
+        return Reading(inputs[number].source._replace(problem=why))
+
+    order = sorted(files, key=lambda number: -sizes[number])
+    readings = in_processes(work, order, jobs=jobs, lost=lost, tell=note)
+    return [readings[number] if number in readings else work(number, note) for number in range(len(inputs))]
+
+
+def _size(item: Input) -> int:
+    try:
+        return os.stat(item.source.path).st_size if item.form else 0
+    except OSError:
+        return 0
+
+
+def _read_input(
+    item: Input, matcher: Matcher | None, budget: int, tail_lines: int, tell: Callable[[int], None]
+) -> Reading:
+    if item.form in ("error-file", "dump"):
+        return _read_record(item)
+    if not item.form or matcher is None:
+        return Reading(item.source)
+    reader = SourceReader(item.source, matcher, budget=budget, tail_lines=tail_lines)
+    text = Text(item.source)
+    done = 0
+    for piece in text.pieces():
+        reader.feed(piece)
+        if text.done - done >= _TELL_BYTES:
+            tell(text.done - done)
+            done = text.done
+    tell(text.done - done)
+    reader.note(*text.notes, problem=text.problem)
+    return reader.reading()
+
+
+#: Bytes after which progress is told.
+_TELL_BYTES = 16 << 20
+
+
+def _read_record(item: Input) -> Reading:
+    """An error file, or a flight recorder's dump."""
+    try:
+        with open(item.source.path, "rb") as stream:
+            data = stream.read()
+    except OSError as error:
+        return Reading(item.source._replace(problem=error.strerror or str(error)))
+    source = item.source._replace(bytes=len(data))
+    if item.form == "dump":
+        from .flight_recorder import read_dump
+
+        dump: Dump = read_dump(data)
+        if dump.rank is None and source.who.rank is not None:
+            dump = dump._replace(rank=source.who.rank)
+        return Reading(source._replace(problem=dump.problem), dumps=(dump,))
+    from .torchrun_report import read_error_file
+
+    return Reading(source, workers=tuple(read_error_file(data, source)))

@@ -1,0 +1,156 @@
+"""Whether a job lived on after what looks bad in its log: a caught exception, a retry that succeeded, a lost helper.
+
+An exception that nobody caught, or a line that names a cause, counts as fatal unless that very process is seen to go
+on: without a prefix nobody knows whose line a step is, and a long log has steps of others behind it. What is less
+certain (an exception that somebody printed, a time-out, a lost peer) is outlived by any progress.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from distcheck.rules.signatures import Kind
+
+from .model import Event, Reading, Traceback, Who, is_of_a_library
+from .rank_identity import Identities
+
+_PROGRESS = re.compile(
+    r"(?i)(?:^|[^a-z])(?:it/s|s/it|samples/s|tokens/s(?:ec)?|examples/s|steps?/s)\b"
+    r"|(?:^|[^a-z])(?:epoch|step|iter(?:ation)?|batch|loss|lr)s?\b[^\w.]{0,12}\d"
+    r"|\b(?:saved?|saving|wrote|written)\b.{0,60}\b(?:checkpoint|model|state|weights)"
+    r"|\bcheckpoint\b.{0,80}\b(?:saved|written|complete)"
+)
+_END = re.compile(
+    r"(?i)\b(?:training|fine-?tuning|job|run|evaluation|all epochs?|benchmark)\b.{0,30}"
+    r"\b(?:completed?|finished|done|succeeded|success(?:ful(?:ly)?)?)\b"
+    r"|\b(?:finished|completed|done)\b.{0,10}\b(?:training|fine-?tuning|successfully)\b"
+    r"|\btrain_runtime\b|^\s*(?:all )?done[.!]?\s*$|\bexit(?:ed)? with code 0\b"
+)
+_BAD = re.compile(r"(?i)error|exception|fail|abort|traceback|killed|timed? ?out|warn|\bFile \"|^frame #|\.py[:\"]")
+#: Lines of progress by others that show that a job lives; a step or two can still come out of a dying one's buffers.
+_SIGNS_OF_LIFE = 5
+#: Functions in which a process's own stack begins: runpy, multiprocessing, torch.multiprocessing.spawn.
+_BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap", "spawn_main"))
+
+
+def went_on(readings: Sequence[Reading], events: Sequence[Event], identities: Identities) -> bool:
+    """Whether the ends of the files show a job that lives, or ended well, after all that looks bad.
+
+    :param events: of all files, with their processes and attempts; only those of the last attempt count
+    """
+    latest = max((event.attempt for event in events), default=0)
+    restarts = {number: _restarted_at(reading, number, events) for number, reading in enumerate(readings)}
+    last: dict[int, Event] = {}
+    for event in events:
+        if event.kind >= Kind.NOTICE or event.attempt < latest or event.until <= restarts[event.source]:
+            continue
+        if is_fatal(event) and not _survived(readings[event.source], event, identities):
+            return False
+        if event.source not in last or event.until >= last[event.source].until:
+            last[event.source] = event
+    alive = {number: _lives(reading, last.get(number), number, identities) for number, reading in enumerate(readings)}
+    if not last:
+        return any(alive.values())
+    ended_well = any(_ends_well(reading, last.get(number)) for number, reading in enumerate(readings))
+    return all(
+        alive[number]
+        # a healthy rank may end without a word: the others' is enough for what it had caught
+        or (ended_well and event.kind is not Kind.TIMEOUT)
+        or _outlived(event, readings, [other for other in alive if alive[other] and other != number])
+        for number, event in last.items()
+    )
+
+
+def _restarted_at(reading: Reading, number: int, events: Sequence[Event]) -> int:
+    """The line at which torchrun restarted its workers without a word, 0 where it did not.
+
+    It says so at INFO only. What tells: a worker's failure is noted, the report that a last failure always gets is not
+    there, and the job says at its end that it is done.
+    """
+    own = [event for event in events if event.source == number and event.kind is Kind.TABLE]
+    noted = [event.line for event in own if _NOTED in event.text]
+    if not noted or any(event.signature == "elastic-report" for event in own):
+        return 0
+    done = any(line > noted[-1] and _END.search(text) and not _BAD.search(text) for line, _, text in reading.tail)
+    return noted[-1] if done else 0
+
+
+#: How torchrun's agent notes a worker's failure (torch.distributed.elastic.multiprocessing.api).
+_NOTED = "failed (exitcode: "
+
+
+def is_fatal(event: Event) -> bool:
+    """Whether the process that wrote this is dead, unless it is seen to go on."""
+    if event.kind is Kind.TABLE:
+        return True
+    if event.signature == "error-line":
+        return False
+    frames = () if event.traceback is None else event.traceback.frames
+    if event.traceback is not None and frames:
+        # memory of a GPU is what programs run out of on purpose, to find the largest batch
+        named = event.kind is Kind.CAUSE and (bool(event.codes) or is_of_a_library(frames[0].path))
+        return named or is_uncaught(event.traceback)
+    return event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "exception"
+
+
+def is_uncaught(traceback: Traceback) -> bool:
+    """Whether it goes back to where the program begins: one that was caught begins where it was caught."""
+    if not traceback.frames:
+        return False
+    first = traceback.frames[0]
+    if first.path.startswith(("<frozen runpy", "<string>")):
+        return True
+    if first.function == "<module>":
+        # a console script, torchrun's among them, is where a program begins as well
+        return not is_of_a_library(first.path) or "/bin/" in first.path
+    return first.function in _BEGINNINGS
+
+
+def _survived(reading: Reading, event: Event, identities: Identities) -> bool:
+    """Whether the end of the file shows that this very process went on, or that the job ended well."""
+    if event.kind is Kind.TABLE:
+        return False
+    ended = event.traceback is not None and is_uncaught(event.traceback)
+    for line, who, text in reading.tail:
+        if line <= event.until or _BAD.search(text):
+            continue
+        writer = identities.of(who, event.source)
+        if writer == event.who and (_END.search(text) or (not ended and writer != Who() and _PROGRESS.search(text))):
+            return True
+    return False
+
+
+def _lives(reading: Reading, last: Event | None, number: int, identities: Identities) -> bool:
+    """Whether a file's end shows progress after its last bad line."""
+    own = others = 0
+    for line, who, text in reading.tail:
+        if last is not None and line <= last.until:
+            continue
+        if _BAD.search(text):
+            continue
+        if _END.search(text):
+            return True
+        if _PROGRESS.search(text):
+            same = last is None or (last.traceback is None and identities.of(who, number) == last.who)
+            own += same
+            others += not same
+    return own > 0 or others >= _SIGNS_OF_LIFE
+
+
+def _ends_well(reading: Reading, last: Event | None) -> bool:
+    """Whether a file's end says that the job is done, after its last bad line."""
+    return any(
+        _END.search(text) is not None and not _BAD.search(text)
+        for line, _, text in reading.tail
+        if last is None or line > last.until
+    )
+
+
+def _outlived(event: Event, readings: Sequence[Reading], alive: Iterable[int]) -> bool:
+    """Whether a file that shows progress at its end ends later than a bad line of another file."""
+    return event.time is not None and any(
+        voice.last_time is not None and voice.last_time > event.time
+        for number in alive
+        for voice in readings[number].voices
+    )

@@ -1,0 +1,302 @@
+"""What a log tells, as plain values: what happened first, where, why, what it led to, what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from distcheck.core.model import Finding, Fix, rank_ranges
+from distcheck.rules.signatures import Kind
+
+from .model import Event, Timeline, Who, by_rank
+from .ranking import Ranked, first_failed, role_of
+
+#: So many lines stand as evidence for one thing; ``--all`` shows every event.
+_MOST_LINES = 6
+
+
+class Known(NamedTuple):
+    """A cause that a log names and that is no rule's: it is no mistake of a distributed job."""
+
+    #: in a few words
+    name: str
+    meaning: str
+    hint: str
+    #: where the hint is carried out
+    where: str = "code"
+
+
+_KNOWN = {
+    "cuda-out-of-memory": Known(
+        "a GPU is out of memory",
+        "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
+        "the model, its activations or the batch don't fit into this GPU: a smaller batch, activation checkpointing, "
+        "or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved and not allocated",
+    ),
+    "interrupted": Known(
+        "stopped from outside",
+        "the job was stopped from outside; that is no mistake, and no rule of distcheck",
+        "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
+        "launch-line",
+    ),
+    "cuda-device-assert": Known(
+        "an assertion failed on a GPU",
+        "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no rule of distcheck",
+        "look for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
+        "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
+    ),
+    "node-failed": Known(
+        "a node failed",
+        "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "
+        "distcheck",
+        "see why that node failed with its administrator ('scontrol show node NODE', its dmesg), and start again "
+        "without it: sbatch --exclude=NODE",
+        "host",
+    ),
+}
+
+
+def tell(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> dict[str, Any]:
+    """The story of a log, in the shape that the published schema gives (``story``)."""
+    lead, first = ranked.lead, ranked.first
+    story: dict[str, Any] = {
+        "outcome": ranked.outcome,
+        "sources": [_source(timeline, number) for number in range(len(timeline.sources))],
+        "attempts": timeline.attempts,
+        "world_size": timeline.world_size if timeline.world_size_known else None,
+        "hosts": list(timeline.hosts),
+        "ranks_seen": rank_ranges(timeline.ranks),
+        "silent_ranks": rank_ranges(timeline.silent_ranks) if timeline.world_size_known else "",
+        "dropped_events": timeline.dropped,
+    }
+    if first is None:
+        if every_event:
+            story["events"] = [event_as_dict(timeline, event) for event in timeline.events]
+        return story
+    story["first"] = event_as_dict(timeline, first)
+    story["guilty"] = _guilty(timeline, lead, first)
+    story["place"] = _place_in_code(timeline, first)
+    known = _KNOWN.get(first.signature) if ranked.outcome == "unnamed" else None
+    # what is no rule has a name and no code
+    story["code"] = None if lead is None else lead.code
+    story["name"] = lead.name if lead is not None else known.name if known is not None else None
+    story["why"] = lead.message if lead is not None else _unnamed(timeline, ranked, first)
+    story["fix"] = _fix(timeline, ranked, first).as_dict()
+    story["led_to"] = list(_led_to(timeline, first))
+    story["evidence"] = [event_as_dict(timeline, event) for event in _evidence(timeline, ranked, first)]
+    if every_event:
+        story["events"] = [event_as_dict(timeline, event) for event in timeline.events]
+    return story
+
+
+def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
+    """A line that testifies to something, as plain values."""
+    plain: dict[str, Any] = {
+        "path": timeline.path(event),
+        "line": event.line,
+        **{name: value for name, value in event.who._asdict().items() if value is not None},
+        "time": None if event.time is None else iso_time(event.time),
+        "kind": event.kind.name.lower(),
+        "signature": event.signature,
+        "text": event.text,
+        "repeated": event.repeated,
+    }
+    if timeline.attempts > 1:
+        plain["attempt"] = event.attempt
+    return plain
+
+
+def iso_time(seconds: float) -> str:
+    """A time of a log as ISO 8601; it has no zone, since logs rarely say theirs."""
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds:.3f}"
+
+
+def _source(timeline: Timeline, number: int) -> dict[str, Any]:
+    source = timeline.sources[number]
+    return {
+        "path": source.path,
+        "lines": source.lines,
+        "bytes": source.bytes,
+        "problem": source.problem or None,
+        "notes": list(source.notes),
+    }
+
+
+def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str, Any]:
+    """The process to look at: the finding's where it names one, else the writer of the first line.
+
+    A line without a prefix was written by the rank that the launcher saw fail first.
+    """
+    who = first.who
+    if lead is None and first.signature == "node-failed":
+        node = _failed_node(timeline)
+        return {} if node is None else {"host": node}
+    if lead is None and first.kind >= Kind.TIMEOUT:
+        # whoever writes of a consequence is not to blame for it
+        who = Who()
+        lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
+        failed = first_failed(timeline) - lost
+        return {"rank": failed.pop()} if len(failed) == 1 else {}
+    if lead is not None:
+        where = lead.where
+        who = Who(where.rank, where.local_rank, where.host)
+        if where.ranks is not None:
+            return {"ranks": where.ranks, **({} if where.host is None else {"host": where.host})}
+    if who.rank is None and first.who.rank is None:
+        failed = first_failed(timeline) or {worker.rank for worker in timeline.workers if worker.rank is not None}
+        if len(failed) == 1:
+            who = who._replace(rank=failed.pop())
+    named = {"rank": who.rank, "host": who.host, "local_rank": who.local_rank, "task": who.task}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _place_in_code(timeline: Timeline, first: Event) -> str | None:
+    """``train.py:33 in main``: the innermost line of the user's own code, where the log has a traceback."""
+    event = first
+    if event.traceback is None:
+        # the traceback often stands behind the line that names the cause
+        event = next(
+            (
+                other
+                for other in timeline.events
+                if other.traceback is not None and other.who == first.who and other.attempt == first.attempt
+            ),
+            first,
+        )
+    frame = None if event.traceback is None else event.traceback.users
+    return None if frame is None else f"{frame.path}:{frame.line} in {frame.function}"
+
+
+def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
+    if ranked.outcome == "consequences":
+        return (
+            "only consequences are in this text: whatever happened first was written elsewhere, or nowhere"
+            if first.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)
+            else "somebody was waited for and did not come; why is not in this text"
+        )
+    if first.signature in _KNOWN:
+        return _KNOWN[first.signature].meaning + _said_of_it(timeline, first)
+    return "no rule of distcheck names this failure; it was the first that was seen"
+
+
+def _said_of_it(timeline: Timeline, first: Event) -> str:
+    """What another line adds to a cause that is no rule's: which check of a kernel failed, which node."""
+    if first.signature == "cuda-device-assert":
+        checks = [event.values["said"] for event in timeline.of("cuda-assertion") if event.values.get("said")]
+        return f": {checks[0]}" if checks else ""
+    host = _failed_node(timeline) if first.signature == "node-failed" else None
+    return "" if host is None else f": {host}"
+
+
+def _failed_node(timeline: Timeline) -> str | None:
+    return next((event.values["host"] for event in timeline.of("node-failed") if event.values.get("host")), None)
+
+
+def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
+    if ranked.lead is not None:
+        return ranked.lead.fix
+    if ranked.outcome == "consequences":
+        # whoever was told to stop is told by whom; a lost peer, whose log to fetch
+        for code in ("DC125", "DC518") if first.kind is Kind.SIGNAL else ("DC518",):
+            for finding in ranked.findings:
+                if finding.code == code:
+                    return finding.fix
+        return Fix(
+            "look into the log of the rank that ended first, on its own host; start the job with --log-dir and --tee, "
+            "so that each rank's text is kept",
+            command="torchrun --log-dir logs --tee 3 …",
+            where="launch-line",
+        )
+    if first.signature in _KNOWN:
+        node = _failed_node(timeline)
+        known = _KNOWN[first.signature]
+        return Fix(known.hint if node is None else known.hint.replace("NODE", node), where=known.where)
+    if first.signature == "ended" and "SIG" in first.text:
+        return Fix(
+            "have Python print its stack where a signal ends it, and run it again; 'dmesg -T' and a core file tell of "
+            "the native code",
+            command="export PYTHONFAULTHANDLER=1",
+            where="job-script",
+        )
+    place = _place_in_code(timeline, first)
+    if place is not None:
+        return Fix(f"read the traceback; the last line of your own code in it is {place}", where="code")
+    return Fix(
+        "decorate main() with torch.distributed.elastic.multiprocessing.errors.record, so that the traceback of the "
+        "first failure is kept, and run it again",
+        where="code",
+    )
+
+
+def _led_to(timeline: Timeline, first: Event) -> Iterator[str]:
+    """What came of it, one phrase for each kind of consequence."""
+    later = [
+        event
+        for event in timeline.events
+        if event.attempt >= first.attempt and (event.source, event.line) != _at(first)
+    ]
+    for kind, one, several in (
+        (Kind.TIMEOUT, "waited until its time limit was over", "waited until their time limit was over"),
+        (Kind.LOST, "lost its peer", "lost their peers"),
+        (Kind.SIGNAL, "was told to stop", "were told to stop"),
+    ):
+        events = [event for event in later if event.kind is kind]
+        if events and kind is not first.kind:
+            named, alone = _who_all(events)
+            yield f"{named} {one if alone else several} ({_place(timeline, events[0])})"
+    failed = [worker for worker in timeline.workers if worker.attempt >= first.attempt and worker.exitcode is not None]
+    if failed:
+        codes = sorted({worker.exitcode for worker in failed if worker.exitcode is not None})
+        listed = ", ".join(map(str, codes))
+        yield f"the launcher ended the job: {len(failed)} failed, exit code{'s' * (len(codes) != 1)} {listed}"
+    elif table := [event for event in later if event.kind is Kind.TABLE]:
+        yield f"the launcher ended the job ({_place(timeline, table[0])})"
+    if timeline.attempts > 1:
+        yield f"the job was restarted {timeline.attempts - 1} time{'s' * (timeline.attempts > 2)}"
+
+
+def _at(event: Event) -> tuple[int, int]:
+    return event.source, event.line
+
+
+def _place(timeline: Timeline, event: Event) -> str:
+    return f"{timeline.path(event)}:{event.line}"
+
+
+def _who_all(events: Iterable[Event]) -> tuple[str, bool]:
+    """Who wrote these, and whether that is one."""
+    ranks = sorted({event.who.rank for event in events if event.who.rank is not None})
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}", True
+    if ranks:
+        return f"ranks {rank_ranges(ranks)}", False
+    return "other processes", False
+
+
+def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Event]:
+    """The lines to read, in their order: of the cause, the same of other ranks, and one of each thing it led to."""
+    alike = [event for event in timeline.events if event.signature == first.signature]
+    if ranked.lead is None:
+        alike = [
+            event
+            for event in timeline.events
+            if event.who == first.who and event.kind in (Kind.CAUSE, Kind.FAILURE) and event.attempt == first.attempt
+        ]
+    else:
+        alike = list(by_rank(alike).values())
+    told = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "beside"}
+    wanted = {_at(event) for event in (first, *alike[:_MOST_LINES])}
+    wanted |= {_at(event) for event in timeline.events if (timeline.path(event), event.line) in told}
+    for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
+        event = next((event for event in timeline.events if event.kind is kind and event.text.strip()), None)
+        if event is not None:
+            wanted.add(_at(event))
+    shown: dict[tuple[int, int], Event] = {}
+    for event in (*timeline.events, first):
+        if _at(event) in wanted and event.text.strip() and event.line:
+            shown.setdefault(_at(event), event)
+    yield from (shown[place] for place in sorted(shown))

@@ -1,0 +1,208 @@
+"""Brings what was read of several files together: who is who, which restart, in which order, how many ranks.
+
+It judges nothing; :mod:`.identities` and :mod:`.attempts` answer its two hard questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from distcheck.rules.signatures import Kind
+
+from .attempts import Attempts, in_order
+from .model import MOST_RANKS, Dump, Event, Reading, Source, Timeline, Voice, Who, WorkerFailure
+from .rank_identity import Identities, filled
+from .recovery import went_on
+
+_WORLD = re.compile(
+    r"(?i)\b(?:world[ _-]?size|global_world_sizes?|dist_world_size|num_processes|number of processes|num processes)"
+    r"\]?['\"]?(?: of| is|:|=|,)? ?['\"\[(]?(\d{1,7})\b"
+    r"|\bn[rR]anks (\d{1,7})\b"
+    r"|\b\d+/(\d{1,7}) clients joined"
+    r"|\bMEMBER: \d+/(\d{1,7})\b"
+    r"|Starting with (\d{1,7}) processes"
+)
+_NOT_THE_WORLD = re.compile(
+    r"(?i)(?:local|group|role|tensor|pipeline|data|expert|context|model|tp|pp|dp|ep|cp)[_ -]?(?:parallel[_ -]?)?$"
+)
+_HINTS = ("orld", "WORLD", "ranks", "Ranks", "rocesses", "clients joined", "MEMBER")
+
+
+def join(readings: Sequence[Reading]) -> Timeline:
+    """One timeline of all that was read; its sources are the readings', in their order."""
+    sources = _with_sure_hosts([reading.source for reading in readings])
+    events = [_as_own(_at(event, number)) for number, reading in enumerate(readings) for event in reading.events]
+    voices = [voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.voices]
+    workers = [worker._replace(source=number) for number, reading in enumerate(readings) for worker in reading.workers]
+    dumps = tuple(
+        dump._replace(source=number, rank=dump.rank if dump.rank is not None else reading.source.who.rank)
+        for number, reading in enumerate(readings)
+        for dump in reading.dumps
+    )
+    attempts = Attempts(sources, events)
+    told = max((size for size in (world_size_told(events), *(dump.world_size for dump in dumps)) if size), default=None)
+    identities = Identities(sources, events, voices, workers, told)
+    events = [
+        event._replace(
+            who=identities.of(event.who, event.source), attempt=attempts.of(event.source, event.line, event.time)
+        )
+        for event in events
+    ]
+    merged = merged_workers([_placed(worker, sources, identities, attempts) for worker in workers])
+    speakers = merged_voices(voice._replace(who=identities.of(voice.who, voice.source)) for voice in voices)
+    ordered = in_order(events, merged)
+    highest = _highest_rank(ordered, speakers, merged, dumps)
+    size = told if told is not None else (highest + 1 if highest is not None else None)
+    return Timeline(
+        sources=sources,
+        events=ordered,
+        voices=speakers,
+        workers=merged,
+        dumps=dumps,
+        world_size=size,
+        world_size_known=told is not None,
+        attempts=1 + max([0, *(event.attempt for event in ordered), *(worker.attempt for worker in merged)]),
+        dropped=sum(reading.dropped for reading in readings),
+        went_on=went_on(readings, ordered, identities),
+    )
+
+
+def _at(event: Event, source: int) -> Event:
+    return event if event.source == source else event._replace(source=source)
+
+
+def _with_sure_hosts(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """A name like ``node7-run.log`` names a host only among others that name theirs."""
+    if len(sources) == 1:
+        return tuple(
+            source._replace(who=Who()) if source.who == Who(host=source.who.host) else source for source in sources
+        )
+    return tuple(sources)
+
+
+#: Libraries whose connections lead to servers of the outer world, and to no rank.
+_DOWNLOADERS = ("/requests/", "/urllib3/", "/urllib/request", "/httpx/", "/httpcore/", "/aiohttp/", "/huggingface_hub/")
+
+
+def _as_own(event: Event) -> Event:
+    """A connection to a server that is no rank's, and its loss an ordinary exception of whoever had it."""
+    if event.kind is not Kind.LOST or event.traceback is None:
+        return event
+    paths = [frame.path.replace("\\", "/") for frame in event.traceback.frames]
+    if any("torch/distributed" in path for path in paths):
+        return event
+    if any(part in path for path in paths for part in _DOWNLOADERS):
+        return event._replace(signature="exception", kind=Kind.FAILURE, codes=())
+    return event
+
+
+def world_size_told(events: Iterable[Event]) -> int | None:
+    """The number of ranks that the log names: the largest, since the groups of a job are parts of it."""
+    largest = 0
+    for event in events:
+        text = event.text
+        if event.kind in _SPEAKING or not any(hint in text for hint in _HINTS):
+            continue
+        for match in _WORLD.finditer(text):
+            if match[1] is not None and _NOT_THE_WORLD.search(text, max(0, match.start() - 40), match.start()):
+                continue
+            number = int(match[match.lastindex or 1])
+            if largest < number <= MOST_RANKS:
+                largest = number
+    return largest or None
+
+
+#: Kinds of lines that speak of what is wrong, with numbers that may be just that.
+_SPEAKING = frozenset((Kind.CAUSE, Kind.FAILURE))
+
+
+def _highest_rank(
+    events: Iterable[Event], voices: Iterable[Voice], workers: Iterable[WorkerFailure], dumps: Iterable[Dump]
+) -> int | None:
+    ranks = [event.who.rank for event in events]
+    ranks += [voice.who.rank for voice in voices]
+    ranks += [worker.rank for worker in workers]
+    ranks += [dump.rank for dump in dumps]
+    return max((rank for rank in ranks if rank is not None), default=None)
+
+
+def _placed(
+    worker: WorkerFailure, sources: Sequence[Source], identities: Identities, attempts: Attempts
+) -> WorkerFailure:
+    """A row with its rank, where another line tells it, and its attempt."""
+    who = identities.of(Who(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source)
+    attempt = attempts.of(worker.source, worker.line, worker.time)
+    return worker._replace(
+        rank=who.rank, local_rank=who.local_rank, host=who.host, attempt=max(attempt, worker.attempt)
+    )
+
+
+def merged_workers(workers: Sequence[WorkerFailure]) -> tuple[WorkerFailure, ...]:
+    """A row of the launcher's report, its line of the same failure and the error file of the process are one."""
+    found: dict[object, WorkerFailure] = {}
+    of_pid: dict[tuple[int, int], object] = {}
+    # rows with a rank first: what has only a process id or a local rank is brought to them
+    for number, worker in sorted(enumerate(workers), key=lambda item: (item[1].rank is None, item[0])):
+        key: object = number
+        known = None if worker.pid is None else of_pid.get((worker.attempt, worker.pid))
+        if worker.rank is not None:
+            key = (worker.attempt, worker.rank)
+        elif known is not None and _may_be_one(found[known], worker):
+            key = known
+        elif worker.local_rank is not None:
+            key = (worker.attempt, worker.host, worker.local_rank, worker.source)
+        if worker.pid is not None:
+            of_pid.setdefault((worker.attempt, worker.pid), key)
+        before = found.get(key)
+        found[key] = worker if before is None else _both(before, worker)
+    return tuple(sorted(found.values(), key=lambda worker: (worker.attempt, worker.source, worker.line)))
+
+
+def _may_be_one(one: WorkerFailure, other: WorkerFailure) -> bool:
+    """Whether two rows with the same process id can be of one process: hosts count their processes alike."""
+    return all(
+        a is None or b is None or a == b for a, b in ((one.host, other.host), (one.local_rank, other.local_rank))
+    )
+
+
+def _both(one: WorkerFailure, other: WorkerFailure) -> WorkerFailure:
+    """What either knows; the place is that of the row in a log, which a person can look up."""
+    place, file = (one, other) if one.line else (other, one)
+    return place._replace(
+        rank=place.rank if place.rank is not None else file.rank,
+        local_rank=place.local_rank if place.local_rank is not None else file.local_rank,
+        host=place.host or file.host,
+        exitcode=place.exitcode if place.exitcode is not None else file.exitcode,
+        # when the process itself failed, not when somebody noticed
+        time=min((time for time in (place.time, file.time) if time is not None), default=None),
+        pid=place.pid if place.pid is not None else file.pid,
+        first=place.first or file.first,
+        message=max(place.message, file.message, key=len),
+    )
+
+
+def merged_voices(voices: Iterable[Voice]) -> tuple[Voice, ...]:
+    """One voice a process, whatever number or file it wrote under: its last words are the latest."""
+    found: dict[object, Voice] = {}
+    for voice in voices:
+        who = voice.who
+        key: object = ("rank", who.rank)
+        if who.rank is None:
+            key = (who, voice.source) if who.pid is None or who.host is None else who
+        before = found.get(key)
+        found[key] = voice if before is None else _one_voice(before, voice)
+    return tuple(found.values())
+
+
+def _one_voice(one: Voice, other: Voice) -> Voice:
+    first, last = one, other
+    if one.source == other.source:
+        if one.last_line > other.last_line:
+            first, last = other, one
+    elif one.last_time is not None and (other.last_time is None or one.last_time > other.last_time):
+        first, last = other, one
+    who = filled(last.who, first.who)
+    if one.source == other.source:
+        return last._replace(who=who, first_line=min(one.first_line, other.first_line))
+    return last._replace(who=who)

@@ -1,0 +1,144 @@
+"""What a script did with its process group and its wrappers: too early, twice, not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .context import came_through, severity_of
+from .model import Event, Timeline, found
+
+
+def _place(event: Event) -> str:
+    """Where the user's own code was, as ``train.py:33 in main``; empty where no traceback says it."""
+    frame = event.traceback.users if event.traceback is not None else None
+    if frame is None:
+        return ""
+    name = frame.path.replace("\\", "/").rpartition("/")[2]
+    return f"{name}:{frame.line}" + ("" if frame.function == "<module>" else f" in {frame.function}")
+
+
+@probe(rules.DC740)
+def group_was_there_before_its_use(timeline: Timeline) -> Iterator[Finding]:
+    """A collective or a wrapper asked for the process group before it was made, or after it was destroyed."""
+    events = timeline.of("group-missing")
+    if not events:
+        return
+    first = events[0]
+    place = _place(first)
+    ended = "destroyed" in first.text or came_through(first, "destroy_process_group")
+    what = (
+        f"the {(first.values.get('group') or '').strip()} parallel group"
+        if first.values.get("group")
+        else "the process group"
+    )
+    message = (
+        f"{what} is used after it was destroyed, or where it never was"
+        if ended
+        else f"{what} is used before it exists, or after it was destroyed"
+    )
+    yield found(
+        rules.DC740,
+        timeline,
+        events,
+        message + (f": {place}" if place else ""),
+        fix=Fix(
+            "call torch.distributed.init_process_group() before it, right after the device is bound, and destroy the "
+            "group last; code that also runs alone asks dist.is_available() and dist.is_initialized()",
+            where="code",
+        ),
+        evidence={"place": place or None},
+        **severity_of(timeline),
+    )
+
+
+@probe(rules.DC741)
+def group_was_made_once(timeline: Timeline) -> Iterator[Finding]:
+    """``init_process_group`` was called where a group was there already."""
+    events = timeline.of("group-twice")
+    if not events:
+        return
+    place = _place(events[0])
+    yield found(
+        rules.DC741,
+        timeline,
+        events,
+        "the process group is created a second time" + (f": {place}" if place else ""),
+        fix=Fix(
+            "create it at one place; or ask: if not torch.distributed.is_initialized(): init_process_group(…)",
+            where="code",
+        ),
+        evidence={"place": place or None},
+        **severity_of(timeline),
+    )
+
+
+@probe(rules.DC743)
+def group_was_destroyed(timeline: Timeline) -> Iterator[Finding]:
+    """NCCL or torch says at the end that nobody destroyed the group; after a failure that is no wonder."""
+    events = timeline.of("group-not-destroyed")
+    if events:
+        yield found(
+            rules.DC743,
+            timeline,
+            events,
+            "the process group is not destroyed at the end",
+            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+            severity=Severity.INFO,
+            role="beside",
+        )
+
+
+@probe(rules.DC754)
+def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
+    """DDP waited for gradients that never came, or got one twice."""
+    events = timeline.of("unused-parameters")
+    if events:
+        named = [event for event in timeline.of("unused-parameters-named") if event.values]
+        which = next((event.values.get("names") or event.values.get("indices") for event in named), None)
+        known = f": {which.strip(' .')}" if which else ""
+        yield found(
+            rules.DC754,
+            timeline,
+            events,
+            f"parameters of the model got no gradient in the step before{known}",
+            fix=Fix(
+                "use all outputs in the loss, or freeze what is not trained (requires_grad_(False), before DDP(...)); "
+                "where branches are left out on purpose, find_unused_parameters=True; TORCH_DISTRIBUTED_DEBUG=INFO "
+                "names the parameters",
+                where="code",
+            ),
+            evidence={"parameters": which},
+            **severity_of(timeline),
+        )
+    if twice := timeline.of("parameter-ready-twice"):
+        yield found(
+            rules.DC754,
+            timeline,
+            twice,
+            "the gradient of a parameter came twice in one step: find_unused_parameters=True beside activation "
+            "checkpointing, or parameters that are used again",
+            fix=Fix(
+                "leave find_unused_parameters out, and let checkpoint(..., use_reentrant=False); where the "
+                "same parameters are used in every step, static_graph=True",
+                where="code",
+            ),
+            **severity_of(timeline),
+        )
+    if needless := timeline.of("unused-flag"):
+        yield found(
+            rules.DC754,
+            timeline,
+            needless,
+            "find_unused_parameters=True found no unused parameter, and costs time in every step",
+            fix=Fix(
+                "leave it out where every parameter gets a gradient; with the same unused ones in every step, "
+                "static_graph=True",
+                where="code",
+            ),
+            severity=Severity.INFO,
+            role="beside",
+        )

@@ -1,0 +1,270 @@
+"""Zip archives and compressed files that hold others: each member by its content, bounded, never on disk."""
+
+from __future__ import annotations
+
+from .source_bytes import PartSource, Source
+from .stream_collector import Collector, counted, shown
+from .torch_zip import Survey, is_torch_zip, note_odd_name, read_torch_zip, survey
+from .unpacking import BrokenError, UnpackedSource
+from .zip_directory import (
+    CENTRAL,
+    BadDirectoryError,
+    Directory,
+    archives_in_a_row,
+    ends,
+    members,
+    torch_directory,
+    usual_directory,
+)
+from .zip_members import after_descriptor, from_the_front, read_member
+
+_CURE = "download or save the file again"
+#: What makes a zip archive one of a kind that has a name, by what its members end with.
+_KINDS = (
+    ("/archive_format", "torch.export archive"),
+    ("serialized_exported_program.json", "torch.export archive"),
+    ("MAR-INF/MANIFEST.json", "torch model archive"),
+)
+#: Archives in one ``.distcp`` file that are looked at.
+_IN_A_ROW = 100_000
+
+
+def read_zip(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+    """Read what begins like a zip archive: torch's, several in a row, any other. The format in users' words."""
+    row = archives_in_a_row(source, _IN_A_ROW)
+    if row is not None:
+        from .distributed_checkpoint import read_row
+
+        return read_row(row, label, depth, notes, role)
+    records = ends(source)
+    if not records:
+        return _without_directory(source, label, depth, notes)
+    torch, refusal = _torch_view(source, records[0])
+    views = _usual_views(source, records)
+    if torch is None and not views:
+        notes.odd(
+            "malformed", f"it can't be read as a zip archive: {refusal}", offset=records[0], member=label, cure=_CURE
+        )
+        _hidden_in_front(source, source.size, label, depth, notes)
+        return "zip archive"
+    main = torch or views[0]
+    found = survey(source, main, notes)
+    if found.trouble is not None:
+        notes.odd(
+            "malformed", f"its directory can't be read: {found.trouble}", member=label, offset=main.start, cure=_CURE
+        )
+    elif not found.count:
+        notes.odd("malformed", "it is an empty zip archive", member=label, cure=_CURE)
+    if is_torch_zip(found):
+        form = read_torch_zip(source, found, refusal, label, depth, notes, role)
+    else:
+        form = _read_any_zip(source, main, label, depth, notes, role)
+    _note_differences(source, torch, refusal, views, found, label, depth, notes, form)
+    return form
+
+
+def _torch_view(source: Source, record: int) -> tuple[Directory | None, str | None]:
+    try:
+        return torch_directory(source, record), None
+    except BadDirectoryError as error:
+        return None, str(error)
+
+
+def _usual_views(source: Source, records: list[int]) -> list[Directory]:
+    """The directories that other readers may find: by the last record, or by one that ends where the file does."""
+    found: list[Directory] = []
+    for record in records:
+        try:
+            view = usual_directory(source, record)
+        except BadDirectoryError:
+            continue
+        if record == records[0] or record + 22 + view.comment == source.size:
+            found.append(view)
+    return found
+
+
+def _read_any_zip(
+    source: Source,
+    directory: Directory,
+    label: str | None,
+    depth: int,
+    notes: Collector,
+    role: str | None,
+    *,
+    kind: str = "malformed",
+) -> str:
+    """Read the members of an archive that is none of torch's own, one by one.
+
+    :param kind: of the oddity where the directory is damaged
+    """
+    seen: set[int] = set()
+    kinds: set[str] = set()
+    arrays = count = 0
+    try:
+        for member in members(source, directory):
+            name = member.name
+            kinds.update(form for ending, form in _KINDS if name.endswith(ending))
+            count += 1
+            arrays += name.endswith(".npy")
+            path = name if label is None else f"{label}/{name}"
+            if hash(member.raw_name) in seen and not member.is_folder:
+                notes.odd(
+                    "disagree",
+                    f"two members are called {shown(member.raw_name)!r}: readers take different ones",
+                    member=path,
+                    offset=member.header,
+                )
+            seen.add(hash(member.raw_name))
+            if member.is_folder and not member.size:
+                continue
+            if not notes.take_member():
+                break
+            note_odd_name(member, notes, path)
+            read_member(source, member, path, depth, notes, role)
+            if name.endswith((".so", ".dll", ".dylib")) and "torch.export archive" in kinds:
+                notes.not_opened(f"{shown(path)}: compiled code, which is loaded with the archive")
+            if name.endswith(".py") and "torch model archive" in kinds:
+                notes.not_opened(f"{shown(path)}: Python source, which runs where the archive is served")
+    except BadDirectoryError as error:
+        notes.odd(kind, f"a directory in it can't be read: {error}", member=label, cure=_CURE)
+    if kinds:
+        return min(kinds)
+    return "numpy archive" if count and arrays == count else "zip archive"
+
+
+def _note_differences(
+    source: Source,
+    torch: Directory | None,
+    refusal: str | None,
+    views: list[Directory],
+    found: Survey,
+    label: str | None,
+    depth: int,
+    notes: Collector,
+    form: str,
+) -> None:
+    """Say where readers would find another directory or other bytes than those that were read, and read these too."""
+    main = found.directory
+    places = {(main.start, main.shift)}
+    if torch is None and views and form.startswith("torch zip"):
+        notes.odd("disagree", f"torch finds no directory in it ({refusal}), other readers do", member=label)
+    if torch is not None and not views:
+        notes.odd("disagree", "torch finds its directory, other readers find none", member=label, offset=main.start)
+    for view in views:
+        if (view.start, view.shift) in places:
+            continue
+        places.add((view.start, view.shift))
+        notes.odd(
+            "disagree",
+            f"it has two directories: torch reads that at offset {main.start:,}, others that at {view.start:,}",
+            member=label,
+            offset=view.start,
+        )
+        _read_any_zip(source, view, label, depth, notes, "hidden", kind="disagree")
+    if found.trouble is None and main.promised != found.count:
+        notes.odd(
+            "disagree",
+            f"the record at its end promises {counted(main.promised, 'member')}, its directory holds more or fewer",
+            member=label,
+            offset=main.end,
+        )
+    if main.comment:
+        notes.odd(
+            "note", f"after the end of the archive: {counted(main.comment, 'byte')}", offset=main.end + 22, member=label
+        )
+    if found.overlapping is not None:
+        notes.odd("disagree", "two of its members share bytes", offset=found.overlapping, member=label)
+    if found.first > 0:
+        notes.odd(
+            "disagree",
+            f"before the first member: {counted(found.first, 'byte')}, in which some readers see others",
+            offset=0,
+            member=label,
+        )
+        _hidden_in_front(source, found.first, label, depth, notes)
+
+
+def _without_directory(source: Source, label: str | None, depth: int, notes: Collector) -> str:
+    """A zip archive that was cut off, or has too much behind its end: look at what stands in front."""
+    notes.odd(
+        "malformed",
+        "it begins like a zip archive, but has no directory at its end: it was cut off, or something was added to it",
+        offset=source.size,
+        member=label,
+        cure=_CURE,
+    )
+    form = _hidden_in_front(source, source.size, label, depth, notes)
+    if not form:
+        notes.not_opened("what can't be found without a directory was not looked at")
+    return form or "zip archive"
+
+
+def _hidden_in_front(source: Source, stop: int, label: str | None, depth: int, notes: Collector) -> str:
+    """Follow the headers from the first byte on, and look at what stands behind; ``torch zip`` if it looks so."""
+    form = ""
+    at = 0
+    while at < stop:
+        part = PartSource(source, at, stop - at)
+        goes_on = None
+        for member in from_the_front(part, stop - at, notes):
+            name = member.local.raw_name
+            path = shown(name, 300) if label is None else f"{label}/{shown(name, 300)}"
+            if name.lower().endswith(b"data.pkl"):
+                form = "torch zip"
+            before = len(notes.streams)
+            if name.lower().rsplit(b"/", 2)[-2:-1] != [b"data"]:
+                # where the directory is lost, a member of unknown size ends nowhere, and nothing is behind its end
+                notes.ends_known = member.size_known
+                notes.read_content(member.content, path, depth + 1, notes, "hidden")
+                notes.ends_known = True
+            if not member.size_known and len(notes.streams) > before and not member.local.method:
+                # its pickle says where it ends, and the next header may follow
+                goes_on = after_descriptor(part, member.local.data + notes.streams[-1].trace.end)
+        if goes_on is None or notes.out_of_time():
+            return form
+        at += goes_on
+    return form
+
+
+def zip_behind(source: Source, after: int) -> Directory | None:
+    """The directory of a zip archive behind what this source begins with, which ends at ``after``; None without one."""
+    if source.size - after < 22:
+        return None
+    for record in ends(source):
+        if record < after:
+            return None
+        try:
+            view = usual_directory(source, record)
+        except BadDirectoryError:
+            continue
+        if view.promised and source.read(view.start, 4) == CENTRAL:
+            return view
+    return None
+
+
+def read_zip_behind(source: Source, view: Directory, label: str | None, depth: int, notes: Collector) -> None:
+    """Look at an archive that only those see who start at the end."""
+    _read_any_zip(source, view, label, depth, notes, "hidden")
+
+
+def read_compressed(
+    source: Source, kind: str, label: str | None, depth: int, notes: Collector, role: str | None
+) -> str:
+    """Read what compressed bytes unpack to. The format of what is in them, ``""`` for none of ours."""
+    try:
+        content = UnpackedSource(source, kind, notes)
+    except BrokenError as error:
+        notes.not_opened(f"{label or 'the file'}: {error}")
+        return f"{kind} file"
+    form = notes.read_content(content, label, depth + 1, notes, role) if content.size else ""
+    if content.trouble is not None:
+        notes.odd("malformed", content.trouble, member=label, cure=_CURE)
+    elif content.rest:
+        notes.odd("note", f"after the compressed data: {counted(content.rest, 'byte')}", member=label)
+    if not form:
+        if not depth and not content.exhausted:
+            notes.odd(
+                "malformed", f"it is {kind} data, and what it unpacks to is of no format that is known here", cure=_CURE
+            )
+        return ""
+    return "compressed pickle" if form == "pickle" else f"{form} in {kind}"

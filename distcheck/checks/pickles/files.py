@@ -1,0 +1,269 @@
+"""One file → the fact about it: decided by content, never by extension; nothing in it is loaded, imported or called."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from .formats import HEAD, NOT_OPENED, PACKED, is_candidate, is_distributed_checkpoint, sniff
+from .picklefile import PickleFile
+from .raw_pickles import add_stream, holds_pickle, is_pickle, read_raw
+from .source_bytes import BytesSource, FileSource, Limits, Source
+from .stream_collector import Collector, shown
+
+#: A record at the end of a zip archive, with the longest comment.
+_TAIL = 65_535 + 22
+_AGAIN = "download or save the file again"
+#: What is no pickle and no archive: what it is, and what to do.
+_IN_WORDS = {
+    "empty": ("it is empty", "save or download it again: whoever wrote it was stopped"),
+    "git LFS pointer": ("it is a git LFS pointer, not the file itself", "git lfs pull"),
+    "HTML page": ("it is an HTML page, not a model: the download failed or wants a login", "download it again"),
+    "XML": ("it is XML, not a model: the download failed or was refused", "download it again"),
+    "JSON": ("it is JSON, no pickle", "name the file that holds the weights"),
+    "text": ("it is text, no pickle", "name the file that holds the weights; scripts are read by distcheck lint"),
+    "PDF": ("it is a PDF, no pickle", "name the file that holds the weights"),
+    "image": ("it is an image, no pickle", "name the file that holds the weights"),
+    "executable": ("it is an executable, no pickle", "name the file that holds the weights"),
+    "SQLite database": ("it is an SQLite database, no pickle", "name the file that holds the weights"),
+    "Arrow file": ("it is an Arrow file, no pickle", "name the file that holds the weights"),
+    "Parquet file": ("it is a Parquet file, no pickle", "name the file that holds the weights"),
+}
+#: Formats in which nothing can run, as far as they were looked at.
+_HARMLESS = frozenset({"safetensors", "numpy array", "numpy archive", "GGUF", "ONNX"})
+_CONTAINERS = frozenset({"zip archive", "tar archive", ""})
+#: Kinds without a mark of their own, which a pickle of protocol 0 or 1 is taken for.
+_PLAIN = frozenset({"text", "unknown", "JSON", "XML", "HTML page", "empty"})
+#: Kinds that are followed as a pickle anyway.
+_FOLLOWED = _PLAIN | {"legacy", "pickle"}
+
+
+def read_file(
+    path: str | os.PathLike[str] | bytes | Source, limits: Limits = Limits(), *, name: str | None = None
+) -> PickleFile:
+    """What a file holds: format, pickle streams with their traces, oddities.
+
+    :param path: of a file, or of the folder of a distributed checkpoint; or its bytes, or a source of them
+    :param name: how to call it in the result, if not by its path
+    :raises OSError: it can't be opened or read, or is a folder, a pipe, a socket or a device. Nothing else is raised,
+        whatever is in it
+    """
+    if isinstance(path, bytes):
+        return read_source(BytesSource(path), name or "<bytes>", limits)
+    if not isinstance(path, (str, os.PathLike)):
+        return read_source(path, name or "<bytes>", limits)
+    where = os.fspath(path)
+    if is_distributed_checkpoint(where):
+        return _read_folder(where, name or where, limits)
+    descriptor = _open_regular(where)
+    try:
+        return read_source(FileSource(descriptor), name or where, limits)
+    finally:
+        os.close(descriptor)
+
+
+def read_source(source: Source, path: str, limits: Limits = Limits()) -> PickleFile:
+    """What these bytes hold. Raises OSError where they can't be read."""
+    notes = _Notes(limits)
+    form = notes.read_content(source, None, 0, notes, None)
+    return notes.result(path, form, source.size, executes_nothing=notes.harmless())
+
+
+def looks_like_pickle(path: str | os.PathLike[str]) -> bool:
+    """Whether a file found in a folder is worth scanning, by its first bytes or by what its name promises.
+
+    Raises OSError where it can't be read.
+    """
+    where = os.fspath(path)
+    descriptor = _open_regular(where)
+    try:
+        return is_candidate(where, FileSource(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _open_regular(path: str) -> int:
+    """Open a regular file for reading. A pipe is not waited for and a device not touched."""
+    _must_be_regular(os.stat(path).st_mode, path)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        _must_be_regular(os.fstat(descriptor).st_mode, path)  # it may have been exchanged in between
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _must_be_regular(mode: int, path: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder that is no distributed checkpoint", path)
+    if not stat.S_ISREG(mode):
+        kinds = ((stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
+        what = next((name for test, name in kinds if test(mode)), "no regular file")
+        raise OSError(errno.EINVAL, f"{what}, no regular file", path)
+
+
+def _read_folder(folder: str, name: str, limits: Limits) -> PickleFile:
+    """A distributed checkpoint as one unit: its files are members."""
+    notes = _Notes(limits)
+    from .distributed_checkpoint import files_of
+
+    names = files_of(folder)
+    size = 0
+    for one in names:
+        descriptor = _open_regular(os.path.join(folder, one))
+        try:
+            source = FileSource(descriptor)
+            size += source.size
+            notes.read_content(source, one, 0, notes, None)
+        finally:
+            os.close(descriptor)
+    if ".metadata" not in names:
+        notes.odd(
+            "malformed",
+            "it has no .metadata, without which torch loads nothing of it",
+            cure="save it again: the save did not end",
+        )
+    elif len(names) == 1:
+        notes.odd("malformed", "it has no .distcp file", cure="copy all files of the folder")
+    return notes.result(name, "distributed checkpoint", size)
+
+
+class _Notes(Collector):
+    """The notebook of one file, with the table of readers."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits, _read_content)
+        #: formats met, those of members included
+        self.forms: set[str] = set()
+
+    def harmless(self) -> bool:
+        """Whether all that was met is of formats in which nothing can run."""
+        met = self.forms - _CONTAINERS
+        return bool(met) and met <= _HARMLESS
+
+
+def _read_content(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+    """Read a file or a member by its content; the format in users' words, ``""`` for a member that is none of ours."""
+    head = source.read(0, HEAD)
+    kind = sniff(head, source.size)
+    if depth > notes.limits.depth:
+        if kind in _PLAIN and not holds_pickle(source, notes):
+            return ""
+        notes.not_opened(f"{shown(label or 'a member', 300)}: nested deeper than {notes.limits.depth}")
+        return ""
+    form = _read_kind(source, kind, head, label, depth, notes, role)
+    if kind not in _FOLLOWED:
+        _look_for_a_pickle(source, label, depth, notes, form)
+    if depth == 0 and label is None and kind != "zip":
+        form = _look_behind(source, label, notes, form)
+    if isinstance(notes, _Notes):
+        notes.forms.add(form)
+    return form
+
+
+def _read_kind(
+    source: Source, kind: str, head: bytes, label: str | None, depth: int, notes: Collector, role: str | None
+) -> str:
+    """Hand it to its reader; each is imported where it is needed, since most files need one."""
+    if kind == "zip":
+        from . import archives
+
+        return archives.read_zip(source, label, depth, notes, role)
+    if kind == "tar":
+        from .archives_tar import read_tar
+
+        return read_tar(source, label, depth, notes, role)
+    if kind == "npy":
+        from .numpy_arrays import read_npy
+
+        return read_npy(source, label, depth, notes, role)
+    if kind == "safetensors":
+        from .safetensors import read_safetensors
+
+        return read_safetensors(source, label, depth, notes)
+    if kind == "legacy":
+        from .legacy import read_legacy
+
+        return read_legacy(source, label, depth, notes, role)
+    if kind == "pickle":
+        return read_raw(source, label, depth, notes, role, sure=depth == 0)
+    if kind in PACKED:
+        from . import archives
+
+        return archives.read_compressed(source, kind, label, depth, notes, role) or f"{kind} file"
+    if kind in NOT_OPENED:
+        notes.not_opened(f"{shown(label or 'the file', 300)}: {NOT_OPENED[kind]} archive is not opened")
+        return f"{kind} archive"
+    form = read_raw(source, label, depth, notes, role) if kind in _FOLLOWED else ""
+    return form or _without_pickle(kind, head, label, depth, notes)
+
+
+def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes: Collector) -> str:
+    """What holds no pickle: worth a word where it is the file itself, or may hold code of another kind."""
+    if kind == "HDF5":
+        notes.not_opened(
+            f"{shown(label or 'the file', 300)}: HDF5 is not opened; a Keras model in it may hold code (Lambda layers)"
+        )
+        return kind
+    if kind in ("GGUF", "ONNX"):
+        if depth == 0:
+            notes.odd("note", f"it is a {kind} file: it holds no pickle, and was not looked into any further")
+        return kind
+    if depth:
+        return kind if kind == "unknown" else ""
+    if kind in _IN_WORDS:
+        what, cure = _IN_WORDS[kind]
+    else:
+        first = " ".join(f"{byte:02x}" for byte in head[:8])
+        what, cure = f"it is of no format that is known here: it begins with the bytes {first}", _AGAIN
+    notes.odd("malformed", what, offset=0, member=label, cure=cure)
+    return kind
+
+
+def _look_for_a_pickle(source: Source, label: str | None, depth: int, notes: Collector, form: str) -> None:
+    """The same bytes as ``pickle.load`` would see them."""
+    if source.read(0, 1) == b"P":  # PERSID, with which every zip archive begins: pickle.load stops there
+        return
+    trace = notes.trace(source, 0, opcodes=1_000_000)
+    first = min((naming.offset for naming in trace.globals), default=0)
+    if trace.opcodes.get("PERSID", first) < first:
+        return  # pickle.load stops there
+    if trace.ended == "budget":  # real files of other formats are no pickles after a few bytes
+        notes.not_opened(f"{label or 'the file'}: read as a pickle, it goes on for longer than it was followed")
+    if trace.globals and is_pickle(trace, source.read(0, 2), source.read(trace.end, 64)):
+        add_stream(source, label, "pickle", trace, depth, notes, "hidden")
+        notes.odd(
+            "disagree",
+            f"it can be read as {form or 'something else'} and as a pickle",
+            offset=0,
+            member=label,
+            cure="don't load it",
+        )
+
+
+def _look_behind(source: Source, label: str | None, notes: Collector, form: str) -> str:
+    """A zip archive at the end of something else: zip tools see it, torch sees what is in front."""
+    start = notes.content_end if form else 0
+    tail = max(start, source.size - _TAIL)
+    if b"PK\x05\x06" not in source.read(tail, source.size - tail):
+        return form
+    from . import archives
+
+    view = archives.zip_behind(source, start)
+    if view is None:
+        return form
+    if form in ("unknown", "text", "executable"):
+        notes.oddities = [oddity for oddity in notes.oddities if oddity.kind != "malformed"]
+        notes.odd("malformed", "torch.load refuses it: bytes stand in front of the zip archive", offset=0, cure=_AGAIN)
+        form = "zip archive"
+    else:
+        notes.odd(
+            "disagree",
+            f"it begins as {form} and ends as a zip archive: some readers load the one, others the other",
+            offset=view.start,
+            cure="don't load it",
+        )
+    archives.read_zip_behind(source, view, label, 0, notes)
+    return form

@@ -1,0 +1,624 @@
+"""The ways on which all ranks get to a line: from what each process runs, through calls that nothing guards.
+
+Rules about what every rank does at once ask here. Any plausible guard on a way counts as one, and what nobody in the
+project calls is left alone: who reaches it is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from . import vocabulary
+from .collective_sequences import Sequences
+from .program import PARTIAL, Call, Program, Row
+from .source_text import last_name
+from .values import (
+    BATCH,
+    CLASS,
+    CONST,
+    DEVICE,
+    DISTRIBUTED,
+    ENV_TEXT,
+    GLOBAL_RANK,
+    GROUP_RANK,
+    LOCAL_RANK,
+    LOCAL_WORLD_SIZE,
+    MEMBERS,
+    NODE_OFFSET,
+    NODE_RANK,
+    OBJECT,
+    RANK,
+    RANK_DEPENDENT,
+    RESULT,
+    SINGLE,
+    TEXT,
+    UNCLEAR,
+    UNIFORM,
+    UNKNOWN,
+    WORLD_SIZE,
+    WRAPPED,
+    Atom,
+    Step,
+    Value,
+)
+
+#: (file, number of the scope)
+Function = tuple[int, int]
+
+#: What makes a process one of several.
+_STARTS = (
+    *vocabulary.INIT,
+    "accelerate.Accelerator",
+    "accelerate.PartialState",
+    "deepspeed.initialize",
+    "torch.distributed.init_device_mesh",
+)
+#: What shows that a process is one of several, where nothing is seen of how it started.
+_WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp")
+#: Words in a condition that can't be followed, after which it may well ask for the rank.
+_PLAUSIBLE = re.compile(
+    r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
+    r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host",
+    re.IGNORECASE,
+)
+#: Words in the name of an unknown value that tell processes apart.
+_OF_PROCESS = re.compile(
+    r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
+    r"(_|s?\d*$)|rank|uuid|tmp|temp",
+    re.IGNORECASE,
+)
+#: Calls whose results differ between processes; a dot at the end takes all of a module.
+_PER_PROCESS = (
+    "tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "tempfile.TemporaryDirectory",
+    "tempfile.NamedTemporaryFile", "tempfile.TemporaryFile", "tempfile.SpooledTemporaryFile", "uuid.", "os.getpid",
+    "os.getppid", "socket.", "platform.node", "random.", "numpy.random.", "secrets.", "os.urandom", "time.time",
+    "time.perf_counter", "time.monotonic",
+)  # fmt: skip
+#: Kinds of values that differ between ranks.
+_OF_RANKS = frozenset({GLOBAL_RANK, LOCAL_RANK, NODE_RANK, RANK, GROUP_RANK, RANK_DEPENDENT, NODE_OFFSET, DEVICE})
+#: What only puts texts together.
+_OF_TEXTS = frozenset(["format", "str", "join", "repr"])
+_DEEPEST = 25
+_MOST_CALLERS = 40
+_MOST_STEPS = 500
+
+
+class Way(NamedTuple):
+    """One way on which every rank gets to a row."""
+
+    row: Row
+    #: the calls that lead there, the innermost first
+    calls: tuple[Call, ...]
+    #: what the processes start with: a module, a spawned function, or a function that makes a group by itself
+    root: Function
+    #: all of it is known: every rank starts the root, and no call was found by its name alone
+    certain: bool
+
+    @property
+    def steps(self) -> list[Step]:
+        """The way from its start, for the flow of a finding."""
+        return [
+            Step(call.file, call.line, f"every rank calls {call.method or 'it'}() here")
+            for call in reversed(self.calls)
+        ]
+
+
+class _Tables(NamedTuple):
+    """What is worked out once for a program."""
+
+    #: who is called from a function: (function, found by its name only, way)
+    callees: dict[Function, list[tuple[Function, bool, str]]]
+    #: functions that are entered by a call, by the call's file and event
+    entered: dict[tuple[int, int], list[Function]]
+    #: functions that create a group
+    starting: set[Function]
+    #: functions that wrap a model
+    wrapping: set[Function]
+    #: functions that start others in processes of their own
+    spawning: dict[Function, list[Function]]
+    closures: dict[Function, frozenset[Function]]
+    #: lambdas and class bodies by what they stand in
+    inner: dict[int, dict[int, list[int]]]
+
+
+def tables(program: Program) -> _Tables:
+    """Who calls whom, downwards, and which functions start a group or processes."""
+    found = program.notes.get("ways")
+    if found is None:
+        found = program.notes["ways"] = _make_tables(program)
+    made: _Tables = found
+    return made
+
+
+def _make_tables(program: Program) -> _Tables:
+    callees: dict[Function, list[tuple[Function, bool, str]]] = {}
+    entered: dict[tuple[int, int], list[Function]] = {}
+    spawning: dict[Function, list[Function]] = {}
+    files = program.index.files
+    # by files: of a large tree only some are held in memory at a time
+    sites = sorted(
+        (site.file, site.event, site.way, site.weak, function)
+        for function, found in program.evaluator.callers.items()
+        for site in found
+    )
+    events: list[tuple[Any, ...]] = []
+    last = -1
+    for file, number, way, weak, function in sites:
+        if file != last:
+            events, last = files[file].summary.events, file
+        caller = (file, int(events[number][1]))
+        if way == "process" and Call(program, file, number).is_to("threading.Thread"):
+            way = "call"
+        callees.setdefault(caller, []).append((function, weak, way))
+        if way != "call":
+            spawning.setdefault(caller, []).append(function)
+        elif not weak:
+            entered.setdefault((file, number), []).append(function)
+    starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
+    wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
+    return _Tables(callees, entered, starting, wrapping, spawning, {}, {})
+
+
+def reached_from(program: Program, function: Function) -> frozenset[Function]:
+    """The functions that run in the process that enters one, itself included; what it starts in others is not."""
+    made = tables(program)
+    known = made.closures.get(function)
+    if known is not None:
+        return known
+    seen = {function}
+    waiting = [function]
+    while waiting:
+        one = waiting.pop()
+        inner = [target for target, weak, way in made.callees.get(one, ()) if way == "call" and not weak]
+        inner.extend((one[0], child) for child in _standing_in(program, made, one))
+        for target in inner:
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    made.closures[function] = frozenset(seen)
+    return made.closures[function]
+
+
+def _standing_in(program: Program, made: _Tables, function: Function) -> list[int]:
+    """The lambdas and class bodies in a scope: they belong to what they stand in."""
+    file, number = function
+    if file not in made.inner:
+        found: dict[int, list[int]] = {}
+        for child, scope in enumerate(program.index.scopes[file]):
+            if scope.kind in ("lambda", "class"):
+                found.setdefault(scope.parent, []).append(child)
+        made.inner[file] = found
+    return made.inner[file].get(number, [])
+
+
+def starts_a_group(program: Program, function: Function) -> bool:
+    """Whether what runs from here on creates a process group, in this process.
+
+    A wrapped model counts where nothing is seen of how the group came to be.
+    """
+    made = tables(program)
+    reached = reached_from(program, function)
+    if not made.starting.isdisjoint(reached):
+        return True
+    if made.wrapping.isdisjoint(reached):
+        return False
+    files = related(program, function[0])
+    return not any(file in files for file, _ in made.starting)
+
+
+def spawns_ranks(program: Program, function: Function) -> bool:
+    """Whether what runs from here on starts the ranks as processes of its own, and is none of them."""
+    made = tables(program)
+    return any(
+        starts_a_group(program, target)
+        for one in reached_from(program, function)
+        for target in made.spawning.get(one, ())
+    )
+
+
+def is_guarded(row: Row, *, first_is_a_guard: bool = False) -> bool:
+    """Whether a condition around a row, in its own function, may keep ranks away from it.
+
+    :param first_is_a_guard: ``with main_process_first():`` counts, for what only the first one does
+    """
+    program = row.program
+    for _, (_, kind, term, polarity, _, _) in row.places:
+        if kind in ("if", "while") or kind.startswith("exit:"):
+            who = program.evaluator.test(row.file, term).who
+            if who in PARTIAL or who == MEMBERS:
+                return True
+            if (who == SINGLE and polarity) or (who == DISTRIBUTED and not polarity):
+                return True
+            if who == UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
+                return True
+            if _has_no_rank(row, term, polarity):
+                return True
+        elif kind == "with" and first_is_a_guard:
+            name = last_name(terms_of(row), term).lower()
+            if name in vocabulary.MAIN_FIRST or "first" in name or "lock" in name:
+                return True
+    return False
+
+
+def _has_no_rank(row: Row, term: int, polarity: bool) -> bool:
+    """Whether a condition says that there is no rank or GPU: ``gpu is None``, which a job of several ranks has not."""
+    parts = terms_of(row)[term]
+    if parts[0] != "=" or parts[1] not in ("is", "is not") or terms_of(row)[parts[3]] != ("k", "none", None):
+        return False
+    return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
+
+
+def ways_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -> Iterator[Way]:
+    """The ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
+
+    Only so many steps are taken: in a project where everything calls everything, not all ways are found.
+    """
+    search = _Search(program, row, first_is_a_guard, weak=True, once=False)
+    yield from (way for way in search.ways(row, (), True, frozenset()) if _is_open(way))
+
+
+def way_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -> Way | None:
+    """One of :func:`ways_of_all`: a certain one, if there is one."""
+    key = (row.file, row.number, first_is_a_guard)
+    known: dict[tuple[int, int, bool], Way | None] = program.notes.setdefault("way of all", {})
+    if key not in known:
+        sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
+        best = next((way for way in sure if way.certain and _is_open(way)), None)
+        if best is None:
+            every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
+            best = next(filter(_is_open, every), None)
+        known[key] = best
+    return known[key]
+
+
+class _Search:
+    """The search for ways, upwards from a row: through all its callers, depth first."""
+
+    def __init__(self, program: Program, target: Row, first: bool, *, weak: bool, once: bool) -> None:
+        self.program = program
+        self.target = target
+        self.first = first
+        #: callers that are found by the name of a method only are followed
+        self.weak = weak
+        #: each function is passed through once, so that at least one way is found, and not all of them
+        self.once = once
+        self.passed: set[Function] = set()
+        self.steps = _MOST_STEPS
+
+    def ways(self, row: Row, calls: tuple[Call, ...], certain: bool, seen: frozenset[Function]) -> Iterator[Way]:
+        self.steps -= 1
+        function = (row.file, row.scope)
+        if self.steps < 0 or function in seen or len(calls) > _DEEPEST:
+            return
+        if is_guarded(row, first_is_a_guard=self.first):
+            return
+        if self.once:
+            if function in self.passed and calls:
+                return
+            self.passed.add(function)
+        seen = seen | {function}
+        program, scope = self.program, row.function
+        evaluator = program.evaluator
+        if scope.kind == "module":
+            if starts_a_group(program, function) and not spawns_ranks(program, function):
+                yield Way(self.target, calls, function, certain)
+            return
+        if scope.kind in ("class", "lambda"):
+            # the body of a class runs where it stands; a lambda is called by whoever it is handed to
+            if scope.kind == "class" and not any(_place_guards(program, row.file, scope.place)):
+                outer = next(iter(program.rows_of(row.file, scope.parent)), None)
+                if outer is not None:
+                    yield from self.ways(outer, calls, certain, seen)
+            return
+        if evaluator.decorated(*function).who in PARTIAL:
+            return
+        sites = evaluator.callers.get(function, [])
+        strong = [site for site in sites if not site.weak]
+        for site in (strong or (sites if self.weak else []))[:_MOST_CALLERS]:
+            call = Call(program, site.file, site.event)
+            if site.weak and not _is_likely(program, call, function):
+                continue
+            if site.way == "call" or call.is_to("threading.Thread"):
+                yield from self.ways(call, (*calls, call), certain and not site.weak, seen)
+            elif starts_a_group(program, function) and not is_guarded(call):
+                yield Way(self.target, calls, function, certain)
+        if sites:
+            return
+        for call in _handed_on(program, function):
+            yield from self.ways(call, (*calls, call), False, seen)
+        if _starts_by_itself(program, function):
+            yield Way(self.target, calls, function, False)
+
+
+def _is_likely(program: Program, call: Call, function: Function) -> bool:
+    """Whether a call that was matched with a method by its name only is most likely one of it."""
+    evaluator = program.evaluator
+    if call.method.startswith("__"):
+        # super().__init__() goes to a base of the class that it stands in
+        own, other = evaluator.owner_of(call.file, call.scope), evaluator.owner_of(*function)
+        return own >= 0 and other >= 0 and _is_base(program, (call.file, own), (function[0], other))
+    return len(evaluator.methods.get(call.method, ())) <= 3 and call.file in related(program, function[0])
+
+
+def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -> bool:
+    """Whether the second class is one of the bases of the first."""
+    return depth < 8 and any(
+        base.const == other or _is_base(program, base.const, other, depth + 1)
+        for base in program.evaluator.bases(one)
+        if base.kind == CLASS and base.const != one
+    )
+
+
+def _place_guards(program: Program, file: int, place: int) -> Iterator[bool]:
+    for guard in program.evaluator.guards(file, place):
+        yield guard.who.who in PARTIAL
+
+
+def _handed_on(program: Program, function: Function) -> list[Call]:
+    """The calls that a function is handed to when a module is run, as ``fire.Fire(main)``: it runs because of them."""
+    calls = (Call(program, *site) for site in program.evaluator.handed.get(function, ())[:10])
+    return [call for call in calls if call.at_module_level][:3]
+
+
+def _starts_by_itself(program: Program, function: Function) -> bool:
+    """Whether a function that nobody in the project calls makes a group, wraps a model or has all ranks meet in it."""
+    if spawns_ranks(program, function):
+        return False
+    if starts_a_group(program, function):
+        return True
+    if function in program.evaluator.escaped:
+        # handed to something that may call it on one rank only
+        return False
+    if Sequences.of(program).effectful(function):
+        # where all ranks meet in a function, all of them enter it
+        return True
+    owner = program.evaluator.owner_of(*function)
+    if owner < 0:
+        return False
+    init = program.evaluator.method((function[0], owner), "__init__")
+    return init is not None and starts_a_group(program, init)
+
+
+def _is_open(way: Way) -> bool:
+    """Whether no condition on a way asks for a parameter that is not given on it: ``if trt_file is not None``."""
+    calls = way.calls
+    for position, row in enumerate((way.row, *calls)):
+        here = Way(row, calls[position:], way.root, way.certain)
+        for _, (_, kind, term, polarity, _, _) in row.places:
+            if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
+                return False
+    return True
+
+
+def _fails(way: Way, term: int, polarity: bool) -> bool:
+    """Whether a condition is never fulfilled by what a parameter is given on this way."""
+    row = way.row
+    parts = terms_of(row)[term]
+    if parts[0] == "and" and polarity:
+        return any(_fails(way, part, True) for part in parts[1])
+    if parts[0] == "or" and not polarity:
+        return any(_fails(way, part, False) for part in parts[1])
+    if parts[0] == "u" and parts[1] == "not":
+        return _fails(way, parts[2], not polarity)
+    asked = term
+    if parts[0] == "=" and parts[1] in ("is", "is not") and terms_of(row)[parts[3]] == ("k", "none", None):
+        asked, polarity = parts[2], (parts[1] == "is not") == polarity
+    if not polarity or terms_of(row)[asked][0] != "p" or terms_of(row)[asked][1] != row.scope:
+        return False
+    value = value_on(way, asked)
+    if not way.calls:
+        # nobody is seen to call it: what is off by default may be on where there is one process only
+        default = next((given for name, given, _ in row.function.parameters if name == terms_of(row)[asked][2]), -1)
+        return default >= 0 and row.term_value(default).constant in (None, False)
+    return value.constant is None or value.constant is False or value.constant == ""
+
+
+# values on a way
+
+
+def term_on(way: Way, row: Row, term: int, calls: tuple[Call, ...] | None = None) -> tuple[Row, int, tuple[Call, ...]]:
+    """What a term that is a parameter was given on this way: the row of the call that gave it, and the term there."""
+    program = row.program
+    calls = way.calls if calls is None else calls
+    while calls and term >= 0:
+        parts = terms_of(row)[term]
+        if parts[0] != "p" or parts[1] != row.scope:
+            break
+        call = calls[0]
+        passed = _passed(program, call, (row.file, row.scope), parts[2])
+        if passed is None:
+            break
+        if passed[0] != call.file or passed[1] < 0:
+            break
+        row, term, calls = call, passed[1], calls[1:]
+    return row, term, calls
+
+
+def value_on(way: Way, term: int) -> Value:
+    """What a term of the way's row holds when it is reached on this way."""
+    row, found, _ = term_on(way, way.row, term)
+    if (row, found) == (way.row, term):
+        parts = terms_of(row)[term] if term >= 0 else ("-",)
+        if parts[0] == "p" and way.calls:
+            default = next((given for name, given, _ in row.function.parameters if name == parts[2]), -1)
+            passed = _passed(row.program, way.calls[0], (row.file, row.scope), parts[2])
+            if passed is None and default >= 0:
+                return row.term_value(default)
+    return row.term_value(found)
+
+
+def _passed(program: Program, call: Call, function: Function, name: str) -> tuple[int, int] | None:
+    """The term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
+    scope = program.scope(function)
+    own = [parameter for parameter, _, star in scope.parameters if not star]
+    for keyword, value in call.term[3]:
+        if keyword == name:
+            return call.file, value
+    if name not in own:
+        return None
+    site = next(
+        (
+            site
+            for site in program.evaluator.callers.get(function, ())
+            if (site.file, site.event) == (call.file, call.number)
+        ),
+        None,
+    )
+    if site is None or site.way != "call":
+        return None
+    position = own.index(name) - site.offset
+    return (call.file, call.term[2][position]) if 0 <= position < len(call.term[2]) else None
+
+
+def differs(row: Row, term: int, depth: int = 0, *, by_data: bool = True) -> bool:
+    """Whether what a term holds differs between ranks, or may do so by all that is known: a path with the rank in it,
+    a temporary folder, an item of the data that only this rank has.
+
+    :param by_data: what comes from this rank's data counts, too
+    """
+    if term < 0 or depth > 12:
+        return False
+    program = row.program
+    value = row.term_value(term)
+    if any(_atom_differs(program, atom, by_data) for atom in value):
+        return True
+    parts = terms_of(row)[term]
+    kind = parts[0]
+    if kind in ("p", "v", "a"):
+        if value.has("unknown", "method", "name") and _OF_PROCESS.search(str(parts[2])):
+            return True
+        if kind != "a" or not _is_own_text(program, row, parts[1]):
+            return False
+    inner = operands(parts)
+    if kind == "c":
+        # what is made from a path is a path of this rank; what a model makes from data is not
+        called = last_name(terms_of(row), parts[1])
+        if value.has(BATCH, WRAPPED) or not (by_data or called in _OF_TEXTS):
+            return False
+        inner = inner if terms_of(row)[parts[1]][0] == "a" else inner[1:]
+    return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
+
+
+def _is_own_text(program: Program, row: Row, term: int) -> bool:
+    """Whether the base of an attribute is itself worth looking at: a call or a subscript, not ``self`` or ``args``."""
+    return terms_of(row)[term][0] in ("c", "s", "e", "x")
+
+
+def terms_of(row: Row) -> list[tuple[Any, ...]]:
+    """The terms of a row's file."""
+    return row.program.index.files[row.file].summary.terms
+
+
+def words(row: Row, term: int, depth: int = 0) -> str:
+    """The names and texts that a term is made of, with spaces between them."""
+    if term < 0 or depth > 10:
+        return ""
+    parts = terms_of(row)[term]
+    own = str(parts[2]) if parts[0] in ("k", "p", "v", "a") else str(parts[1]) if parts[0] == "i" else ""
+    return " ".join([own, *(words(row, inner, depth + 1) for inner in operands(parts))])
+
+
+def operands(parts: tuple[Any, ...]) -> tuple[int, ...]:
+    """The terms that a term is made of."""
+    kind = parts[0]
+    if kind == "c":
+        return (parts[1], *parts[2], *(value for _, value in parts[3]))
+    if kind in ("s", "=", "o"):
+        return tuple(parts[-2:])
+    if kind in ("and", "or", "t", "l", "f", ":"):
+        return tuple(item for item in parts[1] if item >= 0)
+    if kind == "?":
+        return (parts[2], parts[3])
+    if kind in ("|", "*"):
+        return (parts[1], parts[2])
+    if kind == "u":
+        return (parts[2],)
+    if kind in ("e", "x", "w", "a"):
+        return (parts[1],)
+    if kind == "d":
+        return tuple(parts[2])
+    return ()
+
+
+def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -> bool:
+    if depth > 6:
+        return False
+    if atom.when.who in PARTIAL or atom.when.who == MEMBERS or atom.kind in _OF_RANKS:
+        return True
+    if atom.kind == BATCH:
+        return by_data
+    if atom.kind == ENV_TEXT:
+        return vocabulary.VARIABLES.get(atom.const) not in (None, WORLD_SIZE, LOCAL_WORLD_SIZE)
+    if atom.kind == RESULT:
+        dotted = str(atom.const)
+        if any(dotted.startswith(name) if name.endswith(".") else dotted == name for name in _PER_PROCESS):
+            return True
+    inner: list[Atom] = [one for one in atom.of if one.kind != WRAPPED]
+    for item in atom.items:
+        inner.extend(item)
+    if by_data and atom.kind in (RESULT, OBJECT) and atom.call is not None:
+        call = Call(program, *atom.call)
+        inner.extend(one for term in operands(call.term)[1:] for one in call.term_value(term))
+        if atom.kind == RESULT:
+            inner.extend(one for one in call.receiver if one.kind != UNKNOWN)
+    return any(_atom_differs(program, one, by_data, depth + 1) for one in inner)
+
+
+def is_constant(value: Value, depth: int = 0) -> bool:
+    """Whether a value is the same on all ranks beyond doubt: a constant, a counter of a loop, a text made of those."""
+    return bool(value.atoms) and depth < 5 and all(_atom_constant(atom, depth) for atom in value)
+
+
+def _atom_constant(atom: Atom, depth: int) -> bool:
+    if atom.kind == UNIFORM:
+        return atom.const in ("index", "size", "reduced")
+    return atom.kind == CONST or (atom.kind == TEXT and all(_atom_constant(inner, depth + 1) for inner in atom.of))
+
+
+def related(program: Program, file: int) -> frozenset[int]:
+    """The files that a file may run together with: the scripts that import it, and all that those import."""
+    known: dict[int, frozenset[int]] = program.notes.setdefault("related", {})
+    if file in known:
+        return known[file]
+    down = _imports(program)
+    up: dict[int, set[int]] = {}
+    for one, others in down.items():
+        for other in others:
+            up.setdefault(other, set()).add(one)
+    above = _closure(up, {file})
+    known[file] = frozenset(_closure(down, above))
+    return known[file]
+
+
+def _imports(program: Program) -> dict[int, frozenset[int]]:
+    known: dict[int, frozenset[int]] | None = program.notes.get("imports")
+    if known is None:
+        every = range(len(program.index.files))
+        known = program.notes["imports"] = {file: program.index.imported(file) for file in every}
+    return known
+
+
+def _closure(edges: Mapping[int, Collection[int]], start: set[int]) -> set[int]:
+    seen = set(start)
+    waiting = list(start)
+    while waiting:
+        for other in edges.get(waiting.pop(), ()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return seen
+
+
+def owned_by_a_framework(way: Way) -> bool:
+    """Whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
+    program = way.row.program
+    files = {way.root[0], *(row.file for row in (way.row, *way.calls))}
+    return any(program.framework(file) or program.imports_from(file, "ray") for file in files)
+
+
+def in_tests(way: Way) -> bool:
+    """Whether the way begins or ends in a test."""
+    program = way.row.program
+    return program.is_test(way.row.file) or program.is_test(way.root[0])

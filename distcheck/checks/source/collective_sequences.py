@@ -1,0 +1,599 @@
+"""Which collectives of the whole job a call makes, for its arguments, and what else of a function ranks may meet in.
+
+The groundwork of the probes about divergence: it knows functions, arms of branches and order. It judges nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from distcheck.core.model import Rule, Severity
+
+from . import vocabulary
+from .evaluate import Guard
+from .program import Call, Program, Row
+from .source_text import last_name
+from .values import CONST, FUNCTION, MEMBERS, PARTIAL, RANKS, SINGLE, UNCLEAR, UNKNOWN, Atom, NoConstant, Value, Who
+
+#: Deeper calls are not followed.
+_DEEPEST = 6
+#: No more collectives of one call are told apart.
+_MOST = 20
+#: Methods so called are collectives whatever they belong to: only one library has such names.
+_TELLING = {
+    "wait_for_everyone": "accelerate.Accelerator.wait_for_everyone",
+    "gather_for_metrics": "accelerate.Accelerator.gather_for_metrics",
+    "consolidate_state_dict": "torch.distributed.optim.ZeroRedundancyOptimizer.consolidate_state_dict",
+}
+#: Constructors that bring the parameters of all ranks together.
+_WRAPPING = frozenset(["ddp", "fsdp"])
+#: Methods of objects that are usually called so.
+_OF_RECEIVERS = {
+    ("strategy", "barrier"): "lightning.pytorch.strategies.Strategy.barrier",
+    ("strategy", "broadcast"): "lightning.pytorch.strategies.Strategy.broadcast",
+    ("strategy", "reduce_boolean_decision"): "lightning.pytorch.strategies.Strategy.reduce_boolean_decision",
+    ("fabric", "barrier"): "lightning.fabric.Fabric.barrier",
+    ("fabric", "all_reduce"): "lightning.fabric.Fabric.all_reduce",
+    ("fabric", "all_gather"): "lightning.fabric.Fabric.all_gather",
+    ("fabric", "broadcast"): "lightning.fabric.Fabric.broadcast",
+    ("accelerator", "gather"): "accelerate.Accelerator.gather",
+    ("accelerator", "reduce"): "accelerate.Accelerator.reduce",
+}
+#: Collectives with some kinds of model only: what they do on a rank alone can't be said from here.
+_IT_DEPENDS = frozenset(["accelerate.Accelerator.get_state_dict", "accelerate.Accelerator.save_state"])
+#: A call of something unseen that is called so may be the other half.
+_SUSPICIOUS = re.compile(
+    r"barrier|sync|bcast|broadcast|gather|reduce|rendez|all_?to_?all|recv|receiv|wait|worker|listen|follow|serve|"
+    r"collective|distribut|scatter",
+    re.IGNORECASE,
+)
+#: Packages whose functions are known to be no collectives, whatever they are called.
+_HARMLESS = frozenset(
+    [
+        "os", "sys", "time", "functools", "numpy", "np", "threading", "queue", "subprocess", "asyncio", "concurrent",
+        "itertools", "math", "json", "shutil", "logging", "tqdm", "pandas", "builtins", "print", "ray", "socket",
+        "signal", "multiprocessing",
+    ]
+)  # fmt: skip
+
+
+class Meeting(NamedTuple):
+    """A call that makes ranks meet: the collectives of the whole job behind it, in order."""
+
+    row: Call
+    #: canonical names; the same operation of several libraries has one name (see :func:`operation`)
+    operations: tuple[str, ...]
+    #: these and no others, exactly once each
+    exact: bool
+    #: the call of the first collective itself: the row, or one inside of what it calls
+    innermost: Call
+
+
+class _Step(NamedTuple):
+    """One meeting in the body of a function, with what must hold to get there."""
+
+    call: Call
+    own: str | None
+    inner: tuple[int, int] | None
+    #: term and polarity of every condition around it
+    conditions: tuple[tuple[int, bool], ...]
+    once: bool
+
+
+class Sequences:
+    """Answers which collectives calls make; what is known of a function is kept."""
+
+    @classmethod
+    def of(cls, program: Program) -> Sequences:
+        """The one that all probes of a program ask, so that what one has worked out serves the next."""
+        known = program.notes.get("sequences")
+        if not isinstance(known, cls):
+            known = program.notes["sequences"] = cls(program)
+        return known
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._steps: dict[tuple[int, int], tuple[_Step, ...]] = {}
+        self._effectful: dict[tuple[int, int], bool] = {}
+
+    def own(self, call: Call) -> str | None:
+        """The collective of the whole job that a call is, None for anything else."""
+        if call.has_star and not call.gives(None, "group"):
+            return None
+        found = self.program.is_world_collective(call)
+        if found is None and call.method in _TELLING and not self.program.functions(call):
+            found = _TELLING[call.method]
+        if found is None and not self.program.functions(call):
+            found = self._of_objects(call)
+        return None if found in _IT_DEPENDS else found
+
+    def _of_objects(self, call: Call) -> str | None:
+        """Collectives that are told by the object they belong to, or by an argument."""
+        receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
+        if not call.targets and (receiver, call.method) in _OF_RECEIVERS:
+            return _OF_RECEIVERS[receiver, call.method]
+        lightning = self.program.imports_from(call.file, "lightning", "pytorch_lightning")
+        if lightning and call.method in ("log", "log_dict") and receiver in ("self", "pl_module", "module"):
+            synchronised = call.argument(None, "sync_dist")
+            if synchronised is not None and synchronised.constant is True:
+                return "lightning.pytorch.LightningModule.log"
+        if lightning and call.method == "save_checkpoint" and receiver == "trainer":
+            return "lightning.pytorch.Trainer.save_checkpoint"
+        if call.method == "compute":
+            for atom in call.receiver:
+                if atom.kind == "result" and str(atom.const).startswith("torchmetrics."):
+                    made = self.program.call_of(atom)
+                    if made is None or not made.gives(None, "sync_on_compute"):
+                        return f"{atom.const}.compute"
+        for target in call.targets:
+            if vocabulary.WRAPPERS.get(target) in _WRAPPING:
+                return target
+        return None
+
+    def meeting(self, call: Call) -> Meeting | None:
+        """The collectives of the whole job behind a call, None where there are none for sure."""
+        own = self.own(call)
+        if own is not None:
+            return Meeting(call, (operation(own),), True, call)
+        functions = self.program.functions(call)
+        if len(functions) != 1 or not self.effectful(functions[0]):
+            return None
+        found = list(self._behind(functions[0], self._parameters(call, functions[0], None), 0))
+        if not found:
+            return None
+        operations = tuple(name for _, name, _ in found[:_MOST])
+        return Meeting(call, operations, all(once for _, _, once in found) and len(found) < _MOST, found[0][0])
+
+    def effectful(self, function: tuple[int, int]) -> bool:
+        """Whether a function has a collective in it, or in what it calls, reached by all who enter it."""
+        known = self._effectful.get(function)
+        if known is not None:
+            return known
+        self._effectful[function] = False
+        found = any(
+            step.own is not None or (step.inner is not None and self.effectful(step.inner))
+            for step in self.steps(function)
+        )
+        self._effectful[function] = found
+        return found
+
+    def steps(self, function: tuple[int, int]) -> tuple[_Step, ...]:
+        """The calls of a function that may make ranks meet, and that its own conditions on ranks keep from nobody."""
+        known = self._steps.get(function)
+        if known is not None:
+            return known
+        self._steps[function] = ()
+        program = self.program
+        file, number = function
+        if program.evaluator.decorated(file, number).who in PARTIAL or _is_abstract(program, function):
+            return ()
+        found = []
+        for row in program.rows_of(file, number):
+            if not isinstance(row, Call):
+                continue
+            own = self.own(row)
+            functions = program.functions(row) if own is None else []
+            inner = functions[0] if len(functions) == 1 and functions[0] != function else None
+            if own is None and (inner is None or program.is_generator(inner)):
+                continue
+            if row.inside("except") or any(
+                guard.who.who in PARTIAL or guard.who.who == SINGLE for guard in strict_guards(row)
+            ):
+                continue
+            conditions = tuple(
+                (node[2], node[3])
+                for _, node in row.places
+                if node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise")
+            )
+            found.append(_Step(row, own, inner, conditions, not row.inside("for", "while", "try") and not conditions))
+        self._steps[function] = tuple(found)
+        return self._steps[function]
+
+    def _behind(
+        self, function: tuple[int, int], parameters: dict[str, Value], depth: int
+    ) -> Iterator[tuple[Call, str, bool]]:
+        """The collectives that a function makes for these arguments: call, operation, whether exactly once."""
+        if depth > _DEEPEST:
+            return
+        file, scope = function
+        for step in self.steps(function):
+            if any(not self._may_hold(file, scope, term, polarity, parameters) for term, polarity in step.conditions):
+                continue
+            if step.own is not None:
+                yield step.call, operation(step.own), step.once
+            elif step.inner is not None and self.effectful(step.inner):
+                inner = self._parameters(step.call, step.inner, (function, parameters))
+                for call, name, once in self._behind(step.inner, inner, depth + 1):
+                    yield call, name, once and step.once
+
+    def _parameters(
+        self, call: Call, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
+    ) -> dict[str, Value]:
+        """What the parameters of a function hold in one call, where it is a constant."""
+        scope = self.program.scope(function)
+        own = [name for name, _, star in scope.parameters if star not in ("*", "**")]
+        positional = [name for name, _, star in scope.parameters if not star]
+        offset = 1 if scope.owner >= 0 and scope.kind == "function" and not call.callee.has("module") else 0
+        if scope.owner >= 0 and self.program.evaluator.is_static(function[0], scope):
+            offset = 0
+        if scope.owner >= 0 and any(atom.kind == "function" and not atom.of for atom in call.callee):
+            offset = 0
+        found: dict[str, Value] = {}
+        for name in own:
+            position = positional.index(name) - offset if name in positional else None
+            term = call.argument_term(position, name)
+            if term >= 0:
+                found[name] = self._constant(call.file, term, outer)
+            elif not call.has_star:
+                default = next((default for one, default, _ in scope.parameters if one == name), -1)
+                if default >= 0:
+                    found[name] = self.program.evaluator.value(function[0], default)
+        return found
+
+    def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
+        parts = self.program.index.files[file].summary.terms[term]
+        if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
+            return outer[1].get(parts[2], Value((Atom(UNKNOWN, certain=False),)))
+        return self.program.evaluator.value(file, term)
+
+    def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
+        """Whether a condition can be met in this call, and is one that everyone meets together."""
+        truth = self._truth(file, scope, term, parameters)
+        if truth is not None:
+            return truth is polarity
+        who = self.program.evaluator.test(file, term)
+        # a switch that can't be seen through: it may well be off where this call stands
+        return who.who != UNCLEAR
+
+    def _truth(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> bool | None:
+        """A condition's value for these arguments; None where they do not decide."""
+        if term < 0:
+            return None
+        parts = self.program.index.files[file].summary.terms[term]
+        if parts[0] == "k":
+            return bool(parts[2])
+        if parts[0] == "p" and parts[1] == scope:
+            known = parameters.get(parts[2])
+            if known is None:
+                return None
+            constant = known.constant
+            return None if constant is NoConstant else bool(constant)
+        if parts[0] == "u" and parts[1] == "not":
+            inner = self._truth(file, scope, parts[2], parameters)
+            return None if inner is None else not inner
+        if parts[0] in ("and", "or"):
+            values = [self._truth(file, scope, part, parameters) for part in parts[1]]
+            decisive: bool = parts[0] == "or"
+            if decisive in values:
+                return decisive
+            return None if None in values else not decisive
+        if parts[0] == "=" and parts[1] in ("==", "!=", "is", "is not"):
+            sides = [self._side(file, scope, part, parameters) for part in (parts[2], parts[3])]
+            if NoConstant not in sides:
+                return bool((sides[0] == sides[1]) == (parts[1] in ("==", "is")))
+        return None
+
+    def _side(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> Any:
+        parts = self.program.index.files[file].summary.terms[term]
+        if parts[0] == "k":
+            return parts[2]
+        if parts[0] == "p" and parts[1] == scope and parts[2] in parameters:
+            return parameters[parts[2]].constant
+        return NoConstant
+
+    # arms of branches
+
+    def arms_against(self, row: Row, guard: Guard) -> list[int]:
+        """Where those are whom a guard keeps away from a row: the other arms of its ``if``, or the arm that left."""
+        places = self.program.index.files[row.file].summary.places
+        if guard.kind.startswith("exit:"):
+            return self.arms_that_left(row, guard)
+        parent = places[guard.place][0]
+        found = []
+        for number, node in enumerate(places):
+            if number == guard.place or node[0] != parent or node[4] != guard.line:
+                continue
+            # the rest behind an arm that leaves counts as its other arm
+            same = node[2] == guard.term and node[1] == "if"
+            if (node[1] == "if" and (not same or node[3] != guard.polarity)) or node[1].startswith("exit:"):
+                found.append(number)
+        return found
+
+    def exits_behind(self, row: Row, guard: Guard) -> list[Row]:
+        """The statements that leave, of those whom an ``exit:`` guard keeps away from a row."""
+        return [
+            other
+            for other in self.program.rows_of(row.file, row.scope)
+            if other.kind == "exit"
+            and other.number < row.number
+            and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
+        ]
+
+    def arms_that_left(self, row: Row, guard: Guard) -> list[int]:
+        """The arms whose end is one of those statements."""
+        found = []
+        for exit_row in self.exits_behind(row, guard):
+            for number, node in reversed(exit_row.places):
+                if node[1] == "if" and node[4] == guard.line:
+                    found.append(number)
+                    break
+        return list(dict.fromkeys(found))
+
+    def rows_in(self, row: Row, place: int) -> list[Row]:
+        """The events of a row's function below a place."""
+        return [
+            other
+            for other in self.program.rows_of(row.file, row.scope)
+            if any(number == place for number, _ in other.places)
+        ]
+
+    def arm(self, row: Row, place: int) -> tuple[list[Meeting], bool, bool]:
+        """What ranks meet in below a place: meetings in order, whether that is exact, whether more may be unseen."""
+        meetings, exact, unseen = [], True, False
+        for other in self.rows_in(row, place):
+            if not isinstance(other, Call):
+                continue
+            meeting = self.meeting(other)
+            if meeting is None:
+                if self.is_unseen(other):
+                    unseen = True
+                continue
+            below = [node for number, node in other.places if number > place]
+            if any(node[1] not in ("with",) for node in below) or not meeting.exact:
+                exact = False
+            meetings.append(meeting)
+        # a function that is made here, or handed to something unseen, may be called there
+        unseen = unseen or any(self.has_any(function) for function in self._made_in(row, place))
+        return meetings, exact, unseen
+
+    def _made_in(self, row: Row, place: int) -> Iterator[tuple[int, int]]:
+        """The functions that are defined below a place, or handed to others there."""
+        summary = self.program.index.files[row.file].summary
+        for number, scope in enumerate(self.program.index.scopes[row.file]):
+            if scope.parent == row.scope and scope.kind in ("function", "lambda"):
+                above = scope.place
+                while above > place:
+                    above = summary.places[above][0]
+                if above == place and place > 0:
+                    yield row.file, number
+        for other in self.rows_in(row, place):
+            if isinstance(other, Call):
+                for term in (*other.term[2], *(value for _, value in other.term[3])):
+                    for atom in other.term_value(term):
+                        if atom.kind == FUNCTION:
+                            yield atom.const
+
+    def is_unseen(self, call: Call) -> bool:
+        """Whether a call of something that is not here has a name that lets a collective be expected."""
+        if not _SUSPICIOUS.search(call.method) and not _SUSPICIOUS.search(call.receiver_text.rsplit(".", 1)[-1]):
+            return False
+        functions = self.program.functions(call)
+        if functions:
+            # of the project: it was looked through; one with collectives under a condition may have them here
+            return any(self.has_any(function) for function in functions)
+        for target in call.targets:
+            if target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT:
+                return True
+            first = target.split(".", 1)[0]
+            if first in _HARMLESS or target.startswith(("torch.cuda", "torch.utils", "torch.nn", "torch.Tensor")):
+                return False
+            if first == "torch" and not target.startswith("torch.distributed"):
+                return False
+        return True
+
+    def has_any(self, function: tuple[int, int], depth: int = 0) -> bool:
+        """Whether any collective or message stands in a function, whoever gets there."""
+        for row in self.program.rows_of(*function):
+            if isinstance(row, Call):
+                if any(
+                    target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets
+                ):
+                    return True
+                if depth < 3 and any(self.has_any(inner, depth + 1) for inner in self.program.functions(row)):
+                    return True
+        return False
+
+
+def operation(target: str) -> str:
+    """The operation that a collective is, whatever library's: two of one name meet each other."""
+    last = target.rsplit(".", 1)[-1]
+    return {
+        "wait_for_everyone": "barrier", "synchronize": "barrier", "monitored_barrier": "barrier",
+        "allreduce": "all_reduce", "allreduce_": "all_reduce", "allgather": "all_gather",
+        "_all_gather_base": "all_gather_into_tensor",
+        "_reduce_scatter_base": "reduce_scatter_tensor", "broadcast_": "broadcast",
+    }.get(last, last)  # fmt: skip
+
+
+def is_error_exit(program: Program, exits: Iterable[Row]) -> bool:
+    """Whether all of these statements leave because something failed: in a handler, by an exception, with a status."""
+    found = False
+    for row in exits:
+        found = True
+        kind = row.payload[0]
+        if kind == "raise":
+            if not _raises_exit(program, row):
+                continue
+            return False
+        if row.inside("except", "finally"):
+            continue
+        if kind == "call" and _status(program, row) not in (0, None):
+            continue
+        return False
+    return found
+
+
+def _raises_exit(program: Program, row: Row) -> bool:
+    """``raise SystemExit`` with status 0 ends a process as ``sys.exit`` does."""
+    text = row.text()
+    return text.startswith("raise SystemExit") and not re.search(r"\([^)0]", text)
+
+
+def _status(program: Program, row: Row) -> Any:
+    """The status that ``sys.exit(…)`` gives; None without one, ``…`` where it is not a number."""
+    for other in program.rows_of(row.file, row.scope):
+        if isinstance(other, Call) and other.line == row.line and other.number < row.number:
+            value = other.argument(0)
+            if value is None:
+                return None
+            constant = value.constant
+            return ... if constant is NoConstant else constant
+    return None
+
+
+def strict_guards(row: Row) -> list[Guard]:
+    """The guards of a row that bear on ranks, those left out that come from leaving with an error."""
+    program = row.program
+    found = []
+    for guard in row.guards:
+        if guard.kind == "exit:raise" or guard.kind.startswith("exit:"):
+            exits = [
+                other
+                for other in program.rows_of(row.file, row.scope)
+                if other.kind == "exit"
+                and other.number < row.number
+                and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
+            ]
+            if is_error_exit(program, exits):
+                continue
+        found.append(guard)
+    return found
+
+
+def partial_guards(row: Row) -> list[Guard]:
+    """The guards that let some ranks of the job through and keep others away, for sure; outermost first."""
+    return [
+        guard
+        for guard in strict_guards(row)
+        if guard.who.who in PARTIAL and (guard.who.certain or _names_a_rank(row.program, row.file, guard.term))
+    ]
+
+
+def _names_a_rank(program: Program, file: int, number: int) -> bool:
+    """Whether a condition compares what can only be a rank by its name: local or global, only some have it."""
+    if not program.evaluator.distributed_files[file]:
+        return False
+    terms = program.index.files[file].summary.terms
+    parts = terms[number]
+    if parts[0] == "and":
+        return any(_names_a_rank(program, file, part) for part in parts[1])
+    if parts[0] == "or":
+        return all(_names_a_rank(program, file, part) for part in parts[1])
+    if parts[0] == "u" and parts[1] == "not":
+        return _names_a_rank(program, file, parts[2])
+    if parts[0] != "=":
+        return False
+    for side, other in ((parts[2], parts[3]), (parts[3], parts[2])):
+        name = last_name(terms, side).lower().strip("_")
+        if name in _RANK_NAMES and program.evaluator.value(file, other).only("constant", "tuple", "list"):
+            return all(
+                atom.kind in RANKS or atom.kind in ("constant", "unknown")
+                for atom in program.evaluator.value(file, side)
+            )
+    return False
+
+
+#: Names of ranks that are used for nothing else where torch.distributed is spoken.
+_RANK_NAMES = frozenset(
+    name
+    for name, kind in vocabulary.NAMES.items()
+    if kind in RANKS and name not in ("gpu", "gpu_id", "local_gpu", "node_id")
+)
+
+
+def words(who: Who) -> str:
+    """Who it is, as the subject of a sentence."""
+    return {
+        "the main process": "only the main process gets",
+        "all but the main process": "all but the main process get",
+        "one rank": "only one rank gets",
+        "all but one rank": "all but one rank get",
+        "one rank of each host": "only one rank of each host gets",
+        "all but one rank of each host": "all but one rank of each host get",
+    }.get(who.who, "only some ranks get")
+
+
+def condition_text(program: Program, file: int, guard: Guard) -> str:
+    """A guard as source; what is not not so is so."""
+    text = program.guard_text(file, guard)
+    if text.startswith("not (not ") and text.endswith(")") and not re.search(r"\b(and|or)\b", text):
+        return text[len("not (not ") : -1]
+    return text
+
+
+def trail_of(program: Program, file: int, term: int) -> list[str]:
+    """The way of the ranks in a condition, for ``evidence["flow"]``."""
+    terms = program.index.files[file].summary.terms
+    found: list[str] = []
+    todo = [term]
+    seen: set[int] = set()
+    while todo and len(seen) < 40:
+        number = todo.pop(0)
+        if number in seen or number < 0:
+            continue
+        seen.add(number)
+        for atom in program.evaluator.value(file, number):
+            if atom.trail and atom.kind != CONST:
+                found.extend(program.flow(atom.trail))
+        parts = terms[number]
+        if parts[0] in ("and", "or"):
+            todo.extend(parts[1])
+        elif parts[0] == "=":
+            todo.extend((parts[2], parts[3]))
+        elif parts[0] == "u":
+            todo.append(parts[2])
+    return list(dict.fromkeys(found))[:6]
+
+
+def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
+    """A method that only raises is not what runs."""
+    rows = program.rows_of(*function)
+    return bool(rows) and all(row.kind == "exit" and row.payload[0] == "raise" for row in rows)
+
+
+def level(program: Program, row: Row, rule: Rule) -> Severity:
+    """One step milder in tests, which provoke such things on purpose."""
+    if not program.is_test(row.file):
+        return rule.severity
+    milder = Severity(rule.severity - 1) if rule.severity > Severity.INFO else Severity.INFO
+    return milder if milder in rule.severities else Severity.INFO
+
+
+def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[Call, list[Guard]]]:
+    """All calls that a test of the rank keeps from some ranks, and the tests."""
+    known: dict[tuple[int, int], bool] = {}
+    for call in program.calls:
+        if call.place <= 0:
+            continue
+        key = (call.file, call.place)
+        some = known.get(key)
+        if some is None:
+            some = known[key] = any(
+                guard.who.who in PARTIAL or (members and guard.who.who == MEMBERS) for guard in call.guards
+            )
+        if some:
+            guards = narrow_guards(call) if members else partial_guards(call)
+            if guards:
+                yield call, guards
+
+
+def narrow_guards(row: Row) -> list[Guard]:
+    """The guards that keep some ranks away, membership of a group included where it is asked for right there."""
+    terms = row.program.index.files[row.file].summary.terms
+    return [
+        guard
+        for guard in strict_guards(row)
+        if guard.who.certain
+        and (guard.who.who in PARTIAL or (guard.who.who == MEMBERS and _asks_membership(terms, guard.term)))
+    ]
+
+
+def _asks_membership(terms: list[tuple[Any, ...]], number: int) -> bool:
+    parts = terms[number]
+    if parts[0] in ("and", "or"):
+        return any(_asks_membership(terms, part) for part in parts[1])
+    if parts[0] == "u":
+        return _asks_membership(terms, parts[2])
+    return bool(parts[0] == "=" and parts[1] in ("in", "not in"))

@@ -1,0 +1,242 @@
+"""The probe for names that torch.distributed renamed or took away, and the table that it asks.
+
+A row of the table is one name or module. The table speaks of ``torch.distributed``, not of the rest of torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .environment_variables import version_is_asked
+from .program import Call, Program, Row, Span
+
+
+class Old(NamedTuple):
+    """A name that is no longer to be used."""
+
+    #: the dotted name, as written
+    name: str
+    #: ``removed``, ``deprecated`` or ``moved`` (the old name still works, without a word)
+    state: str
+    #: the release of torch that removed or deprecated it; empty where that was long ago
+    since: str
+    #: what to write, as an advice that begins with a verb
+    instead: str
+    #: a module: everything below it is meant, too
+    module: bool = False
+
+
+_D = "torch.distributed."
+#: Taken from torch 2.13 (``torch/distributed/distributed_c10d.py``, ``torch/distributed/nn/functional.py`` …); removals
+#: from pytorch/pytorch#114156 (``*_multigpu``), #105753 (``dist_backend``) and #127354 (``pipeline``).
+TABLE: tuple[Old, ...] = (
+    *(
+        Old(f"{_D}{name}_multigpu", "removed", "2.2", f"run one process for each GPU, and call dist.{name}()")
+        for name in ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter")
+    ),
+    Old(f"{_D}dist_backend", "removed", "2.1", "write dist.Backend"),
+    Old(f"{_D}pipeline", "removed", "2.4", "move to torch.distributed.pipelining", module=True),
+    Old(f"{_D}_spmd", "removed", "", "move to torch.distributed.tensor", module=True),
+    Old(f"{_D}reduce_op", "deprecated", "1.0", "write dist.ReduceOp"),
+    Old(f"{_D}_all_gather_base", "deprecated", "1.13", "call dist.all_gather_into_tensor()"),
+    Old(f"{_D}_reduce_scatter_base", "deprecated", "1.13", "call dist.reduce_scatter_tensor()"),
+    Old(f"{_D}all_reduce_coalesced", "deprecated", "1.13", "call dist.all_reduce() for one flat tensor"),
+    Old(f"{_D}all_gather_coalesced", "deprecated", "1.13", "call dist.all_gather_into_tensor() for one flat tensor"),
+    Old(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
+    Old(f"{_D}_set_pg_timeout", "deprecated", "", "give init_process_group() or new_group() a timeout"),
+    *(
+        Old(f"{_D}{place}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
+        for place in ("nn.functional.", "nn.")
+        for name, now in (
+            ("all_reduce", "all_reduce"),
+            ("all_gather", "all_gather_single"),
+            ("broadcast", "broadcast"),
+            ("reduce_scatter", "reduce_scatter_single"),
+            ("all_to_all_single", "all_to_all_single"),
+        )
+    ),
+    *(
+        Old(f"{_D}{place}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
+        for place in ("nn.functional.", "nn.")
+        for name in ("reduce", "gather", "scatter", "all_to_all")
+    ),
+    Old(f"{_D}checkpoint.save_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.save()"),
+    Old(f"{_D}checkpoint.load_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.load()"),
+    Old(f"{_D}_shard.checkpoint", "deprecated", "2.0", "import torch.distributed.checkpoint", module=True),
+    Old(f"{_D}_sharded_tensor", "deprecated", "1.12", "import torch.distributed._shard.sharded_tensor", module=True),
+    Old(f"{_D}_sharding_spec", "deprecated", "1.12", "import torch.distributed._shard.sharding_spec", module=True),
+    Old(f"{_D}_tensor", "moved", "2.5", "import torch.distributed.tensor", module=True),
+    Old(f"{_D}all_gather_into_tensor", "renamed", "2.13", "call dist.all_gather_single() where torch has it"),
+    Old(f"{_D}reduce_scatter_tensor", "renamed", "2.13", "call dist.reduce_scatter_single() where torch has it"),
+)  # fmt: skip
+#: ``renamed`` is deprecated by a release so new that most code has to work with older ones as well.
+_QUIET = ("moved", "renamed")
+_BY_NAME = {row.name: row for row in TABLE}
+_LAST_NAMES = frozenset(row.name.rsplit(".", 1)[-1] for row in TABLE)
+_MODULES = tuple(row for row in TABLE if row.module)
+#: Longer ways to the same names.
+_SPELLINGS = ("torch.distributed.distributed_c10d.", "torch.distributed.c10d.")
+_HANDLED = frozenset(["AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "BaseException"])
+
+
+def look_up(dotted: str) -> Old | None:
+    """The row for a dotted name as written; a module's row for what stands below it."""
+    for spelling in _SPELLINGS:
+        if dotted.startswith(spelling):
+            dotted = _D + dotted[len(spelling) :]
+    found = _BY_NAME.get(dotted)
+    if found is not None:
+        return found
+    return next((row for row in _MODULES if dotted.startswith(row.name + ".")), None)
+
+
+@probe(rules.DC760)
+def old_names(program: Program) -> Iterator[Finding]:
+    """Nothing is used that torch.distributed deprecated or took away."""
+    if not any(name.startswith("torch") for file in range(len(program.index.files)) for name in program.imports(file)):
+        return
+    said: set[tuple[int, int, str]] = set()  # a module once for each line that imports of it
+    own = {file for file, parts in enumerate(program.index.parts) if "torch" in parts[:-1]}
+    importing = {
+        file
+        for file in range(len(program.index.files))
+        if file not in own and any(name.startswith(_D) for name in program.imports(file))
+    }
+    for row in program.rows("import", importing):
+        if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_asked(program, row, old):
+            place = row.file, row.line, old.name
+            if place not in said:
+                said.add(place)
+                yield _found(program, row, old, row.span)
+    files = {file for file in range(len(program.index.files)) if file not in own and _holds_one(program, file)}
+    given: set[tuple[int, int]] = set()
+    for call in program.calls_in(files):  # torch itself may call what it keeps for others
+        terms = program.index.files[call.file].summary.terms
+        callee = terms[call.term[1]]
+        if callee[0] == "a" and (old := look_up(dotted_of(program, call.file, call.term[1]))) is not None:
+            if not old.module and not _is_asked(program, call, old):
+                yield _found(program, call, old, call.span)
+            continue
+        yield from _in_arguments(program, call, given)
+    for row in program.rows("bind", files):
+        yield from _in_value(program, row, row.payload[1], None, given)
+
+
+def _holds_one(program: Program, file: int) -> bool:
+    """Whether one of the table's names is an attribute of anything in a file."""
+    return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.index.files[file].summary.terms)
+
+
+def _in_arguments(program: Program, call: Call, given: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Old names that are values, as in ``op=dist.reduce_op.SUM``."""
+    for position, term in enumerate(call.term[2]):
+        if program.index.files[call.file].summary.terms[term][0] == "a":
+            yield from _in_value(program, call, term, partial(call.argument_span, position), given)
+    for name, term in call.term[3]:
+        if program.index.files[call.file].summary.terms[term][0] == "a":
+            yield from _in_value(program, call, term, partial(call.argument_span, None, name), given)
+
+
+def _in_value(
+    program: Program, row: Row, number: int, find: Callable[[], Span | None] | None, given: set[tuple[int, int]]
+) -> Iterator[Finding]:
+    """An old name within a dotted value; where a name holds it, it is reported once."""
+    terms = program.index.files[row.file].summary.terms
+    while terms[number][0] == "a":
+        old = look_up(dotted_of(program, row.file, number))
+        if old is not None and not old.module and not _is_asked(program, row, old):
+            if (row.file, number) not in given or row.kind == "call":
+                yield _found(program, row, old, (find() if find is not None else None) or row.span)
+            given.add((row.file, number))
+            return
+        number = terms[number][1]
+
+
+def dotted_of(program: Program, file: int, number: int) -> str:
+    """The dotted name that an attribute of an imported module is, as written; empty for anything else.
+
+    Canonical names won't do: they give those of torch to the functions of other libraries that look alike.
+    """
+    terms = program.index.files[file].summary.terms
+    names: list[str] = []
+    while terms[number][0] == "a":
+        names.append(terms[number][2])
+        number = terms[number][1]
+    module = _imported(program, file, terms[number])
+    return ".".join([module, *reversed(names)]) if module and names else ""
+
+
+def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
+    """The module that a name is bound to by imports alone; empty for anything else."""
+    if term[0] == "i":
+        return str(term[1])
+    if term[0] != "v":
+        return ""
+    terms = program.index.files[file].summary.terms
+    scope = term[1]
+    while scope >= 0:
+        own = program.index.scopes[file][scope]
+        if any(name == term[2] for name, _, _ in own.parameters):
+            return ""
+        if term[2] in own.bindings:
+            found = {str(terms[number][1]) if terms[number][0] == "i" else "" for number in own.bindings[term[2]]}
+            return found.pop() if len(found) == 1 else ""
+        scope = own.parent
+    return ""
+
+
+def _is_asked(program: Program, row: Row, old: Old) -> bool:
+    """Whether the code asks first if torch has the name, or handles that it has not."""
+    summary = program.index.files[row.file].summary
+    last = old.name.rsplit(".", 1)[-1]
+    if version_is_asked(program, row):
+        return True
+    for _, node in row.places:
+        if node[1] == "try" and any(
+            other[1] == "except"
+            and other[0] == node[0]
+            and node[4] <= other[4] <= node[5]
+            and _handles(program, row.file, other[2])
+            for other in summary.places
+        ):
+            return True
+        if node[1] == "except" and _handles(program, row.file, node[2]):
+            return True
+        if node[1] == "if" or node[1].startswith("exit:"):
+            for number in program.subterms(row.file, node[2]):
+                term = summary.terms[number]
+                text = str(term[2] if term[0] in ("a", "v", "p", "k") else term[1] if term[0] == "i" else "")
+                if text in ("hasattr", "dir", "getattr", last):
+                    return True
+    return False
+
+
+def _handles(program: Program, file: int, caught: int) -> bool:
+    terms = program.index.files[file].summary.terms
+    parts = [terms[number] for number in program.subterms(file, caught, names=False)]
+    named = [str(part[2]) for part in parts if part[0] in ("v", "a")]
+    return not named or not _HANDLED.isdisjoint(named)
+
+
+def _found(program: Program, row: Row, old: Old, span: Span) -> Finding:
+    since = f" in torch {old.since}" if old.since else ""
+    message = {
+        "removed": f"{old.name} was removed{since}",
+        "deprecated": f"{old.name} is deprecated{f' since torch {old.since}' if old.since else ''}",
+        "moved": f"{old.name} has moved{since}; the old name still works",
+        "renamed": f"{old.name} is deprecated since torch {old.since}",
+    }[old.state]
+    severity = Severity.ERROR if old.state == "removed" else Severity.INFO if old.state in _QUIET else Severity.WARNING
+    return rules.DC760.found(
+        message,
+        where=program.where(row.file, span, row.function.qualified or None),
+        evidence={"name": old.name, "state": old.state, "since": old.since},
+        severity=severity,
+        fix=Fix(old.instead, where="code"),
+    )

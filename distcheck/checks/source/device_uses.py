@@ -1,0 +1,728 @@
+"""Where code says which device: every place that takes the index of a GPU, with what the index may be.
+
+A device that gets a name is seen once, where it is made; what is done with the name afterwards is no place of its own.
+What follows from an index is judged in :mod:`.devices` and :mod:`.ranks`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from distcheck.core.model import Where
+
+from .call_paths import operands, terms_of
+from .program import Call, Program, Row
+from .source_text import last_name
+from .values import (
+    CONST,
+    DEVICE_COUNT,
+    DICT,
+    DISTRIBUTED,
+    ENV_TEXT,
+    EVERYONE,
+    LOCAL_WORLD_SIZE,
+    RANK_DEPENDENT,
+    RANKS,
+    SINGLE,
+    TEXT,
+    UNKNOWN,
+    WORLD_SIZE,
+    Atom,
+    Value,
+)
+from .vocabulary import VARIABLES
+
+#: Kinds of devices that are numbered on each host.
+ACCELERATORS = frozenset({"cuda", "xpu", "npu", "hip", "musa", "hpu"})
+#: The device of this process from here on.
+BINDERS = (
+    "torch.cuda.set_device",
+    "torch.accelerator.set_device_index",
+    "torch.accelerator.set_device_idx",
+    *(f"torch.{kind}.set_device" for kind in ("xpu", "npu", "musa", "mlu", "hpu", "sdaa", "mtia")),
+)
+CONTEXTS = ("torch.cuda.device", "torch.accelerator.device_index", "torch.xpu.device", "torch.npu.device")
+#: Questions and orders about one device, whose number is their first argument.
+_ABOUT = (
+    "torch.cuda.synchronize",
+    "torch.cuda.get_device_name",
+    "torch.cuda.get_device_properties",
+    "torch.cuda.get_device_capability",
+    "torch.cuda.mem_get_info",
+    "torch.cuda.memory_allocated",
+    "torch.cuda.max_memory_allocated",
+    "torch.cuda.memory_reserved",
+    "torch.cuda.max_memory_reserved",
+    "torch.cuda.reset_peak_memory_stats",
+    "torch.cuda.memory_summary",
+    "torch.cuda.utilization",
+    "torch.cuda.current_stream",
+    "torch.cuda.set_per_process_memory_fraction",
+)
+#: Keywords that take devices, and whether they take a list.
+_KEYWORDS = frozenset(["device", "device_id", "device_ids", "output_device", "map_location", "device_map"])
+#: The names under which wrappers are called.
+_WRAPPING = frozenset(["DistributedDataParallel", "DDP", "DataParallel", "DP"])
+#: What takes devices as its second and third positional arguments.
+_WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel")
+#: What only shows a text.
+_SHOWS = frozenset(
+    ["print", "debug", "info", "warning", "warn", "error", "critical", "log", "exception", "write", "format", "join",
+     "append", "pprint", "set_description", "set_postfix", "add_argument"]
+)  # fmt: skip
+_STARTS = ("cuda:", "xpu:", "npu:", "hip:", "musa:", "hpu:")
+_TEXT_OF_DEVICE = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):\{\}$")
+_LITERAL = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):(\d+)$")
+
+# how a place uses the index
+BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, ASKED, GROUP = (
+    "bind", "context", "made", "moved", "wrapped", "loaded", "asked", "group",
+)  # fmt: skip
+
+
+class DeviceUse(NamedTuple):
+    """One place that says which device."""
+
+    row: Row
+    #: what the index may be; devices that were made elsewhere are not among it
+    number: Value
+    #: the term that stands for the device in the row's file
+    term: int
+    #: ``bind``, ``context``, ``made``, ``moved``, ``wrapped``, ``loaded``, ``asked`` or ``group``
+    way: str
+    #: the number stands in the text of a device, where the text of a number is right
+    in_text: bool
+    #: tests of the conditional expression that it is an arm of: (term, which arm)
+    tests: tuple[tuple[int, bool], ...] = ()
+    #: position and keyword of the argument, of a call
+    argument: tuple[int | None, str | None] = (None, None)
+
+    @property
+    def shown(self) -> str:
+        """The place as source, shortened."""
+        return self.row.text()
+
+    def where(self) -> Where:
+        """The place for a finding: the argument itself, where a call has several lines."""
+        return argument_place(self.row, *self.argument)
+
+
+def argument_place(row: Row, position: int | None, name: str | None = None) -> Where:
+    """Where an argument of a call of several lines stands; of one line, where the call does."""
+    place = row.where()
+    if not isinstance(row, Call) or row.span.line == row.span.end_line or (position is None and name is None):
+        return place
+    span = row.argument_span(position, name)
+    return place if span is None else row.program.where(row.file, span, row.function.qualified or None)
+
+
+def device_uses(program: Program) -> list[DeviceUse]:
+    """All places that say which device, in order of files; made once."""
+    return program.table(_all_uses)
+
+
+def _all_uses(program: Program) -> Iterator[DeviceUse]:
+    known: dict[Call, str] = {}
+    for way, targets in ((ASKED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
+        known.update(dict.fromkeys(program.calls_to(*targets), way))
+    certain: dict[int, set[int]] = {}
+    for call in known:
+        certain.setdefault(call.file, set()).add(call.number)
+    for file, shapes in enumerate(shapes_of(program)):
+        chosen = shapes.devices | certain.get(file, set())
+        uses: list[DeviceUse] = []
+        for number in sorted(chosen):
+            row = event_row(program, file, number)
+            if isinstance(row, Call):
+                uses.extend(_in_call(row, shapes.named, known))
+            else:
+                uses.extend(_in_assignment(row, shapes.named))
+        yield from sorted(uses, key=lambda use: (use.row.line, use.row.number))
+
+
+def event_row(program: Program, file: int, number: int) -> Row:
+    """One event as a row."""
+    kind = program.index.files[file].summary.events[number][0]
+    return Call(program, file, number) if kind == "call" else Row(program, file, number)
+
+
+class Shapes(NamedTuple):
+    """What in one file is worth a look, told by its shape, before any value is asked for."""
+
+    #: events that may say which device
+    devices: set[int]
+    #: terms that get a name, where there are such events: a use of one of them is a use of the name
+    named: set[int]
+    #: (event, term) of slices with a start and a step
+    strides: tuple[tuple[int, int], ...]
+    #: (event, term) of remainders that get a name, are returned, or are given where a device belongs
+    remainders: tuple[tuple[int, int], ...]
+    #: terms that compare two values, neither of them a literal
+    comparisons: tuple[int, ...]
+
+
+_NOTHING = Shapes(set(), set(), (), (), ())
+
+
+def shapes_of(program: Program) -> list[Shapes]:
+    """The shapes of all files, by their numbers; each file is looked through once."""
+    return program.table(_shapes)
+
+
+def _shapes(program: Program) -> Iterator[Shapes]:
+    for facts in program.index.files:
+        summary = facts.summary
+        found = _shapes_in(summary.terms, summary.events)
+        yield found if any(found[position] for position in (0, 2, 3, 4)) else _NOTHING
+
+
+def _shapes_in(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> Shapes:
+    slices = {
+        number
+        for number, parts in enumerate(terms)
+        if parts[0] == "s" and terms[parts[2]][0] == ":" and min(terms[parts[2]][1][0], terms[parts[2]][1][2]) >= 0
+    }
+    modulos = {
+        number
+        for number, parts in enumerate(terms)
+        if parts[0] == "o"
+        and parts[1] == "%"
+        and terms[parts[2]][0] not in ("k", "f")
+        and terms[parts[3]][0] not in ("k", "t")
+    }
+    comparisons = tuple(
+        number
+        for number, parts in enumerate(terms)
+        if parts[0] == "=" and parts[1] in _MIRRORED and terms[parts[2]][0] != "k" and terms[parts[3]][0] != "k"
+    )
+    devices: set[int] = set()
+    named: set[int] = set()
+    strides: list[tuple[int, int]] = []
+    remainders: list[tuple[int, int]] = []
+    for number, event in enumerate(events):
+        kind = event[0]
+        takes = True
+        if kind == "call":
+            _, callee, positional, keywords, _, _ = terms[event[7]]
+            name = _last(terms[callee])
+            roots = [*positional, *(value for _, value in keywords)]
+            takes = name in _TAKE_DEVICES
+            if _may_take_a_device(terms, name, positional, keywords):
+                devices.add(number)
+        elif kind in _ASSIGNED:
+            value = event[7 + _ASSIGNED[kind]]
+            roots = [value] if value >= 0 else []
+            if kind != "return":
+                named.add(value)
+            if roots and _may_hold_text(terms, value):
+                devices.add(number)
+        else:
+            continue
+        if slices:
+            for root in roots:
+                # what is looped over counts as well
+                inner = terms[root][1] if terms[root][0] == "e" else terms[root][2] if terms[root][0] == "*" else root
+                if inner in slices:
+                    slices.discard(inner)
+                    strides.append((number, inner))
+        if modulos and takes:
+            remainders.extend((number, term) for root in roots for term in _made_of(terms, root) if term in modulos)
+    return Shapes(devices, named if devices else set(), tuple(strides), tuple(remainders), comparisons)
+
+
+#: What a remainder may be given to, as the number of a device.
+_TAKE_DEVICES = frozenset(["to", "cuda", "set_device", "device", "set_device_index"])
+#: Where the value stands in the payload of what assigns.
+_ASSIGNED = {"bind": 1, "attribute": 2, "return": 0}
+
+
+def _last(callee: tuple[Any, ...]) -> str:
+    if callee[0] in ("a", "v", "p"):
+        return str(callee[2])
+    return str(callee[1]).rsplit(".", 1)[-1] if callee[0] == "i" else ""
+
+
+def _may_take_a_device(
+    terms: list[tuple[Any, ...]], name: str, positional: tuple[int, ...], keywords: tuple[tuple[str, int], ...]
+) -> bool:
+    """Whether the shape of a call lets it say which device."""
+    if name in ("to", "cuda", "set_device") and positional:
+        return not _is_plain(terms, positional[0])
+    if any(keyword in _KEYWORDS and not _is_plain(terms, value) for keyword, value in keywords):
+        return True
+    if (name == "load" and len(positional) > 1) or (len(positional) > 1 and name in _WRAPPING):
+        return True
+    return any(_may_be_text(terms, item) for item in positional) or any(
+        _may_be_text(terms, item) for _, item in keywords
+    )
+
+
+def _is_plain(terms: list[tuple[Any, ...]], term: int) -> bool:
+    """Whether an argument is a type, or the device of another tensor: ``torch.float16``, ``x.dtype``, ``x.device``."""
+    parts = terms[term]
+    if parts[0] != "a":
+        return bool(parts[0] == "k" and isinstance(parts[2], str) and ":" not in parts[2])
+    base = terms[parts[1]]
+    if base[0] == "i":
+        return bool(base[1] == "torch")
+    return parts[2] == "dtype" or (
+        parts[2] == "device" and not (base[0] in ("p", "v") and base[2] in ("self", "cls", "args", "cfg"))
+    )
+
+
+def _may_hold_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
+    parts = terms[term]
+    if parts[0] in ("?", "|", "t", "l", "d", "and", "or") and depth < 5:
+        return any(item >= 0 and _may_hold_text(terms, item, depth + 1) for item in operands(parts))
+    return _may_be_text(terms, term)
+
+
+def _made_of(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[int]:
+    """A term and what it is made of, as far as the value goes through: a comparison is something else."""
+    if term < 0 or depth > 6:
+        return
+    yield term
+    if terms[term][0] in ("f", "o", "?", "|", "t", "l"):
+        for part in operands(terms[term]):
+            yield from _made_of(terms, part, depth + 1)
+
+
+def _in_call(call: Call, named: set[int], known: dict[Call, str]) -> Iterator[DeviceUse]:
+    method = call.method
+    way = known.get(call)
+    if way == MADE:
+        yield from _made(call, named)
+        return
+    if way is not None:
+        yield from _use(call, (0, "device"), way, named)
+        return
+    if method in ("to", "cuda") and call.term[2]:
+        # .to(…) of a project's own object may mean anything; that of torch takes a device first
+        uses = list(_use(call, (0, "device"), MOVED, named))
+        if uses and not call.program.functions(call):
+            yield from uses
+        return
+    if method == "set_device" and call.term[2] and call.receiver_text and not call.program.functions(call):
+        # a module of devices that was chosen at run time
+        yield from _use(call, (0, "device"), BIND, named)
+        return
+    if method == "load" and call.is_to("torch.load") and call.positional > 1:
+        yield from _loaded(call, (1, None), named)
+    if method in _SHOWS:
+        return
+    if call.positional > 1 and call.is_to(*_WRAPPERS):
+        for position in (1, 2):
+            yield from _use(call, (position, None), WRAPPED, named)
+    for keyword, term in call.term[3]:
+        if keyword == "map_location":
+            yield from _loaded(call, (None, keyword), named)
+        elif keyword == "device_map":
+            yield from _spread(call, keyword, named)
+        elif keyword in _KEYWORDS:
+            way = {"device_ids": WRAPPED, "output_device": WRAPPED, "device_id": GROUP}.get(keyword, MOVED)
+            yield from _use(call, (None, keyword), way, named, of_any=True)
+        else:
+            yield from _text(call, term, named)
+    for term in call.term[2]:
+        yield from _text(call, term, named)
+
+
+def _made(call: Call, named: set[int]) -> Iterator[DeviceUse]:
+    """``torch.device("cuda", 1)``, ``torch.device("cuda:1")``, ``torch.device(1)``."""
+    index = call.argument_term(1, "index")
+    if index >= 0:
+        kind = call.argument(0, "type")
+        names = {atom.const for atom in kind or () if atom.kind == CONST}
+        number = call.term_value(index)
+        # a literal number for a kind that is not known is what torch means by a kind without a number
+        if names & ACCELERATORS or (not names and not number.only(CONST)):
+            yield DeviceUse(call, number, index, MADE, False, (), (1, "index"))
+        return
+    yield from _use(call, (0, "device"), MADE, named)
+
+
+def _loaded(call: Call, argument: tuple[int | None, str | None], named: set[int]) -> Iterator[DeviceUse]:
+    """``map_location=``: a device, or a table from devices to devices."""
+    term = call.argument_term(*argument)
+    if term < 0:
+        return
+    table = call.term_value(term).get(DICT)
+    if table is None:
+        yield from _use(call, argument, LOADED, named)
+        return
+    if _is_named(terms_of(call), term, named):
+        return
+    for value in table.items:
+        atoms = [one for atom in value for one in _of_text(atom)]
+        if atoms:
+            yield DeviceUse(call, Value(atoms), term, LOADED, True, (), argument)
+
+
+def _of_torch(call: Call) -> bool:
+    return any(target.startswith(("torch.", "apex.", "fairscale.")) for target in call.targets)
+
+
+def _spread(call: Call, keyword: str, named: set[int]) -> Iterator[DeviceUse]:
+    """``device_map={"": index}``: the whole model on one device."""
+    term = call.argument_term(None, keyword)
+    table = call.term_value(term).get(DICT)
+    if table is None:
+        yield from _text(call, term, named)
+        return
+    atoms = [atom for value in table.items for atom in value if atom.kind in RANKS or type(atom.const) is int]
+    if table.const == ("",) and atoms:
+        yield DeviceUse(call, Value(atoms), term, MOVED, False, (), (None, keyword))
+
+
+def _use(
+    call: Call,
+    argument: tuple[int | None, str | None],
+    way: str,
+    named: set[int],
+    *,
+    of_any: bool = False,
+    item: int | None = None,
+) -> Iterator[DeviceUse]:
+    term = call.argument_term(*argument) if item is None else item
+    if term < 0:
+        return
+    parts = terms_of(call)[term]
+    if parts[0] in ("l", "t"):
+        for inner in parts[1]:
+            yield from _use(call, argument, way, named, of_any=of_any, item=inner)
+        return
+    numbers: list[Atom] = []
+    texts: list[Atom] = []
+    for atom in call.term_value(term):
+        if atom.kind in (TEXT, CONST) and isinstance(atom.const, str):
+            texts.extend(_of_text(atom, way == MADE))
+        elif (
+            atom.kind in RANKS
+            or atom.kind in (ENV_TEXT, RANK_DEPENDENT, UNKNOWN)
+            or (atom.kind == CONST and type(atom.const) is int)
+        ):
+            numbers.append(atom)
+    # a number is a device where torch takes it; what other calls do with one is not known
+    if any(atom.kind != UNKNOWN for atom in numbers) and not (of_any and not _of_torch(call)):
+        yield DeviceUse(call, Value(numbers), term, way, False, (), argument)
+    if texts and not _is_named(terms_of(call), term, named):
+        yield DeviceUse(call, Value(texts), term, way, True, (), argument)
+
+
+def _of_text(atom: Atom, in_device: bool = False) -> list[Atom]:
+    """The index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
+    if atom.kind == CONST and isinstance(atom.const, str):
+        match = _LITERAL.match(atom.const)
+        return [Atom(CONST, int(match[2]), when=atom.when)] if match else []
+    if atom.kind == TEXT and isinstance(atom.const, str):
+        if not _TEXT_OF_DEVICE.match(atom.const) and not (in_device and atom.const == "{}:{}"):
+            return []
+        return [one._replace(when=atom.when) if atom.when.who != EVERYONE else one for one in atom.of]
+    return []
+
+
+def _is_named(terms: list[tuple[Any, ...]], term: int, named: set[int]) -> bool:
+    """Whether a text was made elsewhere, and is only used here by its name."""
+    parts = terms[term]
+    if term in named or parts[0] in ("v", "p", "a", "i", "x", "e", "s", "w"):
+        return True
+    if parts[0] in ("?", "|"):
+        return all(_is_named(terms, arm, named) for arm in parts[-2:])
+    return parts[0] == "c" and not _makes_text(terms, parts)
+
+
+def _makes_text(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> bool:
+    callee = terms[call[1]]
+    return bool(callee[0] == "a" and callee[2] == "format")
+
+
+def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
+    """Whether a term looks like the text of a device, before its value is asked for."""
+    parts = terms[term]
+    kind = parts[0]
+    if kind == "k":
+        return isinstance(parts[2], str) and parts[2].startswith(_STARTS)
+    if depth > 4:
+        return False
+    if kind == "f":
+        return bool(parts[1]) and _may_be_text(terms, parts[1][0], depth + 1)
+    if kind == "o":
+        return _may_be_text(terms, parts[2], depth + 1)
+    if kind == "?":
+        return any(_may_be_text(terms, arm, depth + 1) for arm in parts[2:4])
+    return kind == "c" and _makes_text(terms, parts) and _may_be_text(terms, terms[parts[1]][1], depth + 1)
+
+
+def _text(call: Call, term: int, named: set[int]) -> Iterator[DeviceUse]:
+    """The text of a device among the arguments of any call."""
+    terms = terms_of(call)
+    if _may_be_text(terms, term) and not _is_named(terms, term, named):
+        atoms = [one for atom in call.term_value(term) if atom.kind == TEXT for one in _of_text(atom)]
+        if atoms:
+            yield DeviceUse(call, Value(atoms), term, MOVED, True)
+
+
+def _in_assignment(row: Row, named: set[int]) -> Iterator[DeviceUse]:
+    """A text of a device that gets a name, or is returned: ``device = f"cuda:{rank}"``."""
+    terms = terms_of(row)
+    own = row.payload[_ASSIGNED[row.kind]]
+    pending: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(own, ())]
+    while pending:
+        term, tests = pending.pop()
+        if term < 0 or (term in named and (term != own or row.kind == "return")):
+            continue
+        parts = terms[term]
+        if parts[0] == "?":
+            pending.append((parts[2], (*tests, (parts[1], True))))
+            pending.append((parts[3], (*tests, (parts[1], False))))
+        elif parts[0] in ("|", "t", "l", "d", "and", "or"):
+            pending.extend((part, tests) for part in operands(parts))
+        elif _may_be_text(terms, term):
+            atoms = [one for atom in row.term_value(term) for one in _of_text(atom)]
+            if atoms:
+                yield DeviceUse(row, Value(atoms), term, MADE, True, tests)
+
+
+# what runs together
+
+
+def files_from(program: Program, file: int) -> frozenset[int]:
+    """A file and all that it imports, and what these import."""
+    known: dict[int, frozenset[int]] = program.notes.setdefault("files from", {})
+    if file not in known:
+        seen = {file}
+        waiting = [file]
+        while waiting:
+            one = waiting.pop()
+            for dotted in program.imports(one):
+                located = program.index.locate(one, dotted)
+                if located is not None and located[0] not in seen:
+                    seen.add(located[0])
+                    waiting.append(located[0])
+        known[file] = frozenset(seen)
+    return known[file]
+
+
+def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Call]:
+    """The calls of one of these in some files."""
+    wanted = set(files)
+    return [call for call in program.calls_to(*dotted) if call.file in wanted]
+
+
+# conditions
+
+
+def around(row: Row, depth: int = 4) -> Iterator[tuple[Row, int, bool]]:
+    """The conditions around a row, and around the only call of its function: (row, term, polarity), from inside out."""
+    program = row.program
+    for _, node in reversed(row.places):
+        if node[1] in ("if", "while") or node[1].startswith("exit:"):
+            yield row, node[2], node[3]
+    if depth and row.function.kind == "function":
+        callers = program.callers((row.file, row.scope))
+        if len(callers) == 1:
+            yield from around(callers[0], depth - 1)
+
+
+def is_for_one_process(use: DeviceUse) -> bool:
+    """Whether a place is the arm of a conditional expression for a run without other ranks."""
+    for term, polarity in use.tests:
+        who = use.row.program.evaluator.test(use.row.file, term)
+        if (who if polarity else who.inverse()).who == SINGLE:
+            return True
+    return False
+
+
+def fits_on_one_host(row: Row) -> bool:
+    """Whether the program makes sure of one host: it compares the world size with the GPUs, or asks for the nodes."""
+    program = row.program
+    if any(_counts_hosts(program, one.file, term) for one, term, _ in around(row)):
+        return True
+    return row.file in _comparing_files(program)
+
+
+_HOSTS = re.compile(r"^(n|num|number_of)_?(of_)?(nodes|hosts|machines)$|^(node|host|machine)_count$", re.IGNORECASE)
+
+
+def _counts_hosts(program: Program, file: int, term: int) -> bool:
+    """Whether a condition asks for the number of hosts."""
+    terms = program.index.files[file].summary.terms
+    for number in program.subterms(file, term, names=False):
+        parts = terms[number]
+        if parts[0] in ("v", "p", "a") and _HOSTS.match(str(parts[2])):
+            return True
+        if parts[0] == "k" and parts[1] == "str" and _HOSTS.match(parts[2]):
+            return True
+        if parts[0] == "=" and parts[1] != "is":
+            # what it is called in the source is gone where a name was assigned here: look at what was asked
+            for side in parts[2:4]:
+                value = program.evaluator.value(file, side)
+                if any(atom.kind == "the same on all ranks" and _is_host_variable(atom.const) for atom in value):
+                    return True
+    return False
+
+
+def _is_host_variable(name: Any) -> bool:
+    return isinstance(name, str) and bool(
+        _HOSTS.match(name) or name in ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "PET_NNODES")
+    )
+
+
+def _comparing_files(program: Program) -> set[int]:
+    """Files that compare the world size with the number of this host's GPUs or ranks."""
+    found: set[int] | None = program.notes.get("comparing files")
+    if found is None:
+        found = set()
+        for file, shapes in enumerate(shapes_of(program)):
+            for number in shapes.comparisons:
+                parts = program.index.files[file].summary.terms[number]
+                left, right = (program.evaluator.value(file, side) for side in parts[2:4])
+                for one, other in ((left, right), (right, left)):
+                    if one.has(WORLD_SIZE) and other.has(DEVICE_COUNT, LOCAL_WORLD_SIZE):
+                        found.add(file)
+        program.notes["comparing files"] = found
+    return found
+
+
+def may_be_negative(row: Row, term: int, depth: int = 0) -> bool:
+    """Whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
+    if term < 0 or depth > 8:
+        return False
+    program = row.program
+    parts = terms_of(row)[term]
+    kind = parts[0]
+    if kind == "?":
+        answer = holds_for_negative(program, row.file, parts[1])
+        arms = (parts[2],) if answer is True else (parts[3],) if answer is False else (parts[2], parts[3])
+        return any(may_be_negative(row, arm, depth + 1) for arm in arms)
+    if kind == "|":
+        return any(may_be_negative(row, arm, depth + 1) for arm in parts[1:3])
+    if kind == "c":
+        name = last_name(terms_of(row), parts[1])
+        if name in ("max", "abs"):
+            return False
+        if name in ("int", "str") and parts[2]:
+            return may_be_negative(row, parts[2][0], depth + 1)
+    if kind == "f" or kind == "o":
+        return any(may_be_negative(row, part, depth + 1) for part in operands(parts))
+    return has_sentinel(row.term_value(term))
+
+
+def has_sentinel(value: Value) -> bool:
+    """Whether a value is a rank or the -1 that stands for none."""
+    ranked = negative = False
+    for atom in value:
+        if atom.kind in RANKS:
+            # a default of a parameter that callers replace is no sentinel: a variable's or an option's is
+            ranked = ranked or atom.const in VARIABLES or atom.const == "option"
+        elif atom.kind == ENV_TEXT:
+            ranked = True
+            negative = negative or any(one.kind == CONST and one.const in (-1, "-1") for one in atom.of)
+        elif atom.kind == CONST and atom.const in (-1, "-1") and atom.when.who in (EVERYONE, SINGLE, "unclear"):
+            negative = True
+        elif atom.kind == TEXT:
+            inner = Value(atom.of)
+            if has_sentinel(inner):
+                return True
+    return ranked and negative
+
+
+def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -> bool | None:
+    """What a test says where the local rank is the -1 of no launcher; None where that can't be told."""
+    if term < 0 or depth > 8:
+        return None
+    terms = program.index.files[file].summary.terms
+    parts = terms[term]
+    kind = parts[0]
+    if kind == "u" and parts[1] == "not":
+        answer = holds_for_negative(program, file, parts[2], depth + 1)
+        return None if answer is None else not answer
+    if kind in ("and", "or"):
+        answers = [holds_for_negative(program, file, part, depth + 1) for part in parts[1]]
+        decided = bool(kind == "or")
+        if decided in answers:
+            return decided
+        return None if None in answers else not decided
+    if kind == "=":
+        for left, right, operator in (
+            (parts[2], parts[3], parts[1]),
+            (parts[3], parts[2], _MIRRORED.get(parts[1], "")),
+        ):
+            value = program.evaluator.value(file, left)
+            constant = program.evaluator.value(file, right).constant
+            if value.rank is None and not value.has(ENV_TEXT):
+                continue
+            if type(constant) is int and operator in _COMPARED:
+                return bool(_COMPARED[operator](-1, constant))
+            if operator in ("in", "not in"):
+                numbers = [item.constant for atom in program.evaluator.value(file, right) for item in atom.items]
+                if numbers and all(type(number) is int for number in numbers):
+                    return bool((-1 in numbers) == (operator == "in"))
+    who = program.evaluator.test(file, term)
+    if who.who == DISTRIBUTED:
+        return False
+    if who.who == SINGLE:
+        return True
+    if kind == "v":
+        scope = parts[1]
+        while scope >= 0:
+            own = program.index.scopes[file][scope]
+            if parts[2] in own.bindings:
+                bound = own.bindings[parts[2]]
+                return holds_for_negative(program, file, bound[0], depth + 1) if len(bound) == 1 else None
+            scope = own.parent
+    if kind == "a":
+        answers = [
+            holds_for_negative(program, row.file, row.payload[2], depth + 1)
+            for row in program.rows("attribute")
+            if row.file == file and row.payload[1] == parts[2]
+        ]
+        if answers and all(answer == answers[0] for answer in answers):
+            return answers[0]
+    return None
+
+
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_COMPARED = {
+    "==": lambda one, other: one == other,
+    "!=": lambda one, other: one != other,
+    "<": lambda one, other: one < other,
+    ">": lambda one, other: one > other,
+    "<=": lambda one, other: one <= other,
+    ">=": lambda one, other: one >= other,
+}
+
+
+def keeps_negative_out(row: Row, tests: Iterable[tuple[int, bool]] = (), depth: int = 4) -> bool:
+    """Whether the conditions around a row, or these ones of its file, keep the -1 of no launcher away from it."""
+    program = row.program
+    own = [(node[2], node[3]) for _, node in row.places if node[1] in ("if", "while") or node[1].startswith("exit:")]
+    for term, polarity in (*own, *tests):
+        answer = holds_for_negative(program, row.file, term)
+        if answer is not None and answer != polarity:
+            return True
+    if depth and row.function.kind == "function":
+        callers = program.callers((row.file, row.scope))
+        return bool(callers) and all(keeps_negative_out(caller, (), depth - 1) for caller in callers[:10])
+    return False
+
+
+# the number of this process on its host, as this code has it
+
+
+def local_rank_here(row: Row) -> str | None:
+    """A name of the row's scope or module that holds the local rank, as it would be written here."""
+    program = row.program
+    scopes = {row.scope, 0}
+    for other in program.rows("bind"):
+        if other.file != row.file or other.scope not in scopes or other.payload[0] == "_":
+            continue
+        if (other.scope == row.scope and other.number > row.number) or not other.term_value(other.payload[1]).atoms:
+            continue
+        value = other.term_value(other.payload[1])
+        atoms = [atom for atom in value if atom.kind != CONST]
+        if atoms and all(atom.kind == "local rank" and atom.certain for atom in atoms):
+            return str(other.payload[0])
+    return None

@@ -1,0 +1,1078 @@
+"""Probes about devices in source: which rank's number, which literal, which mask a process takes for its GPU, and when.
+
+Where a device is named is the table of :mod:`.device_uses`; what the numbers of ranks are taken for elsewhere stands
+in :mod:`.ranks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.registry import probe
+
+from . import call_paths, vocabulary
+from .call_paths import Function, operands, terms_of
+from .device_uses import (
+    ACCELERATORS,
+    ASKED,
+    BIND,
+    BINDERS,
+    CONTEXTS,
+    GROUP,
+    LOADED,
+    WRAPPED,
+    DeviceUse,
+    around,
+    called_in,
+    device_uses,
+    files_from,
+    fits_on_one_host,
+    is_for_one_process,
+    keeps_negative_out,
+    local_rank_here,
+    may_be_negative,
+)
+from .environment_variables import Write, writes
+from .program import FEW, Call, Program, Row
+from .source_text import last_name
+from .values import (
+    CONST,
+    DEVICE,
+    ENV_TEXT,
+    FUNCTION,
+    GLOBAL_RANK,
+    GROUP_RANK,
+    LOCAL_RANK,
+    MAIN,
+    NODE_RANK,
+    OBJECT,
+    RANK,
+    RANK_DEPENDENT,
+    RANKS,
+    SINGLE,
+    TEXT,
+    Atom,
+    NoConstant,
+    Value,
+)
+
+_MASK = "CUDA_VISIBLE_DEVICES"
+_MASKS = (_MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+_INIT = "torch.distributed.init_process_group"
+#: What a model of several ranks is wrapped by.
+_WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp")
+_PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process")
+_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
+
+# the global rank as a device
+
+
+@probe(rules.DC201)
+def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
+    """No GPU is chosen by the number of this process in the whole job."""
+    seen: set[tuple[int, int]] = set()
+    for use in device_uses(program):
+        row = use.row
+        if (row.file, row.line) in seen or is_for_one_process(use):
+            continue
+        atom = global_rank_of(use.number)
+        if atom is not None and row.reach.who not in (MAIN, SINGLE) and not fits_on_one_host(row):
+            seen.add((row.file, row.line))
+            yield _global_rank(program, row, atom, use.shown, use.where())
+            continue
+        index = use.number.get(LOCAL_RANK)
+        if index is not None and index.const == "spawn" and use.way == BIND:
+            init = _spawned_rank(program, row)
+            if init is not None:
+                seen.add((row.file, row.line))
+                yield _single_host(program, row, index, init)
+    for write in writes(program):
+        atom = _rank_in_text(write.value) if write.name in _MASKS else None
+        if atom is not None and global_rank_of(Value((atom,))) is not None and not fits_on_one_host(write.row):
+            yield _global_rank(program, write.row, atom, write.row.text(), write.row.where())
+
+
+def global_rank_of(index: Value) -> Atom | None:
+    """The global rank in what an index may be; None where it may be the local one, too."""
+    if index.has(LOCAL_RANK, NODE_RANK, GROUP_RANK, RANK_DEPENDENT):
+        return None
+    for atom in index:
+        if atom.when.who == SINGLE:
+            continue
+        if atom.kind == GLOBAL_RANK and atom.certain:
+            return atom
+        if atom.kind == RANK and atom.const == "option":
+            return atom
+        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == GLOBAL_RANK:
+            return None if any(one.kind in (ENV_TEXT, LOCAL_RANK) for one in atom.of) else atom
+    return None
+
+
+def _rank_in_text(value: Value) -> Atom | None:
+    """The rank that a text is made of."""
+    for atom in value:
+        if atom.kind == TEXT:
+            inner = Value(atom.of)
+            if atom.const == "{}" and (inner.rank is not None or inner.has(ENV_TEXT)):
+                return inner.rank or inner.get(ENV_TEXT)
+        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) in RANKS:
+            return atom
+    return None
+
+
+def _global_rank(program: Program, row: Row, atom: Atom, shown: str, where: Where) -> Finding:
+    both_known = _reads_local_rank(program, row.file)
+    severity = Severity.ERROR if both_known else Severity.WARNING
+    if program.is_test(row.file) or _spawned_rank(program, row) is not None:
+        severity = Severity.INFO
+    source = _origin(atom)
+    return rules.DC201.found(
+        f"{shown} takes the global rank{source} for the index of a GPU; each host counts its GPUs from 0",
+        where=where,
+        severity=severity,
+        fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
+        evidence={"flow": program.flow(atom.trail)},
+    )
+
+
+def _origin(atom: Atom) -> str:
+    if atom.kind == ENV_TEXT or atom.const in vocabulary.VARIABLES:
+        return f" (from {atom.const})"
+    if atom.const == "sum":
+        return " (node rank times processes a node, plus local rank)"
+    if atom.const == "option":
+        return " (an option of the command line)"
+    return ""
+
+
+def _local_rank(program: Program, row: Row, atom: Atom) -> str:
+    """What to write instead, in the words of this code."""
+    own = local_rank_here(row)
+    if own is not None:
+        return f"`{own}`"
+    if atom.const == "SLURM_PROCID":
+        return '`int(os.environ["SLURM_LOCALID"])`'
+    if atom.const == "OMPI_COMM_WORLD_RANK":
+        return '`int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])`'
+    if program.imports_from(row.file, "accelerate"):
+        return "`accelerator.local_process_index`, or `accelerator.device`"
+    if program.imports_from(row.file, "horovod"):
+        return "`hvd.local_rank()`"
+    if atom.const == "sum":
+        for step in atom.trail:
+            if "spawn" in step.text:
+                return "the first argument of the spawned function, which counts the processes of this host"
+    return '`int(os.environ["LOCAL_RANK"])`'
+
+
+def _reads_local_rank(program: Program, file: int) -> bool:
+    """Whether a file asks for the local rank as well."""
+    files: set[int] | None = program.notes.get("files that read LOCAL_RANK")
+    if files is None:
+        files = set()
+        for row in program.rows("read"):
+            atom = row.term_value(row.payload[0]).get(ENV_TEXT)
+            if atom is not None and vocabulary.VARIABLES.get(atom.const) == LOCAL_RANK:
+                files.add(row.file)
+        for call in program.calls_to("os.environ.get", "os.getenv"):
+            key = call.argument(0, "key")
+            if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == LOCAL_RANK:
+                files.add(call.file)
+        files.update(call.file for call in program.calls_to("torch.distributed.get_node_local_rank"))
+        program.notes["files that read LOCAL_RANK"] = files
+    return file in files
+
+
+def _spawned_rank(program: Program, row: Row) -> Call | None:
+    """The call that makes a spawned index the rank of the job, where nothing else around a row starts a group."""
+    inits = [call for call in called_in(program, program.component(row.file), _INIT) if not program.is_test(call.file)]
+    spawned = [call for call in inits if _is_spawned(call)]
+    if spawned and len(spawned) < len(inits):
+        roots = roots_of(program, row)
+        near = [call for call in inits if roots.intersection(roots_of(program, call))]
+        spawned = [call for call in spawned if call in near] if all(_is_spawned(call) for call in near) else []
+    return spawned[0] if spawned else None
+
+
+def _is_spawned(init: Call) -> bool:
+    rank = init.argument(4, "rank")
+    atom = rank.get(LOCAL_RANK) if rank is not None else None
+    return atom is not None and atom.const == "spawn"
+
+
+def _single_host(program: Program, row: Row, index: Atom, init: Call) -> Finding:
+    return rules.DC201.found(
+        f"the spawned index is the device here and the rank of the job at {init.path}:{init.line}: "
+        "right on one host only",
+        where=row.where(),
+        severity=Severity.INFO,
+        fix=Fix(
+            "for several hosts, give init_process_group the rank `node_rank * processes_per_node + index`; "
+            "the device stays the index",
+            where="code",
+        ),
+        evidence={"flow": program.flow(index.trail)},
+    )
+
+
+# a mask and an index
+
+
+@probe(rules.DC202)
+def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
+    """Behind a mask of one GPU, the GPU is number 0."""
+    masks = [write for write in writes(program) if write.name in _MASKS and _masks_by_rank(write)]
+    seen: set[tuple[int, int]] = set()
+    for use in device_uses(program):
+        row = use.row
+        if (row.file, row.line) in seen or use.way == LOADED:
+            continue
+        if _from_mask(program, row, use.term):
+            seen.add((row.file, row.line))
+            yield _physical(program, row)
+            continue
+        atom = use.number.get(LOCAL_RANK)
+        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reach.who in FEW:
+            continue
+        for write in masks:
+            if _holds_for(program, write.row, row):
+                seen.add((row.file, row.line))
+                yield _masked(program, row, write, atom)
+                break
+    for call in _bound_calls(program):
+        # what comes out of a mask is not known as a rank, so that it is in no table
+        term = call.argument_term(0, "device")
+        if call.is_to("torch.device"):
+            term = call.argument_term(1, "index")
+        if (call.file, call.line) not in seen and term >= 0 and _from_mask(program, call, term):
+            seen.add((call.file, call.line))
+            yield _physical(program, call)
+
+
+def _bound_calls(program: Program) -> Iterator[Call]:
+    yield from program.calls_to(*BINDERS, *CONTEXTS, "torch.device")
+
+
+def _masks_by_rank(write: Write) -> bool:
+    """Whether a mask leaves one GPU, chosen by the local rank."""
+    atom = _rank_in_text(write.value)
+    if atom is None:
+        return False
+    kind = vocabulary.VARIABLES.get(atom.const) if atom.kind == ENV_TEXT else atom.kind
+    return kind == LOCAL_RANK and atom.const != "spawn"
+
+
+def _holds_for(program: Program, mask: Row, row: Row) -> bool:
+    """Whether a mask is set when a row runs: before it in one function, or in what its module or caller did before."""
+    if program.may_precede(mask, row):
+        return not _cuda_before(program, mask)
+    if mask.at_module_level and (mask.file == row.file or row.file in files_from(program, mask.file)):
+        return not program.excludes(mask, row) and not row.at_module_level
+    for caller in program.callers((mask.file, mask.scope)):
+        if caller.file == row.file and program.may_precede(caller, row):
+            return True
+    return False
+
+
+def _masked(program: Program, row: Row, write: Write, atom: Atom) -> Finding:
+    return rules.DC202.found(
+        f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
+        f"{write.row.path}:{write.row.line}"
+        ": inside of that mask the GPU is number 0",
+        where=row.where(),
+        fix=Fix(
+            f"take 0 here; or leave all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+            where="code",
+        ),
+        evidence={"flow": program.flow(atom.trail)},
+    )
+
+
+def _physical(program: Program, row: Row) -> Finding:
+    return rules.DC202.found(
+        f"{row.text()} takes a number out of {_MASK}: those are numbers outside of the mask, inside GPUs count from 0",
+        where=row.where(),
+        fix=Fix('use the local rank itself: `int(os.environ["LOCAL_RANK"])`', where="code"),
+    )
+
+
+def _from_mask(program: Program, row: Row, term: int, depth: int = 0) -> bool:
+    """Whether a number was read out of the list in the mask."""
+    if term < 0 or depth > 12:
+        return False
+    terms = terms_of(row)
+    parts = terms[term]
+    kind = parts[0]
+    if kind == "c":
+        called = last_name(terms, parts[1])
+        if called in ("int", "list", "tuple", "str") and parts[2]:
+            return _from_mask(program, row, parts[2][0], depth + 1)
+        if called == "map" and len(parts[2]) == 2:
+            return _from_mask(program, row, parts[2][1], depth + 1)
+        if called == "split" and terms[parts[1]][0] == "a":
+            value = row.term_value(terms[parts[1]][1])
+            return any(atom.kind == ENV_TEXT and atom.const in _MASKS for atom in value)
+        return False
+    if kind == "s":
+        return _from_mask(program, row, parts[1], depth + 1)
+    if kind in ("*", "e"):
+        return _from_mask(program, row, parts[1], depth + 1)
+    if kind in ("?", "|"):
+        return any(_from_mask(program, row, arm, depth + 1) for arm in parts[-2:])
+    if kind == "f" or (kind == "o" and parts[1] == "+"):
+        return any(_from_mask(program, row, part, depth + 1) for part in operands(parts))
+    if kind == "v":
+        scope = parts[1]
+        while scope >= 0:
+            own = program.index.scopes[row.file][scope]
+            if parts[2] in own.bindings:
+                return any(_from_mask(program, row, one, depth + 1) for one in own.bindings[parts[2]][-4:])
+            scope = own.parent
+    return False
+
+
+# a group without a device
+
+
+@probe(rules.DC206)
+def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
+    """Whoever starts NCCL has said which GPU is this rank's."""
+    for call in program.calls_to(_INIT):
+        if not uses_nccl(call) or _gives(call, "device_id") or call.has_star or _world_of_one(call):
+            continue
+        roots = roots_of(program, call)
+        if not roots:
+            continue
+        files = frozenset().union(*(files_from(program, root[0]) for root in roots))
+        if _is_bound(program, files) or any(program.framework(file) for file in files):
+            continue
+        yield _unbound(program, call, files)
+
+
+def uses_nccl(call: Call) -> bool:
+    """Whether a group's backend is NCCL, or NCCL where there are GPUs."""
+    backend = call.argument(0, "backend")
+    if backend is None:
+        return False
+    return any(isinstance(one, str) and one.lower() == "nccl" for one in backend.constants)
+
+
+def _gives(call: Call, name: str) -> bool:
+    value = call.argument(None, name)
+    return value is not None and value.constant is not None
+
+
+def _world_of_one(call: Call) -> bool:
+    size = call.argument(3, "world_size")
+    return size is not None and size.constant == 1
+
+
+def roots_of(program: Program, row: Row) -> frozenset[Function]:
+    """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
+    known: dict[Function, frozenset[Function]] = program.notes.setdefault("roots", {})
+    function = (row.file, row.scope)
+    if function not in known:
+        found: set[Function] = set()
+        seen = {function}
+        waiting = [function]
+        while waiting and len(seen) < 500:
+            one = waiting.pop()
+            scope = program.scope(one)
+            if scope.kind == "module":
+                found.add(one)
+                continue
+            callers = [
+                (site.file, int(program.index.files[site.file].summary.events[site.event][1]))
+                for site in program.evaluator.callers.get(one, ())
+                if not site.weak
+            ]
+            if scope.kind in ("lambda", "class") or (
+                not callers and program.scope((one[0], scope.parent)).kind != "module"
+            ):
+                callers.append((one[0], scope.parent))
+            if not callers and one in program.evaluator.escaped:
+                found.add(one)
+            for caller in callers:
+                if caller not in seen:
+                    seen.add(caller)
+                    waiting.append(caller)
+        known[function] = frozenset(found)
+    return known[function]
+
+
+def _is_bound(program: Program, files: Iterable[int]) -> bool:
+    """Whether anything in some files gives this process a device of its own."""
+    wanted = set(files)
+    if called_in(program, wanted, *BINDERS, *CONTEXTS, "torch.set_default_device"):
+        return True
+    if any(_gives(call, "device_id") for call in called_in(program, wanted, _INIT)):
+        return True
+    return any(
+        write.row.file in wanted and write.name in _MASKS and write.value.constant is NoConstant
+        for write in writes(program)
+    )
+
+
+_OBJECTS = (
+    "torch.distributed.all_gather_object",
+    "torch.distributed.gather_object",
+    "torch.distributed.broadcast_object_list",
+    "torch.distributed.scatter_object_list",
+)
+
+
+def _unbound(program: Program, call: Call, files: frozenset[int]) -> Finding:
+    guess = next(
+        (one for one in called_in(program, files, "torch.distributed.barrier") if not one.gives(3, "device_ids")), None
+    )
+    objects = next(iter(called_in(program, files, *_OBJECTS)), None)
+    bare = next(_on_current_device(program, files), None)
+    placed = any(
+        use.row.file in files and use.number.has(*RANKS, ENV_TEXT, RANK_DEPENDENT)
+        for use in device_uses(program)
+        if use.way != LOADED
+    )
+    if bare is not None:
+        what = f"{bare.text()} at {bare.path}:{bare.line} goes to GPU 0 on every rank"
+    elif objects is not None:
+        what = f"{objects.method}() at {objects.path}:{objects.line} puts the data of all ranks on GPU 0"
+    elif guess is not None:
+        what = f"barrier() at {guess.path}:{guess.line} guesses a GPU"
+    else:
+        what = "the current device is GPU 0 on every rank"
+    severity = Severity.WARNING
+    if (placed and bare is None and objects is None and guess is None) or program.is_test(call.file):
+        severity = Severity.INFO
+    own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
+    return rules.DC206.found(
+        f"the group starts with NCCL, and no line binds this rank to a GPU: {what}",
+        where=call.where(),
+        severity=severity,
+        fix=Fix(
+            f'before it: `torch.cuda.set_device({own})`; and tell the group: `device_id=torch.device("cuda", {own})`',
+            where="code",
+        ),
+    )
+
+
+def _is_current(program: Program, call: Call) -> bool:
+    """Whether a call puts something on the current GPU: ``.cuda()``, ``.to("cuda")``, ``device="cuda"``."""
+    method = call.method
+    if method == "cuda":
+        named = call.term[2] or call.gives(None, "device")
+        return not named and bool(call.receiver_text) and not program.functions(call)
+    if method == "to":
+        return _is_plain_cuda(call.argument(0, "device"))
+    if method != "device" and call.gives(None, "device") and _is_plain_cuda(call.argument(None, "device")):
+        return any(target.startswith("torch.") for target in call.targets)
+    return False
+
+
+def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[Call]:
+    """The calls in some files that put something on the current GPU."""
+    for file in sorted(files):
+        for number, event in enumerate(program.index.files[file].summary.events):
+            if event[0] == "call":
+                call = Call(program, file, number)
+                if _is_current(program, call):
+                    yield call
+
+
+def _is_plain_cuda(value: Value | None) -> bool:
+    for atom in value or ():
+        if atom.kind == CONST and atom.const in ACCELERATORS:
+            return True
+        if atom.kind == DEVICE and atom.const in ACCELERATORS and not atom.of:
+            return True
+    return False
+
+
+# the mask after the start
+
+
+#: What starts CUDA in the process, so that the mask is read (torch 2.13, torch/cuda/__init__.py: what calls _lazy_init,
+#: or has the driver count the GPUs).
+_STARTERS = (
+    "torch.cuda.is_available",
+    "torch.cuda.init",
+    "torch.cuda.set_device",
+    "torch.cuda.current_device",
+    "torch.cuda.get_device_name",
+    "torch.cuda.get_device_properties",
+    "torch.cuda.get_device_capability",
+    "torch.cuda.mem_get_info",
+    "torch.cuda.synchronize",
+    "torch.cuda.current_stream",
+    "torch.cuda.Stream",
+    "torch.cuda.Event",
+    "torch.cuda.memory_stats",
+    "torch.cuda.is_bf16_supported",
+    "torch.cuda.ipc_collect",
+    "torch.cuda.get_rng_state",
+)
+
+
+@probe(rules.DC214)
+def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
+    """The mask of visible GPUs is set before CUDA starts, which reads it once."""
+    for write in writes(program):
+        if write.name not in _MASKS or write.way in ("setdefault",):
+            continue
+        if program.is_test(write.row.file) or _starts_children(program, write.row):
+            continue
+        before = _cuda_before(program, write.row)
+        if before is not None:
+            yield rules.DC214.found(
+                f"{write.name} is set when {before.text()} at {before.path}:{before.line} has started CUDA: "
+                "it has no effect",
+                where=write.row.where(),
+                fix=Fix(
+                    f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+                    "this process, use torch.cuda.set_device",
+                    where="code",
+                ),
+            )
+
+
+def _starts_children(program: Program, row: Row) -> bool:
+    """Whether the mask may be for processes that this one starts."""
+    return bool(
+        called_in(
+            program, (row.file,), "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call",
+            "subprocess.check_output", "os.system", *_SPAWNS, *_PROCESSES,
+        )
+    )  # fmt: skip
+
+
+def _cuda_before(program: Program, row: Row, depth: int = 3) -> Row | None:
+    """What has started CUDA for sure, when a row runs: before it in its function, or before the one call of that."""
+    for other in program.rows_of(row.file, row.scope):
+        if other.number >= row.number:
+            break
+        if isinstance(other, Call) and program.dominates(other, row):
+            started = other if _starts_cuda(program, other) else _starts_inside(program, other)
+            if started is not None:
+                return started
+    if depth and row.function.kind == "function":
+        callers = program.callers((row.file, row.scope))
+        if len(callers) == 1 and not _is_process(callers[0]):
+            return _cuda_before(program, callers[0], depth - 1)
+    return None
+
+
+def _is_process(call: Call) -> bool:
+    return call.is_to(*_SPAWNS, *_PROCESSES) or call.method in ("Process", "spawn", "start_processes")
+
+
+def _starts_cuda(program: Program, call: Call) -> bool:
+    method = call.method
+    if method == "cuda" and call.term[2] and call.receiver_text and not program.functions(call):
+        return True
+    if _is_current(program, call):
+        return True
+    return method in _STARTER_NAMES and call.is_to(*_STARTERS)
+
+
+_STARTER_NAMES = frozenset(dotted.rsplit(".", 1)[-1] for dotted in _STARTERS)
+
+
+def _starts_inside(program: Program, call: Call, depth: int = 0) -> Row | None:
+    """What starts CUDA whenever a function of the project is called."""
+    if depth > 2:
+        return None
+    for function in program.functions(call)[:1]:
+        if program.is_generator(function) or len(program.functions(call)) > 1:
+            return None
+        for row in program.rows_of(*function):
+            if (
+                not isinstance(row, Call)
+                or row.inside("if", "except")
+                or any(node[1].startswith("exit:") for _, node in row.places)
+            ):
+                continue
+            if _starts_cuda(program, row):
+                return row
+            inner = _starts_inside(program, row, depth + 1)
+            if inner is not None:
+                return inner
+    return None
+
+
+# -1 and texts as an index
+
+
+@probe(rules.DC215)
+def index_is_a_number(program: Program) -> Iterator[Finding]:
+    """An index of a device is a number from 0 on: not the -1 of no launcher, not the text of a variable."""
+    seen: set[tuple[int, int]] = set()
+    for use in device_uses(program):
+        row = use.row
+        if (row.file, row.line) in seen or use.way in (LOADED, WRAPPED, GROUP):
+            continue  # a group, and a model that is wrapped for one, have their launcher
+        text = use.number.get(ENV_TEXT)
+        if (
+            text is not None
+            and not use.in_text
+            and vocabulary.VARIABLES.get(text.const) in RANKS
+            and use.number.only(ENV_TEXT, CONST)
+        ):
+            seen.add((row.file, row.line))
+            yield rules.DC215.found(
+                f"{use.shown} takes {text.const} for the index of a GPU as the text that os.environ gives: "
+                f"'0' is no device",
+                where=use.where(),
+                fix=Fix(f'make a number of it: int(os.environ["{text.const}"])', where="code"),
+                evidence={"flow": program.flow(text.trail)},
+            )
+            continue
+        if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
+            continue
+        atom = use.number.rank or use.number.get(ENV_TEXT, TEXT)
+        if atom is None or (atom.kind in RANKS and not atom.certain) or _after_a_start(program, row, atom):
+            continue
+        seen.add((row.file, row.line))
+        yield _sentinel(program, use, atom)
+
+
+def _after_a_start(program: Program, row: Row, atom: Atom) -> bool:
+    """Whether a group has started by then, which takes a launcher; launchers set the variable, but pass no option."""
+    if atom.const == "option":
+        return False
+    return any(
+        program.dominates(start, row)
+        for start in program.calls_to(*vocabulary.INIT)
+        if (start.file, start.scope) == (row.file, row.scope)
+    )
+
+
+def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
+    name = atom.const if atom.const in vocabulary.VARIABLES else "LOCAL_RANK"
+    harmless = use.way in (BIND, "context") and not use.in_text
+    outcome = "does nothing for -1, so that GPU 0 stays the current one" if harmless else "fails for -1"
+    return rules.DC215.found(
+        f"{name} has the default -1, and nothing keeps it from {use.shown}, which {outcome}",
+        where=use.where(),
+        severity=Severity.INFO if program.is_test(use.row.file) else Severity.WARNING,
+        fix=Fix(
+            f"take 0 as the default of {name} if one process is to use the first GPU, or ask whether it is -1 first",
+            where="code",
+        ),
+        evidence={"flow": program.flow(atom.trail)},
+    )
+
+
+# one device for all ranks
+
+
+@probe(rules.DC303)
+def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
+    """Ranks of one group that NCCL serves don't all take the same GPU."""
+    for call in program.calls_to(*BINDERS, _INIT):
+        number, where = _literal_of(call)
+        if number is None or call.reach.who in FEW or call.reach.who == SINGLE or _arm_of_one_process(program, call):
+            continue
+        init = _init_with_nccl(program, call)
+        if init is None or _masked_by_rank(program, call.file) or program.is_test(call.file):
+            continue
+        own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
+        yield rules.DC303.found(
+            f"every rank takes GPU {number}, and NCCL lets no two ranks of a host share one",
+            where=call.where(),
+            fix=Fix(f"{where}: `{own}`" if where.endswith(")") else f"give each rank its own: `{own}`", where="code"),
+            evidence={"group": f"{init.path}:{init.line}"},
+        )
+    yield from _one_gpu_for_spawned(program)
+
+
+def _literal_of(call: Call) -> tuple[int | None, str]:
+    """The number that all ranks bind."""
+    if call.is_to(_INIT):
+        value = call.argument(None, "device_id")
+        if not uses_nccl(call):
+            return None, ""
+    else:
+        value = call.argument(0, "device")
+    number = _only_number(value)
+    return number, "give each rank its own GPU, torch.cuda.set_device(…)"
+
+
+def _only_number(value: Value | None) -> int | None:
+    """The literal index of a device, where it can be nothing else."""
+    if value is None or len(value.atoms) != 1:
+        return None
+    atom = value.atoms[0]
+    if atom.kind == CONST and type(atom.const) is int and atom.const >= 0:
+        return atom.const
+    if atom.kind == CONST and isinstance(atom.const, str):
+        kind, _, number = atom.const.partition(":")
+        return int(number) if kind in ACCELERATORS and number.isdigit() else None
+    if atom.kind == DEVICE and atom.const in ACCELERATORS and len(atom.of) == 1:
+        inner = atom.of[0]
+        return inner.const if inner.kind == CONST and type(inner.const) is int else None
+    return None
+
+
+def _init_with_nccl(program: Program, row: Row) -> Call | None:
+    """A start of NCCL by the same processes that reach a row."""
+    roots = roots_of(program, row) or {(row.file, row.scope)}
+    for init in program.calls_to(_INIT):
+        if not uses_nccl(init) or _world_of_one(init) or program.excludes(init, row):
+            continue
+        if (init.file, init.scope) == (row.file, row.scope) or roots.intersection(roots_of(program, init)):
+            return init
+    return None
+
+
+def _masked_by_rank(program: Program, file: int) -> bool:
+    """Whether something of the program gives each process a mask of its own, or may do so."""
+    files = set(program.component(file))
+    return any(
+        write.row.file in files and write.name in _MASKS and write.value.constant is NoConstant
+        for write in writes(program)
+    )
+
+
+def _arm_of_one_process(program: Program, row: Row) -> bool:
+    """Whether a row stands in the arm of an ``if`` whose other arm is the distributed one, or the other way round."""
+    if row.inside("except"):
+        return True
+    for other in _distributed_rows(program).get((row.file, row.scope), ()):
+        if program.excludes(row, other):
+            return True
+        if any(node[1].startswith("exit:") for _, node in other.places) and not program.may_precede(row, other):
+            continue
+    # what returns from an arm of its own is excluded by the rest of the function as well
+    for one, term, polarity in around(row, 0):
+        if program.evaluator.test(one.file, term).who == SINGLE and polarity:
+            return True
+    return False
+
+
+def _distributed_rows(program: Program) -> dict[Function, list[Row]]:
+    """The rows that only ranks of a job run: starts of a group, devices chosen by rank."""
+    found: dict[Function, list[Row]] | None = program.notes.get("distributed rows")
+    if found is None:
+        found = {}
+        rows: list[Row] = list(program.calls_to(_INIT, *vocabulary.INIT))
+        rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, ENV_TEXT))
+        for row in rows:
+            found.setdefault((row.file, row.scope), []).append(row)
+        program.notes["distributed rows"] = found
+    return found
+
+
+def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
+    """One GPU in the mask, and several processes behind it that start NCCL."""
+    for write in writes(program):
+        mask = write.value.constant
+        if write.name not in _MASKS or not isinstance(mask, str) or not mask.strip().isdigit():
+            continue
+        for spawn in called_in(program, (write.row.file,), *_SPAWNS):
+            count = spawn.argument(2, "nprocs")
+            number = count.constant if count is not None else None
+            if type(number) is not int or number < 2:
+                continue
+            targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == FUNCTION]
+            reached = {one for target in targets for one in call_paths.reached_from(program, target)}
+            if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(_INIT)):
+                yield rules.DC303.found(
+                    f'{write.name} is "{mask}", one GPU, for the {number} processes that line {spawn.line} spawns',
+                    where=write.row.where(),
+                    fix=Fix("leave as many GPUs visible as processes are spawned, or spawn one", where="code"),
+                    evidence={"processes": number},
+                )
+                break
+
+
+@probe(rules.DC216)
+def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
+    """What all ranks of a group run names no literal GPU."""
+    seen: set[tuple[int, int]] = set()
+    bound = _given_to_a_group(program)
+    for use in device_uses(program):
+        row = use.row
+        if use.way in (BIND, LOADED, GROUP, ASKED) or (row.file, row.line) in seen or is_for_one_process(use):
+            continue
+        if use.row.kind == "call" and (row.file, row.number) in bound:
+            continue
+        number = _literal_index(use)
+        if number is None or not _all_ranks_run(program, row):
+            continue
+        seen.add((row.file, row.line))
+        yield _shared(program, row, f"{use.shown} is GPU {number} on every rank", use.where())
+    yield from _before_binding(program, seen)
+    yield from _never_bound(program, seen)
+
+
+def _literal_index(use: DeviceUse) -> int | None:
+    """The literal number of a GPU, where it can be no other."""
+    numbers = {atom.const for atom in use.number if atom.kind == CONST and type(atom.const) is int}
+    if len(numbers) != 1 or not use.number.only(CONST):
+        return None
+    if any(atom.when.who == SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
+        return None
+    # what a parameter or an attribute holds was decided elsewhere, and so was what replaces a device without a number
+    if not _is_written(terms_of(use.row), use.term):
+        return None
+    number = numbers.pop()
+    return number if number >= 0 else None
+
+
+def _is_written(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
+    """Whether a literal stands in the source where it is used, in an arm of a conditional expression at most."""
+    if term < 0 or depth > 4:
+        return False
+    parts = terms[term]
+    if parts[0] == "?":
+        return all(_is_written(terms, arm, depth + 1) for arm in parts[2:4])
+    return parts[0] == "k" or (parts[0] == "f" and all(terms[part][0] == "k" for part in parts[1]))
+
+
+def _has_ranked_arm(use: DeviceUse) -> bool:
+    """Whether another arm of the same conditional expression takes a rank."""
+    row = use.row
+    value = row.term_value(row.payload[{"bind": 1, "attribute": 2, "return": 0}[row.kind]])
+    return any(
+        one.kind in RANKS or one.kind in (ENV_TEXT, RANK_DEPENDENT) for atom in value for one in (atom, *atom.of)
+    )
+
+
+def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
+    """The devices that a group is bound to: DC303 speaks of those."""
+    found = set()
+    for init in program.calls_to(_INIT):
+        for atom in init.argument(None, "device_id") or ():
+            if atom.call is not None:
+                found.add(atom.call)
+    for call in program.calls_to(*BINDERS):
+        for atom in call.argument(0, "device") or ():
+            if atom.call is not None:
+                found.add(atom.call)
+    return found
+
+
+def _all_ranks_run(program: Program, row: Row) -> bool:
+    """Whether the ranks of a group with GPUs run a row, all of them."""
+    reach = row.reach
+    if reach.who in FEW or reach.who == SINGLE or program.is_test(row.file) or row.inside("except"):
+        return False
+    if _arm_of_one_process(program, row) or _masked_by_rank(program, row.file):
+        return False
+    files = set(program.component(row.file))
+    inits = called_in(program, files, _INIT)
+    starts = [init for init in inits if not _world_of_one(init) and not _is_gloo(init)]
+    if starts or not inits:
+        # a wrapped model is a group as well, wherever that was started
+        starts.extend(called_in(program, files, *_WRAPPERS))
+    if any((start.file, start.scope) == (row.file, row.scope) and not program.excludes(start, row) for start in starts):
+        return True
+    if row.inside("if"):
+        return False  # a branch that the distributed run need not take
+    roots = roots_of(program, row)
+    return bool(roots) and any(roots.intersection(roots_of(program, start)) for start in starts)
+
+
+def _is_gloo(init: Call) -> bool:
+    backend = init.argument(0, "backend")
+    return (
+        backend is not None
+        and isinstance(backend.constant, str)
+        and backend.constant.lower() in ("gloo", "mpi", "fake")
+    )
+
+
+def _shared(program: Program, row: Row, what: str, where: Where) -> Finding:
+    own = local_rank_here(row)
+    index = own or 'int(os.environ["LOCAL_RANK"])'
+    return rules.DC216.found(
+        what,
+        where=where,
+        fix=Fix(
+            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and say "cuda" elsewhere',
+            where="code",
+        ),
+    )
+
+
+def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Things that go to the current GPU before the rank has bound its own."""
+    binders = [
+        call
+        for call in program.calls_to(*BINDERS)
+        if (value := call.argument(0, "device")) is not None and value.has(*RANKS, ENV_TEXT, DEVICE)
+    ]
+    for late in binders:
+        for call in program.rows_of(late.file, late.scope):
+            if call.number >= late.number:
+                break
+            if not isinstance(call, Call) or (call.file, call.line) in seen or not _is_current(program, call):
+                continue
+            if not (program.dominates(call, late) or _precedes(program, call, late)):
+                continue
+            if any(program.may_precede(one, call) for one in binders) or not _all_ranks_run(program, call):
+                continue
+            seen.add((call.file, call.line))
+            yield _shared(
+                program,
+                call,
+                f"{call.text()} goes to GPU 0 on every rank: {late.text()} comes only at line {late.line}",
+                call.where(),
+            )
+
+
+def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Models that are wrapped for all ranks on the current GPU, where nothing binds one; with NCCL, DC206 says it."""
+    for wrap in program.calls_to(*_WRAPPERS):
+        roots = roots_of(program, wrap)
+        files = frozenset().union(*(files_from(program, root[0]) for root in roots))
+        inits = called_in(program, files, _INIT)
+        if not inits or any(uses_nccl(init) for init in inits) or _is_bound(program, files):
+            continue
+        if any(program.framework(file) for file in files):
+            continue
+        terms = terms_of(wrap)
+        model = set(_arms(terms, wrap.argument_term(0, "module")))
+        for call in program.rows_of(wrap.file, wrap.scope):
+            if call.number >= wrap.number:
+                break
+            if not isinstance(call, Call) or (call.file, call.line) in seen or not _is_current(program, call):
+                continue
+            callee = terms[call.term[1]]
+            moved = {call.event[7], callee[1]} if callee[0] == "a" else {call.event[7]}
+            if not model.isdisjoint(moved) and not program.excludes(call, wrap) and _all_ranks_run(program, call):
+                seen.add((call.file, call.line))
+                yield _shared(
+                    program,
+                    call,
+                    f"{call.text()} goes to GPU 0 on every rank: nothing binds a rank to a GPU of its own",
+                    call.where(),
+                )
+
+
+def _arms(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[int]:
+    """A term and the alternatives that it joins."""
+    if term < 0 or depth > 4:
+        return
+    yield term
+    if terms[term][0] in ("?", "|"):
+        for arm in terms[term][-2:]:
+            yield from _arms(terms, arm, depth + 1)
+
+
+def _precedes(program: Program, one: Call, other: Call) -> bool:
+    """Whether a call stands before another in one function, both outside of arms that exclude each other."""
+    return program.may_precede(one, other) and not one.inside("if", "for", "while")
+
+
+# CUDA in forks
+
+
+@probe(rules.DC218)
+def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
+    """Workers of a loader, and forked processes of one that has started CUDA, don't use the GPU."""
+    seen: set[tuple[int, int]] = set()
+    for loader in program.calls_to("torch.utils.data.DataLoader"):
+        if not _has_forked_workers(program, loader):
+            continue
+        for function in _run_by_workers(program, loader):
+            for call in _cuda_in(program, function):
+                if (call.file, call.line) in seen:
+                    continue
+                seen.add((call.file, call.line))
+                yield rules.DC218.found(
+                    f"{call.text()} runs in the workers of the DataLoader at {loader.path}:{loader.line}, "
+                    "which are forks",
+                    where=call.where(),
+                    severity=Severity.INFO if program.is_test(call.file) else Severity.WARNING,
+                    fix=Fix(
+                        "keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
+                        'or give the loader multiprocessing_context="spawn"',
+                        where="code",
+                    ),
+                )
+    yield from _forked_processes(program)
+
+
+def _has_forked_workers(program: Program, loader: Call) -> bool:
+    workers = loader.argument(5, "num_workers")
+    if workers is None or loader.has_star or not any(type(one) is int and one > 0 for one in workers.constants):
+        return False
+    return not loader.gives(10, "multiprocessing_context") and not _starts_afresh(program, loader.file)
+
+
+def _starts_afresh(program: Program, file: int) -> bool:
+    """Whether something sets another start method than fork."""
+    for call in called_in(
+        program, program.component(file), "torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"
+    ):
+        method = call.argument(0, "method")
+        if method is None or method.constant != "fork":
+            return True
+    return False
+
+
+def _run_by_workers(program: Program, loader: Call) -> Iterator[Function]:
+    """The functions that a loader's workers run: the data set's items, the collate function."""
+    for atom in loader.argument(0, "dataset") or ():
+        if atom.kind == OBJECT:
+            for name in ("__getitem__", "__iter__", "__getitems__"):
+                function = program.evaluator.method(atom.const, name)
+                if function is not None:
+                    yield function
+    for atom in loader.argument(6, "collate_fn") or ():
+        if atom.kind == FUNCTION:
+            yield atom.const
+
+
+def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[Call]:
+    """The calls that use the GPU whenever a function runs."""
+    if depth > 3:
+        return
+    for row in program.rows_of(*function):
+        if not isinstance(row, Call) or row.inside("except") or _asks_for_worker(program, row):
+            continue
+        if _uses_gpu(program, row):
+            yield row
+        for inner in program.functions(row)[:1]:
+            yield from _cuda_in(program, inner, depth + 1)
+
+
+def _asks_for_worker(program: Program, row: Row) -> bool:
+    """Whether a condition stands around a row: it may say that this is no worker, or that the GPU is not to be used."""
+    return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.places)
+
+
+def _uses_gpu(program: Program, call: Call) -> bool:
+    if _is_current(program, call):
+        return True
+    if call.method in ("cuda", "to"):
+        return _only_number(call.argument(0, "device")) is not None
+    return (
+        call.method != "device"
+        and call.gives(None, "device")
+        and _only_number(call.argument(None, "device")) is not None
+    )
+
+
+def _forked_processes(program: Program) -> Iterator[Finding]:
+    """Processes made by fork after CUDA has started, that use CUDA themselves."""
+    for call in program.calls_to(*_PROCESSES):
+        if _starts_afresh(program, call.file) or program.is_test(call.file):
+            continue
+        target = call.argument(1, "target")
+        functions = [atom.const for atom in target or () if atom.kind == FUNCTION]
+        used = next((found for function in functions[:1] for found in _cuda_in(program, function)), None)
+        started = _cuda_before(program, call) if used is not None else None
+        if used is not None and started is not None:
+            yield rules.DC218.found(
+                f"the forked process uses the GPU ({used.text()} at line {used.line}), and {started.text()} at line "
+                f"{started.line} has started CUDA before the fork",
+                where=call.where(),
+                fix=Fix(
+                    'start it afresh: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn', where="code"
+                ),
+            )

@@ -1,0 +1,483 @@
+"""Collectives that not all ranks reach: in a branch by rank, behind an exit by rank, in arms that differ; groups, too.
+
+Only what a traced test of the rank keeps from some ranks is judged. Whether data lead ranks apart is for
+:mod:`.loop_exits`; what a call does inside is for :mod:`.sequences`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from . import vocabulary
+from .collective_sequences import (
+    Meeting,
+    Sequences,
+    condition_text,
+    guarded_calls,
+    level,
+    narrow_guards,
+    partial_guards,
+    trail_of,
+    words,
+)
+from .evaluate import Guard
+from .program import Call, Program, Row
+from .values import (
+    ALL_BUT_ONE,
+    GROUP_RANK,
+    LIST,
+    LOCAL_MAIN,
+    LOCAL_OTHERS,
+    MAIN,
+    MEMBERS,
+    NODE_OFFSET,
+    NOT,
+    ONE,
+    OTHERS,
+    PARTIAL,
+    RANK_DEPENDENT,
+    RANKS,
+    RESULT,
+    SOME,
+    TUPLE,
+    Value,
+    Who,
+)
+
+#: Operations that make groups: they have a rule of their own.
+_GROUPS = frozenset(target.rsplit(".", 1)[-1] for target, kind in vocabulary.COLLECTIVES.items() if kind == "group")
+#: Two guards that stand for all ranks together, beside a test and its opposite.
+_HALVES = frozenset(
+    frozenset(pair)
+    for pair in (
+        (MAIN, ONE), (MAIN, LOCAL_OTHERS), (LOCAL_MAIN, OTHERS), (MAIN, ALL_BUT_ONE), (ONE, OTHERS), (SOME, OTHERS),
+        (SOME, MAIN),
+    )
+)  # fmt: skip
+
+
+@probe(rules.DC701, rules.DC702, rules.DC703)
+def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
+    """No test of the rank stands between some ranks and a collective of all, unless the others meet them elsewhere."""
+    sequences = Sequences.of(program)
+    exits: set[tuple[int, int]] = set()
+    branches: set[tuple[int, int, int]] = set()
+    # where only some processes enter the group (one of each host), those are all ranks that there are
+    apart = {call.file for call in program.calls_to(*vocabulary.INIT) if partial_guards(call)}
+    for call, guards in guarded_calls(program):
+        meeting = sequences.meeting(call)
+        if meeting is None or _only_groups(meeting) or call.file in apart:
+            continue
+        for guard in guards:
+            mismatch = _mismatch(sequences, call, guard)
+            if mismatch is not None:
+                place = (call.file, call.scope, guard.line)
+                if place not in branches:
+                    branches.add(place)
+                    yield _differ(program, guard, *mismatch)
+                continue
+            if _others_meet(sequences, call, guard, meeting):
+                continue
+            if guard.kind.startswith("exit:"):
+                if (call.file, guard.place) not in exits:
+                    exits.add((call.file, guard.place))
+                    yield _after_exit(sequences, meeting, guard)
+            else:
+                yield _in_branch(program, meeting, guard)
+            break
+    yield from _decorated(program, sequences)
+    yield from _left_loops(program, sequences)
+
+
+@probe(rules.DC706)
+def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
+    """All ranks make every group, with the same list."""
+    sequences = Sequences.of(program)
+    done: set[tuple[int, int]] = set()
+    for call, guards in guarded_calls(program, members=True):
+        meeting = sequences.meeting(call)
+        if meeting is None or not _only_groups(meeting) or _is_local(meeting):
+            continue
+        for guard in guards:
+            if _same_group_elsewhere(sequences, call, guard):
+                continue
+            if (call.file, guard.line) not in done:
+                done.add((call.file, guard.line))
+                yield _group(program, meeting, guard)
+            break
+    for call in program.calls_to("torch.distributed.new_group"):
+        ranks = call.argument(0, "ranks")
+        if (
+            ranks is None
+            or _is_own_group(ranks)
+            or _is_local(Meeting(call, (), True, call))
+            or any(guard.who.certain for guard in narrow_guards(call))
+        ):
+            continue
+        if all(_depends_on_rank(Value((atom,))) for atom in ranks):
+            yield rules.DC706.found(
+                f"`{call.text()}` gets a list of its own on every rank, where all ranks must pass the same one",
+                fix=Fix(
+                    "make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
+                    "call new_group for each, and keep the one with this rank in it; or pass "
+                    "use_local_synchronization=True",
+                    where="code",
+                ),
+                where=call.where(),
+                severity=level(program, call, rules.DC706),
+                evidence={"flow": trail_of(program, call.file, call.argument_term(0, "ranks"))},
+            )
+
+
+# who gets where
+
+
+def _only_groups(meeting: Meeting) -> bool:
+    return all(name in _GROUPS for name in meeting.operations)
+
+
+def _others_meet(sequences: Sequences, call: Call, guard: Guard, meeting: Meeting) -> bool:
+    """Whether those whom a guard keeps away meet the rest somewhere else, as far as can be seen."""
+    for place in sequences.arms_against(call, guard):
+        meetings, _, unseen = sequences.arm(call, place)
+        if meetings or unseen:
+            return True
+    if guard.kind.startswith("exit:") and _leave_from_both_arms(sequences, call, guard):
+        return True
+    mine = {name for name in meeting.operations if name not in _GROUPS}
+    for other in _neighbours(sequences.program, call):
+        if other == call or not isinstance(other, Call):
+            continue
+        against = [
+            own for own in other.guards if own.who.who in PARTIAL and _halves(guard, own, other.file == call.file)
+        ]
+        if not against:
+            continue
+        found = sequences.meeting(other)
+        if (found is not None and mine.intersection(found.operations)) or (
+            found is None and sequences.is_unseen(other)
+        ):
+            return True
+    return False
+
+
+def _leave_from_both_arms(sequences: Sequences, call: Call, guard: Guard) -> bool:
+    """Whether some of the others leave as well, from another arm of the same branch, as it may be together."""
+    program = sequences.program
+    mine = sequences.exits_behind(call, guard)
+    return any(
+        other.kind == "exit"
+        and other.number < call.number
+        and other.payload[0] != "raise"
+        and program.excludes(row, other)
+        for row in mine
+        for other in program.rows_of(call.file, call.scope)
+    )
+
+
+def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
+    """Whether two guards let different ranks through that may be all of them together."""
+    if same_file and one.term == other.term and one.polarity == other.polarity and one.kind == other.kind:
+        return False
+    if NOT[one.who.who] == other.who.who and one.who.who != other.who.who:
+        return True
+    if one.who.who == other.who.who:
+        return one.who.who in (SOME, ONE) and one.term != other.term
+    return frozenset((one.who.who, other.who.who)) in _HALVES
+
+
+def _neighbours(program: Program, call: Call) -> Iterator[Row]:
+    """The events of a function, and where it is a method, of its class; where it is nested, of its siblings."""
+    yield from program.rows_of(call.file, call.scope)
+    scopes = program.index.scopes[call.file]
+    own = scopes[call.scope]
+    for number, scope in enumerate(scopes):
+        if number == call.scope or scope.kind != "function":
+            continue
+        siblings = (own.owner >= 0 and scope.owner == own.owner) or (own.parent > 0 and scope.parent == own.parent)
+        if siblings or scope.parent == call.scope or own.parent == number:
+            yield from program.rows_of(call.file, number)
+
+
+def _mismatch(sequences: Sequences, call: Call, guard: Guard) -> tuple[Meeting, str, str] | None:
+    """Where the arms of a branch differ: the first meeting without its like, its operation, and what the others do."""
+    arms = sequences.arms_against(call, guard)
+    if len(arms) != 1 or guard.kind in ("while", "exit:break", "exit:call"):
+        return None
+    sides = [_operations(sequences, call, place) for place in sorted((guard.place, arms[0]))]
+    if any(side is None or not side for side in sides):
+        return None
+    first, second = sides[0] or [], sides[1] or []
+    for position in range(max(len(first), len(second))):
+        one = first[position] if position < len(first) else None
+        other = second[position] if position < len(second) else None
+        if one is not None and other is not None and one[1] == other[1]:
+            continue
+        if one is not None:
+            return one[0], one[1], other[1] if other is not None else ""
+        if other is not None:
+            return other[0], other[1], ""
+    return None
+
+
+def _operations(sequences: Sequences, call: Call, place: int) -> list[tuple[Meeting, str]] | None:
+    """What ranks meet in below a place, in order; None where that can't be said exactly."""
+    meetings, exact, unseen = sequences.arm(call, place)
+    if not exact or unseen:
+        return None
+    return [(meeting, name) for meeting in meetings for name in meeting.operations]
+
+
+# findings
+
+
+def _in_branch(program: Program, meeting: Meeting, guard: Guard) -> Finding:
+    call = meeting.row
+    name = meeting.operations[0]
+    condition = condition_text(program, call.file, guard)
+    if name.startswith("broadcast") and meeting.innermost == call:
+        text = f"let the other ranks call {name} too: move it out of the branch in line {guard.line}, with the same src"
+    else:
+        text = (
+            f"call it on all ranks, outside of the branch in line {guard.line}, and keep inside only what one rank "
+            "does with the result"
+        )
+    return rules.DC701.found(
+        f"{_subject(program, meeting)}, but {words(guard.who)} there, by `{condition}` in line {guard.line}",
+        fix=Fix(text, where="code"),
+        where=call.where(),
+        severity=level(program, call, rules.DC701),
+        evidence=_evidence(program, meeting, guard, condition),
+    )
+
+
+def _after_exit(sequences: Sequences, meeting: Meeting, guard: Guard) -> Finding:
+    program, call = sequences.program, meeting.row
+    exits = sequences.exits_behind(call, guard)
+    line = exits[0].line if exits else guard.line
+    leaving = exits[0].text() if exits else guard.kind.removeprefix("exit:")
+    condition = condition_text(program, call.file, guard)
+    return rules.DC702.found(
+        f"{_subject(program, meeting)}, but {words(guard.who)} there: the rest left by `{leaving}` in line {line}",
+        fix=Fix(
+            f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
+            "what one rank has to do",
+            where="code",
+        ),
+        where=call.where(),
+        severity=level(program, call, rules.DC702),
+        evidence=_evidence(program, meeting, guard, condition),
+    )
+
+
+def _differ(program: Program, guard: Guard, meeting: Meeting, name: str, instead: str) -> Finding:
+    call = meeting.row
+    others = f"meet it with {instead}" if instead else "have no call left for it"
+    condition = condition_text(program, call.file, guard._replace(polarity=True))
+    return rules.DC703.found(
+        f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
+        f"{others}",
+        fix=Fix(
+            "give both arms the same collectives in the same order, or move what all ranks share behind the branch",
+            where="code",
+        ),
+        where=call.where(),
+        severity=level(program, call, rules.DC703),
+        evidence=_evidence(program, meeting, guard, condition),
+    )
+
+
+def _group(program: Program, meeting: Meeting, guard: Guard) -> Finding:
+    call = meeting.row
+    condition = condition_text(program, call.file, guard)
+    who = "only the members get" if guard.who.who == MEMBERS else words(guard.who)
+    return rules.DC706.found(
+        f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
+        f"{guard.line}",
+        fix=Fix(
+            f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
+            "the group is used; or pass use_local_synchronization=True",
+            where="code",
+        ),
+        where=call.where(),
+        severity=level(program, call, rules.DC706),
+        evidence=_evidence(program, meeting, guard, condition),
+    )
+
+
+def _subject(program: Program, meeting: Meeting) -> str:
+    call, inner = meeting.row, meeting.innermost
+    if inner == call:
+        return f"`{call.text()}` waits for all ranks"
+    return f"`{call.text()}` runs {meeting.operations[0]} for all ranks ({inner.path}:{inner.line})"
+
+
+def _evidence(program: Program, meeting: Meeting, guard: Guard, condition: str) -> dict[str, object]:
+    call = meeting.row
+    flow = trail_of(program, call.file, guard.term)
+    flow.append(f"{call.path}:{guard.line}: {words(guard.who)} past `{condition}`")
+    if meeting.innermost != call:
+        flow.append(f"{meeting.innermost.path}:{meeting.innermost.line}: {meeting.innermost.text()}")
+    return {"flow": flow, "reached_by": guard.who.who, "collective": meeting.operations[0]}
+
+
+# decorators, loops, groups
+
+
+def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
+    """Collectives in functions that a decorator keeps from most ranks."""
+    for file, number in program.scopes():
+        scope = program.scope((file, number))
+        if not scope.decorators:
+            continue
+        who = program.evaluator.decorated(file, number)
+        if who.who not in PARTIAL or not who.certain:
+            continue
+        for row in program.rows_of(file, number):
+            if not isinstance(row, Call) or partial_guards(row):
+                continue
+            meeting = sequences.meeting(row)
+            if meeting is None or _only_groups(meeting):
+                continue
+            yield rules.DC701.found(
+                f"{_subject(program, meeting)}, but {words(who)} there: a decorator of {scope.name}() bars the rest",
+                fix=Fix(
+                    f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
+                    "the rank",
+                    where="code",
+                ),
+                where=row.where(),
+                severity=level(program, row, rules.DC701),
+                evidence={
+                    "flow": [f"{row.path}:{scope.line}: {words(who)} into {scope.name}()"],
+                    "reached_by": who.who,
+                    "collective": meeting.operations[0],
+                },
+            )
+
+
+def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
+    """Loops that some ranks leave by ``break`` or ``return``, while the others go on to a collective."""
+    for row in program.rows("exit"):
+        if row.payload[0] not in ("break", "return") or not row.inside("for", "while") or row.inside("except"):
+            continue
+        loop = row.loops[-1][0]
+        guards = [guard for guard in partial_guards(row) if guard.place > loop and not guard.kind.startswith("exit:")]
+        if not guards or _heard_of(program, row, guards[-1]):
+            continue
+        guard = guards[0]
+        inside = [
+            other
+            for other in sequences.rows_in(row, loop)
+            if isinstance(other, Call) and other.loops and other.loops[-1][0] == loop
+        ]
+        if any(
+            other.kind == "exit" and other.number != row.number and _opposite(other, guard)
+            for other in sequences.rows_in(row, loop)
+        ):
+            continue
+        arm = [other for other in inside if any(number == guard.place for number, _ in other.places)]
+        if any(sequences.meeting(other) or sequences.is_unseen(other) for other in arm):
+            continue
+        shared = [
+            meeting
+            for other in inside
+            if not partial_guards(other)
+            and (meeting := sequences.meeting(other)) is not None
+            and not _only_groups(meeting)
+        ]
+        if not shared or any(meeting.row.number > row.number for meeting in shared):
+            continue
+        meeting = shared[0]
+        condition = condition_text(program, row.file, guard)
+        yield rules.DC702.found(
+            f"{_subject(program, meeting)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
+            f"{_taken(guard.who)} out of it",
+            fix=Fix(
+                "let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
+                where="code",
+            ),
+            where=meeting.row.where(),
+            severity=level(program, row, rules.DC702),
+            evidence=_evidence(program, meeting, guard, condition),
+        )
+
+
+def _opposite(row: Row, guard: Guard) -> bool:
+    return any(_halves(guard, own, True) for own in row.guards if own.who.who in PARTIAL)
+
+
+def _taken(who: Who) -> str:
+    return "only some ranks" if who.who == SOME else who.who
+
+
+def _heard_of(program: Program, row: Row, guard: Guard) -> bool:
+    """Whether a condition also asks for something that was agreed on before."""
+    terms = program.index.files[row.file].summary.terms
+    todo = [guard.term]
+    seen: set[int] = set()
+    while todo and len(seen) < 200:
+        number = todo.pop()
+        if number < 0 or number in seen:
+            continue
+        seen.add(number)
+        parts = terms[number]
+        if parts[0] == "u" and parts[1] == "reduced":
+            return True
+        for part in parts[1:]:
+            if isinstance(part, tuple):
+                todo.extend(item for item in part if isinstance(item, int) and not isinstance(item, bool))
+            elif (
+                isinstance(part, int)
+                and not isinstance(part, bool)
+                and parts[0] not in ("k", "p", "v", "fn", "cls", "x")
+            ):
+                todo.append(part)
+    return False
+
+
+def _is_local(meeting: Meeting) -> bool:
+    """Whether only the members have to make the group."""
+    call = meeting.innermost
+    given = call.argument(None, "use_local_synchronization")
+    return call.has_star or (given is not None and given.constant is not False)
+
+
+def _same_group_elsewhere(sequences: Sequences, call: Call, guard: Guard) -> bool:
+    """Whether the other ranks make the same group in their own arm."""
+    for place in sequences.arms_against(call, guard):
+        for other in sequences.rows_in(call, place):
+            if isinstance(other, Call) and other.method == call.method and _arguments(other) == _arguments(call):
+                return True
+    return False
+
+
+def _arguments(call: Call) -> tuple[str, ...]:
+    return (
+        *(call.term_text(item) for item in call.term[2]),
+        *(f"{name}={call.term_text(item)}" for name, item in call.term[3]),
+    )
+
+
+def _is_own_group(value: Value) -> bool:
+    """Whether a list names this rank alone: nobody waits for anybody in such a group."""
+    return all(atom.kind in (LIST, TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value)
+
+
+def _depends_on_rank(value: Value, depth: int = 0) -> bool:
+    """Whether a list of ranks, or a bound of a range, is made from this process's own rank."""
+    for atom in value:
+        if not atom.certain:
+            continue
+        if atom.kind in (RANK_DEPENDENT, NODE_OFFSET) or (atom.kind in RANKS and atom.kind != GROUP_RANK):
+            return True
+        inner = atom.items if atom.kind in (LIST, TUPLE) or (atom.kind == RESULT and atom.const == "range") else ()
+        if depth < 3 and any(_depends_on_rank(item, depth + 1) for item in inner):
+            return True
+        if atom.kind == LIST and atom.of and depth < 3 and _depends_on_rank(Value(atom.of), depth + 1):
+            return True
+    return False

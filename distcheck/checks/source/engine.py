@@ -1,0 +1,320 @@
+"""From paths to the linked program: prefilter, extract (cached, in processes where it pays), link.
+
+Nothing of this looks at what the code means; a file that does not parse is part of the program, with its problem.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from . import prefilter
+from .extract import extract
+from .link import FileFacts, Shelf, module_parts
+from .program import Program
+from .summary import ENGINE_VERSION, Header, Summary, pack
+from .vocabulary import OUTSIDE
+
+#: Bytes to parse above which a second process pays for its start.
+_WORTH_A_PROCESS = 1_500_000
+#: Bytes of files put aside that are kept for the second round; beyond, they are read again.
+_KEPT = 20_000_000
+_FAILED = "the analysis of it failed"
+#: Files larger than this are generated, not written: they are not analysed, and said so.
+LARGEST = 5_000_000
+
+
+class SourceFile(NamedTuple):
+    """A file to analyse: the path as displayed, relative to the working directory, and how to read it."""
+
+    path: str
+    #: raises OSError
+    read: Callable[[], bytes]
+
+
+class Store(Protocol):
+    """Where summaries are kept between runs."""
+
+    def get(self, digest: bytes) -> bytes | None: ...
+
+    def put(self, digest: bytes, data: bytes) -> None: ...
+
+
+def analyse(
+    files: Sequence[SourceFile],
+    *,
+    jobs: int = 1,
+    cache: Store | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Program:
+    """Read, summarise and link files.
+
+    :param files: in the order in which they are to be reported
+    :param jobs: processes to parse in, at most
+    :param cache: summaries by the hash of bytes, engine and version of Python
+    :param progress: called now and then with the number of files that are done, and of all
+    """
+    # tables of millions of small tuples without one circle: looking for circles among them takes a third of the time
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _analyse(files, jobs, cache, progress)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _analyse(
+    files: Sequence[SourceFile], jobs: int, cache: Store | None, progress: Callable[[int, int], None] | None
+) -> Program:
+    chosen: list[tuple[SourceFile, bytes]] = []
+    aside: list[tuple[SourceFile, bytes | None]] = []
+    broken: list[FileFacts] = []
+    kept = 0
+    for number, file in enumerate(files):
+        if progress is not None and number % 200 == 0:
+            progress(number // 2, len(files))
+        try:
+            data = file.read()
+        except OSError as error:
+            broken.append(_unreadable(file.path, f"it can't be read: {error.strerror or error}"))
+            continue
+        if len(data) > LARGEST:
+            broken.append(
+                _unreadable(file.path, f"it has {len(data)} bytes, more than the {LARGEST} that are analysed")
+            )
+        elif _passes(file.path, data, cache):
+            chosen.append((file, data))
+        else:
+            kept += len(data)
+            aside.append((file, data if kept <= _KEPT else None))
+    done: list[FileFacts] = []
+    shelf = Shelf()
+    while chosen:
+        new = _summaries(chosen, jobs, cache, progress, len(done), len(files), shelf)
+        if not done:
+            # what had nothing but a literal waits until somebody asks for it
+            kept_back = {facts.path for facts in new if not prefilter.matters(facts.header)}
+            aside.extend((file, data) for file, data in chosen if file.path in kept_back)
+            new = [facts for facts in new if facts.path not in kept_back]
+        done.extend(new)
+        chosen, aside = _next_round(new, aside)
+    order = {file.path: number for number, file in enumerate(files)}
+    every = sorted([*done, *broken], key=lambda facts: order[facts.path])
+    return Program(every, put_aside=len(aside))
+
+
+def _passes(path: str, data: bytes, cache: Store | None) -> bool:
+    """Whether a file is to be analysed at once. That it need not is kept as well: the digest is sooner had than the
+    answer.
+    """
+    if cache is None:
+        return prefilter.passes(data)
+    # a key of its own: a summary that another round asked for says nothing about the first
+    key = hashlib.blake2b(_digest(path, data) + b"aside", digest_size=20).digest()
+    if cache.get(key) is not None:
+        return False
+    if prefilter.passes(data):
+        return True
+    cache.put(key, b"")
+    return False
+
+
+def _next_round(
+    new: Iterable[FileFacts], aside: list[tuple[SourceFile, bytes | None]]
+) -> tuple[list[tuple[SourceFile, bytes]], list[tuple[SourceFile, bytes | None]]]:
+    """Of the files put aside, those that import what has turned out to matter, or are imported by what has."""
+    interest = prefilter.Interest()
+    tops: set[str] = set()
+    imported: set[str] = set()
+    importing: set[str] = set()
+    for facts in new:
+        calls = interest.add(facts.path, facts.header)
+        if calls:
+            tops.add(_top(facts.path))
+        if calls or any("distributed" in name for name in facts.imports):
+            importing.add(_top(facts.path))
+            imported.update(_modules_imported(facts))
+    chosen: list[tuple[SourceFile, bytes]] = []
+    rest: list[tuple[SourceFile, bytes | None]] = []
+    for file, data in aside:
+        # what shares no folder with a file of interest can't import it, nor be imported by it
+        if _top(file.path) in importing and not imported.isdisjoint(_modules_of(file.path)):
+            known = data if data is not None else _again(file)
+            # a package passes on what its modules define
+            if file.path.endswith("__init__.py") or prefilter.helps(known):
+                chosen.append((file, known))
+                continue
+        if interest and _top(file.path) in tops:
+            known = data if data is not None else _again(file)
+            if interest.concerns(known):
+                chosen.append((file, known))
+                continue
+        rest.append((file, data))
+    return chosen, rest
+
+
+def _modules_imported(facts: FileFacts) -> Iterable[str]:
+    """The dotted names of all modules that a file may import from the project, and of the packages above a name."""
+    package = list(module_parts(facts.path))
+    if not facts.path.endswith("__init__.py"):
+        package = package[:-1]
+    for dotted in facts.imports:
+        names = dotted.lstrip(".")
+        level = len(dotted) - len(names)
+        if not level and names.split(".", 1)[0] in OUTSIDE:
+            continue
+        parts = [*(package[: len(package) - level + 1] if level else ()), *filter(None, names.split("."))]
+        yield ".".join(parts)
+        yield ".".join(parts[:-1])
+
+
+def _modules_of(path: str) -> Iterable[str]:
+    """The dotted names by which a file may be imported, from whatever folder."""
+    parts = module_parts(path)
+    return (".".join(parts[first:]) for first in range(len(parts)))
+
+
+def _top(path: str) -> str:
+    parts = path.replace("\\", "/").split("/")
+    return parts[0] if len(parts) > 1 else ""
+
+
+def _again(file: SourceFile) -> bytes:
+    try:
+        return file.read()
+    except OSError:
+        return b""  # it was there a moment ago, and held nothing of interest then
+
+
+def _summaries(
+    chosen: list[tuple[SourceFile, bytes]],
+    jobs: int,
+    cache: Store | None,
+    progress: Callable[[int, int], None] | None,
+    before: int,
+    total: int,
+    shelf: Shelf,
+) -> list[FileFacts]:
+    """The summaries of files, from the cache where they are known."""
+    digests = [_digest(file.path, data) for file, data in chosen]
+    found: list[FileFacts | None] = []
+    missing: list[tuple[int, bytes | str]] = []
+    for number, (file, data) in enumerate(chosen):
+        stored = cache.get(digests[number]) if cache is not None else None
+        facts = _facts(file, data, stored, shelf) if stored else None
+        found.append(facts)
+        if facts is None:
+            source, _, problem = _source_of(file.path, data)
+            if problem is None:
+                missing.append((number, source))
+            else:
+                found[number] = _unreadable(file.path, problem)
+    size = sum(len(source) for _, source in missing)
+    if jobs > 1 and size > _WORTH_A_PROCESS and hasattr(os, "fork"):
+        made = _in_processes(missing, jobs)
+    else:
+        made = (_extract_one(item) for item in missing)
+    for count, (number, stored) in enumerate(made):
+        facts = found[number] = _facts(*chosen[number], stored, shelf)
+        failed = facts is not None and facts.problem is not None and facts.problem[0].startswith(_FAILED)
+        if cache is not None and not failed:
+            cache.put(digests[number], stored)
+        if progress is not None and count % 20 == 0:
+            progress(min(total, total // 2 + (before + count) * total // (2 * max(len(chosen), 1))), total)
+    return [facts for facts in found if facts is not None]
+
+
+def _facts(file: SourceFile, data: bytes, stored: bytes, shelf: Shelf) -> FileFacts | None:
+    """A file with its summary; None where the stored one is damaged, so that it is made anew."""
+    check = hashlib.blake2b(data, digest_size=16).digest()
+
+    def read() -> str:
+        # read again when a finding needs it: the texts of a large tree do not fit into memory together
+        now = _again(file)
+        if hashlib.blake2b(now, digest_size=16).digest() != check:
+            return ""
+        source, _, _ = _source_of(file.path, now)
+        return source if isinstance(source, str) else _decode(source)
+
+    cells = _source_of(file.path, data)[1] if file.path.endswith(".ipynb") else ()
+    try:
+        return FileFacts(file.path, stored, read, cells, shelf)
+    except ValueError:
+        return None
+
+
+def _source_of(path: str, data: bytes) -> tuple[bytes | str, tuple[tuple[int, int], ...], str | None]:
+    """What to parse: the file itself, or the cells of a notebook one after another; and why that can't be had."""
+    if not path.endswith(".ipynb"):
+        return data, (), None
+    from . import notebooks
+
+    try:
+        source, cells = notebooks.to_source(data)
+    except ValueError as error:
+        return b"", (), str(error)
+    return source, tuple(cells), None
+
+
+def _decode(data: bytes) -> str:
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding, "replace")
+    except (SyntaxError, LookupError):
+        return data.decode("utf-8", "replace")
+
+
+def _digest(path: str, data: bytes) -> bytes:
+    kind = b"notebook" if path.endswith(".ipynb") else b""
+    version = f"{ENGINE_VERSION}:{sys.version_info[:3]}:".encode()
+    return hashlib.blake2b(version + kind + data, digest_size=20).digest()
+
+
+def _unreadable(path: str, why: str) -> FileFacts:
+    summary = Summary(Header([], (why, 1, 1), False, [], []), [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])
+    return FileFacts(path, pack(summary), str)
+
+
+def _extract_one(item: tuple[int, bytes | str]) -> tuple[int, bytes]:
+    number, source = item
+    try:
+        return number, pack(extract(source))
+    except Exception as error:  # noqa: BLE001 - one odd file must not take the others with it: it is said
+        why = f"{_FAILED} ({type(error).__name__}: {error}); please report that to the authors of distcheck"
+        return number, _unreadable("", why).stored
+
+
+def _leave_signals() -> None:
+    """Ctrl-C reaches the whole group of processes: the parent ends the workers, and they have nothing to say.
+
+    It ends them by SIGTERM, for which the program that we are in may have a handler that lives on.
+    """
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _in_processes(items: list[tuple[int, bytes | str]], jobs: int) -> Iterable[tuple[int, bytes]]:
+    """Summaries made in forked processes; the largest files first, so that none is left over at the end."""
+    import multiprocessing
+    import signal
+
+    items.sort(key=lambda item: -len(item[1]))
+    # held back until a worker is ready for it: a handler that it has inherited would swallow the end
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        workers = multiprocessing.get_context("fork").Pool(jobs, _leave_signals)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    with workers as pool:
+        yield from pool.imap_unordered(_extract_one, items, chunksize=4)

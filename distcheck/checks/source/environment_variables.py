@@ -1,0 +1,578 @@
+"""Probes about environment variables in source: text taken for numbers, numbers given as text, a falsy rank, switches.
+
+The tables of reads and writes of ``os.environ`` stand here, too; :mod:`.launching` uses them. What a launcher does with
+the variables is not judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .program import Call, Program, Row, Span, device_of
+from .source_text import last_name
+from .values import (
+    CONST,
+    DEVICE,
+    DEVICE_COUNT,
+    DICT,
+    ENV_TEXT,
+    LIST,
+    LOCAL_RANK,
+    LOCAL_WORLD_SIZE,
+    NAMESPACE,
+    RANKS,
+    RESULT,
+    TEXT,
+    TUPLE,
+    UNIFORM,
+    WORLD_SIZE,
+    Atom,
+    Value,
+)
+from .vocabulary import VARIABLES
+
+_READERS = ("os.environ.get", "os.getenv", "os.environ.pop")
+_SETTERS = ("os.environ.setdefault", "os.putenv", "os.environ.__setitem__")
+#: Switches of torch's watchdog for collectives (torch 2.13, ProcessGroupNCCL.hpp: 0 is "no handling"; the old name is
+#: still read).
+_ERROR_HANDLING = ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING")
+_BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+#: Variables whose text is a number that may well be the default that a script gives.
+_NUMBERED = frozenset(VARIABLES)
+
+
+class Write(NamedTuple):
+    """One variable that code sets in its own environment."""
+
+    row: Row
+    name: str
+    value: Value
+    #: the value's term in the row's file, -1 where it can't be told
+    term: int
+    #: ``=``, ``setdefault``, ``putenv`` or ``update``
+    way: str
+    #: finds where the value stands, None where it can't be told
+    find: Callable[[], Span | None]
+
+    @property
+    def span(self) -> Span | None:
+        """Where the value stands, None where it can't be told."""
+        return self.find()
+
+
+class Read(NamedTuple):
+    """One variable that code asks for."""
+
+    row: Row
+    name: str
+    #: a missing variable raises
+    must: bool
+
+
+def writes(program: Program) -> list[Write]:
+    """All variables that code sets in its own environment, in order of files; found once."""
+    return program.table(_writes)
+
+
+def _writes(program: Program) -> Iterator[Write]:
+    for row in program.rows("store"):
+        base, index, value, operator = row.payload
+        if operator != "=":
+            continue
+        # most of what is stored into is a table of something else: its name tells before its value does
+        name = last_name(program.index.files[row.file].summary.terms, base)
+        if "env" in name.lower() and row.term_value(base).named("os.environ"):
+            name = row.term_value(index).constant
+            if isinstance(name, str):
+                yield Write(row, name, row.term_value(value), value, "=", partial(_assigned, row))
+    for call in program.calls_to(*_SETTERS):
+        name = _constant(call.argument(0, "key"))
+        value = call.argument(1, "value")
+        if isinstance(name, str) and value is not None:
+            term = call.argument_term(1, "value")
+            yield Write(call, name, value, term, call.method, partial(call.argument_span, 1, "value"))
+    for call in program.calls_to("os.environ.update"):
+        yield from _updates(program, call)
+
+
+def _assigned(row: Row) -> Span | None:
+    spans = row.program.operand_spans(row)
+    return spans[0] if spans else None
+
+
+def _updates(program: Program, call: Call) -> Iterator[Write]:
+    for name in call.keywords:
+        value = call.argument(None, name)
+        if value is not None:
+            term = call.argument_term(None, name)
+            yield Write(call, name, value, term, "update", partial(call.argument_span, None, name))
+    given = call.argument(0)
+    mapping = given.get(DICT) if given is not None and len(given.atoms) == 1 else None
+    if mapping is None:
+        return
+    literal = program.index.files[call.file].summary.terms[call.argument_term(0)]
+    terms = dict(zip(mapping.const, literal[2], strict=False)) if literal[0] == "d" else {}
+    for name, value in zip(mapping.const, mapping.items, strict=False):
+        if isinstance(name, str):
+            place = partial(program.entry_span, call, 0, name)
+            yield Write(call, name, value, terms.get(name, -1), "update", place)
+
+
+def reads(program: Program) -> list[Read]:
+    """All variables that code asks for, found once: ``os.environ["RANK"]``, ``os.environ.get(…)``, ``os.getenv(…)``."""
+    return program.table(_reads)
+
+
+def _reads(program: Program) -> Iterator[Read]:
+    for row in program.rows("read"):
+        atom = row.term_value(row.payload[0]).get(ENV_TEXT)
+        if atom is not None:
+            yield Read(row, str(atom.const), True)
+    for call in program.calls_to(*_READERS):
+        name = _constant(call.argument(0, "key"))
+        if isinstance(name, str):
+            yield Read(call, name, False)
+
+
+def version_is_asked(program: Program, row: Row) -> bool:
+    """Whether a condition around a row speaks of a version, so that it runs with some releases only."""
+    terms = program.index.files[row.file].summary.terms
+    for _, node in row.places:
+        if node[1] == "if" or node[1].startswith("exit:"):
+            for number in program.subterms(row.file, node[2]):
+                term = terms[number]
+                text = str(term[2] if term[0] in ("a", "v", "p") else term[1] if term[0] == "i" else "")
+                if "version" in text.lower() or "TORCH_" in text:
+                    return True
+    return False
+
+
+def _constant(value: Value | None) -> Any:
+    return None if value is None else value.constant
+
+
+def traced(atom: Atom | None) -> bool:
+    """Whether a rank comes from an API, a variable or a launcher's argument, and is a number; not only by its name."""
+    if atom is None or atom.kind not in RANKS:
+        return False
+    return atom.call is not None or atom.const in VARIABLES or atom.const in ("modulo", "sum", "spawn")
+
+
+# text compared with numbers
+
+
+@probe(rules.DC209)
+def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
+    """The text of a variable is never compared with a number, which no text equals."""
+    for row in program.rows("compare"):
+        terms = program.index.files[row.file].summary.terms
+        comparison = terms[row.payload[0]]
+        if comparison[0] != "=":
+            continue
+        _, operator, left, right = comparison
+        for text, number, position in ((left, right, 0), (right, left, 1)):
+            if operator in ("in", "not in") and position == 1:
+                continue
+            numbers = _numbers(terms, number)
+            if numbers is None:
+                continue
+            found = row.term_value(text)
+            if not _is_text(found) or _asks_whether_set(found, operator, numbers):
+                continue
+            if _also_as_text(terms, text):
+                continue
+            yield _compared(program, row, found, text, position, operator, row.term_text(number))
+            break
+
+
+def _numbers(terms: list[tuple[Any, ...]], number: int) -> list[Any] | None:
+    """The numbers that a term is or lists; None for anything else."""
+    term = terms[number]
+    if term[0] == "k" and term[1] in ("int", "float", "bool"):
+        return [term[2]]
+    if term[0] in ("t", "l") and term[1]:
+        inner = [terms[item] for item in term[1]]
+        if all(item[0] == "k" and item[1] in ("int", "float", "bool") for item in inner):
+            return [item[2] for item in inner]
+    return None
+
+
+def _also_as_text(terms: list[tuple[Any, ...]], compared: int) -> bool:
+    """Whether the same value is compared with a text, too: then each comparison is meant for one of two types."""
+    return any(
+        term[0] == "=" and term[1] in ("==", "!=") and term[2] == compared and terms[term[3]][:2] == ("k", "str")
+        for term in terms
+    )
+
+
+def _is_text(value: Value) -> bool:
+    """Whether a value is a variable's text, or a default given for a missing one."""
+    return value.has(ENV_TEXT) and value.only(ENV_TEXT, CONST)
+
+
+def _defaults(value: Value) -> list[Any]:
+    """What stands for a missing variable."""
+    found = [atom.const for atom in value if atom.kind == CONST]
+    for atom in value:
+        if atom.kind == ENV_TEXT:
+            found.extend(default.const for default in atom.of if default.kind == CONST)
+    return found
+
+
+def _asks_whether_set(value: Value, operator: str, numbers: list[Any]) -> bool:
+    """``os.environ.get("LOCAL_RANK", -1) == -1`` asks whether the variable is there, and is right.
+
+    That holds for defaults that the variable's text would never say: truth values, negative numbers; and for any
+    default of a variable that is no rank or size, where "set" and "not set" may be all that is meant.
+    """
+    if operator not in _EQUALITY:
+        return False
+    atom = value.get(ENV_TEXT)
+    known = atom is not None and atom.const in _NUMBERED
+    defaults = [item for item in _defaults(value) if not isinstance(item, str) and item is not None]
+    for number in numbers:
+        same = any(type(item) is type(number) and item == number for item in defaults)
+        if not same or (known and not isinstance(number, bool) and number >= 0):
+            return False
+    return True
+
+
+#: What a comparison of text with a number comes to.
+_EQUALITY = {
+    "==": "is always false",
+    "is": "is always false",
+    "in": "is always false",
+    "!=": "is always true",
+    "is not": "is always true",
+    "not in": "is always true",
+}
+
+
+def _compared(
+    program: Program, row: Row, value: Value, term: int, position: int, operator: str, number: str
+) -> Finding:
+    atom = value.get(ENV_TEXT)
+    name = str(atom.const) if atom is not None else ""
+    spans = program.operand_spans(row)
+    span = spans[position] if position < len(spans) <= 2 else None
+    text = " ".join(program.source(span).split()) if span is not None else row.term_text(term)
+    what = text if name in text else f"{text}, the text of {name},"
+    outcome = _EQUALITY.get(operator, "raises a TypeError")
+    missing = any(not isinstance(item, str) for item in _defaults(value))
+    condition = f" where {name} is set" if missing else ""
+    # int(None) raises: without a default, a missing variable has to stay missing
+    sure = span is not None and operator not in _AS_NUMBERS and _always_text(program, row, term, value)
+    edits = _around(program, span) if span is not None and sure else ()
+    # the text of a variable that no launcher sets may be anything
+    numeric = name in _NUMBERED
+    number_text = number if len(number) <= 30 else "a number"
+    return rules.DC209.found(
+        f"{what} is compared with the number {number_text}: '{operator}' {outcome}{condition}",
+        where=row.where(),
+        evidence={"variable": name, "flow": program.flow(atom.trail) if atom is not None else []},
+        fix=Fix(
+            f"convert it: int({text}) {_AS_NUMBERS.get(operator, operator)} {number_text}",
+            edits=edits,
+            safe=bool(edits) and numeric,
+            where="code",
+            risk=None if numeric or not edits else f"int() raises where {name} is no number",
+        ),
+    )
+
+
+_AS_NUMBERS = {"is": "==", "is not": "!="}
+
+
+def _always_text(program: Program, row: Row, term: int, value: Value) -> bool:
+    """Whether int() of a value never meets None: every read raises where the variable is missing, or has a default."""
+    if any(item is None for item in _defaults(value)):
+        return False
+    for atom in value:
+        if atom.kind == ENV_TEXT and not atom.of and not _subscripted(program, row, term, str(atom.const)):
+            return False
+    return True
+
+
+def _subscripted(program: Program, row: Row, term: int, name: str) -> bool:
+    """Whether a term holds ``os.environ[name]``, seen in its own file."""
+    terms = program.index.files[row.file].summary.terms
+    for number in program.subterms(row.file, term):
+        part = terms[number]
+        if part[0] == "s" and any(item.const == name for item in row.term_value(number) if item.kind == ENV_TEXT):
+            return True
+    return False
+
+
+def _around(program: Program, span: Span) -> tuple[Edit, ...]:
+    return (span.replaced(f"int({program.source(span)})"),)
+
+
+# numbers given as text
+
+
+@probe(rules.DC210)
+def assigned_without_being_text(program: Program) -> Iterator[Finding]:
+    """What is assigned to a variable is text; anything else raises a TypeError."""
+    seen = set()
+    for write in program.table(writes):
+        kind = _no_text(program, write)
+        if kind is None:
+            continue
+        span = write.span
+        place = (write.row.path, span or write.row.span)
+        if place in seen:
+            continue
+        seen.add(place)
+        source = " ".join(program.source(span).split()) if span is not None else ""
+        shown = source if 0 < len(source) <= 50 else "its value"
+        text, edits = _as_text(program, write, kind, source)
+        yield rules.DC210.found(
+            f"{write.name} gets {shown}, which is {_ARTICLES.get(kind, kind)}: the environment takes text only, "
+            "so that this raises a TypeError",
+            where=write.row.where(),
+            evidence={"variable": write.name, "type": kind},
+            fix=Fix(text, edits=edits, safe=bool(edits), where="code"),
+        )
+
+
+_ARTICLES = {
+    "int": "an int",
+    "float": "a float",
+    "bool": "a bool",
+    "NoneType": "None",
+    "list": "a list",
+    "tuple": "a tuple",
+    "dict": "a dict",
+}
+#: Calls that give a number.
+_NUMBERS = frozenset(["len", "os.getpid", "os.cpu_count", "random.randint", "random.randrange", "numpy.random.randint"])
+
+
+def _no_text(program: Program, write: Write) -> str | None:
+    """The type of what is assigned, where it is known and is no text."""
+    value = write.value
+    if not value.atoms:
+        return None
+    if _is_number(program, write.row, write.term):
+        return None if _is_asked(write) else "int"
+    term = program.index.files[write.row.file].summary.terms[write.term] if write.term >= 0 else ("-",)
+    kinds = set()
+    for atom in value:
+        if atom.kind == RESULT and (term[0] != "c" or atom.call != (write.row.file, term[5])):
+            return None  # what was called lies further back: str() may stand between
+        kind = _type_of(atom)
+        if kind is None:
+            return None
+        if kind:
+            kinds.add(kind)
+    if len(kinds) != 1:
+        return None
+    kind = kinds.pop()
+    literal = term[0] in ("k", "l", "t", "d")
+    if not literal and (kind in ("NoneType", "bool", "list", "tuple", "dict") or _is_asked(write)):
+        # a default, or one way of several, that may be kept from getting here
+        return None
+    return kind
+
+
+def _is_number(program: Program, row: Row, number: int, depth: int = 0) -> bool:
+    """Whether a term is a number by what it is made of: arithmetic with one, or an option with a numeric type."""
+    if number < 0 or depth > 5:
+        return False
+    term = program.index.files[row.file].summary.terms[number]
+    if term[0] == "a":
+        return _option_is_number(program, row, number, term[2])
+    if term[0] == "o":
+        sides = [_counts(program, row, side, depth) for side in term[2:4]]
+        if term[1] == "%":
+            return sides[0]
+        if term[1] in ("*", "+"):
+            values = [row.term_value(side) for side in term[2:4]]
+            texts = any(value.has(TEXT, ENV_TEXT) or isinstance(value.constant, str) for value in values)
+            return not texts and all(sides)
+        return any(sides)
+    return False
+
+
+def _counts(program: Program, row: Row, number: int, depth: int) -> bool:
+    value = row.term_value(number)
+    if value.atoms and all(_type_of(atom) in ("int", "float") and atom.kind != RESULT for atom in value):
+        return True
+    return _is_number(program, row, number, depth + 1)
+
+
+def _option_is_number(program: Program, row: Row, number: int, name: str) -> bool:
+    """Whether an attribute is an option of the command line that the parser makes a number, and nobody assigns it."""
+    terms = program.index.files[row.file].summary.terms
+    if not row.term_value(terms[number][1]).has(NAMESPACE):
+        return False
+    for other in program.rows("attribute"):
+        if other.file == row.file and other.payload[1] == name:
+            return False
+    declared = [call for call in program.calls_named("add_argument") if call.file == row.file and _dest(call) == name]
+    return bool(declared) and all(_is_numeric_option(call) for call in declared)
+
+
+def _is_numeric_option(call: Call) -> bool:
+    kind = call.argument(None, "type")
+    return kind is not None and kind.named("int", "float") is not None and not call.gives(None, "nargs")
+
+
+def _dest(call: Call) -> str:
+    """The attribute that an option of argparse is stored as."""
+    dest = _constant(call.argument(None, "dest"))
+    if isinstance(dest, str):
+        return dest
+    spellings = [
+        text for position in range(call.positional) if isinstance(text := _constant(call.argument(position)), str)
+    ]
+    long = [text for text in spellings if text.startswith("--")] or spellings
+    return long[0].lstrip("-").replace("-", "_") if long else ""
+
+
+def _type_of(atom: Atom) -> str | None:
+    """A type that is no text, empty for one that may be a number, None for anything else."""
+    if atom.kind == CONST:
+        return None if isinstance(atom.const, str) else type(atom.const).__name__
+    if atom.kind in RANKS:
+        return "int" if traced(atom) else None
+    if atom.kind in (DEVICE_COUNT, WORLD_SIZE, LOCAL_WORLD_SIZE):
+        return "int" if atom.call is not None or atom.const in VARIABLES else None
+    if atom.kind == RESULT:
+        return "int" if atom.const in _NUMBERS else None
+    if atom.kind == UNIFORM:
+        # the given value of an option whose default is seen; alone it says nothing
+        return "" if atom.const is None else "int" if isinstance(atom.const, str) and atom.const.isupper() else None
+    return {LIST: "list", TUPLE: "tuple", DICT: "dict"}.get(atom.kind)
+
+
+def _is_asked(write: Write) -> bool:
+    """Whether a condition around the write speaks of what is written, so that not every value gets there."""
+    program, row = write.row.program, write.row
+    for _, node in row.places:
+        if node[1] == "if" and write.term in program.subterms(row.file, node[2], names=False):
+            return True
+    return False
+
+
+def _as_text(program: Program, write: Write, kind: str, source: str) -> tuple[str, tuple[Edit, ...]]:
+    constant = write.value.constant
+    if kind == "NoneType":
+        return f'to take the variable away: os.environ.pop("{write.name}", None)', ()
+    if kind == "bool":
+        word = "true" if constant else "false"
+        return f'assign text that the reader of {write.name} knows: "{int(bool(constant))}" or "{word}"', ()
+    if kind in ("list", "tuple", "dict"):
+        return 'join it to one text: ",".join(str(item) for item in …)', ()
+    text = f"str({source})"
+    if source.lstrip("-").replace("_", "").isdigit() and constant is not None:
+        text = f'"{constant}"'
+    if not source:
+        return "convert it with str(…)", ()
+    span = write.span
+    return f"write {text if len(text) < 60 else 'str(…)'}", (span.replaced(text),) if span is not None else ()
+
+
+# switches
+
+
+@probe(rules.DC119)
+def error_handling_switched_off(program: Program) -> Iterator[Finding]:
+    """No code tells torch's watchdog to leave failed collectives alone."""
+    every = program.table(writes)
+    waiting = {
+        write.row.file
+        for write in every
+        if write.name in _BLOCKING_WAIT and str(_constant(write.value)) not in ("0", "")
+    }
+    for write in every:
+        if write.name in _ERROR_HANDLING and write.value.constant == "0" and write.row.file not in waiting:
+            yield rules.DC119.found(
+                f"{write.name} is set to 0: when a rank dies or a collective gets stuck, the others wait for ever",
+                where=write.row.where(),
+                evidence={"variable": write.name, "value": "0"},
+                severity=Severity.INFO
+                if program.is_test(write.row.file) or _captures(program, write.row.file)
+                else None,
+                fix=Fix(
+                    f"leave {write.name} out; a collective that is rightly slow needs a longer "
+                    "init_process_group(timeout=timedelta(…))",
+                    where="code",
+                ),
+            )
+
+
+def _captures(program: Program, file: int) -> bool:
+    """Whether a file captures CUDA graphs: with DDP that wants error handling off (torch's notes on CUDA semantics)."""
+    return any(_CUDA_GRAPH.search(line) for line in program.lines(file))
+
+
+_CUDA_GRAPH = re.compile(r"cuda_?graph|cuda\.(graph|make_graphed)", re.IGNORECASE)
+
+
+# rank 0 as "no rank"
+
+
+@probe(rules.DC211)
+def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
+    """Whether a rank was given is asked with ``is None``, since rank 0 is false."""
+    for row in program.rows("or"):
+        term, use = row.payload
+        if use in ("test", "drop"):
+            continue
+        first, *rest = program.index.files[row.file].summary.terms[term][1]
+        given = row.term_value(first)
+        if any(_stands_for_a_rank(given, row.term_value(other)) for other in rest):
+            yield _falsy(program, row, given)
+    for row in program.rows("choice"):
+        _, test, yes, no = program.index.files[row.file].summary.terms[row.payload[0]]
+        given, chosen, instead = row.term_value(test), row.term_value(yes), row.term_value(no)
+        same = test == yes or (_place(chosen) is not None and test in program.subterms(row.file, yes, names=False))
+        if same and _stands_for_a_rank(given, instead, device=_place(chosen) is not None and test != yes):
+            yield _falsy(program, row, given)
+
+
+def _stands_for_a_rank(given: Value, instead: Value, *, device: bool = False) -> bool:
+    """Whether the first is a rank that may be 0, and what is taken instead of a 0 is something else."""
+    rank = given.rank
+    if rank is None or given.has(TEXT, ENV_TEXT):
+        return False
+    other = _place(instead)
+    if device:
+        # "cuda" and "cuda:0" mean the device of the first rank as well
+        return other == "cpu" and (traced(rank) or rank.kind == LOCAL_RANK)
+    constant = instead.constant
+    if constant is None:
+        return traced(rank)
+    if isinstance(constant, (int, float, str)):
+        return traced(rank) and isinstance(constant, int) and constant != 0 and not isinstance(constant, bool)
+    return any(traced(atom) or (atom.kind == ENV_TEXT and atom.const in VARIABLES) for atom in instead)
+
+
+def _place(value: Value) -> str | None:
+    """The type of device that a value names: ``cuda``, ``cpu``; None for anything else."""
+    kinds = {device_of(atom)[0] for atom in value if atom.kind in (DEVICE, CONST, TEXT)}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return kind if kind in ("cuda", "cpu", "xpu", "npu", "mps", "hpu") else None
+
+
+def _falsy(program: Program, row: Row, given: Value) -> Finding:
+    rank = given.rank
+    texts = [" ".join(program.source(span).split()) for span in program.operand_spans(row)]
+    text, other = (texts[0], texts[-1 if row.kind == "choice" else 1]) if len(texts) > 1 else ("it", "the other value")
+    other = other if len(other) <= 50 else "the other value"
+    kind = rank.kind if rank is not None else "rank"
+    chosen = text if row.kind == "or" else texts[1] if len(texts) == 3 and len(texts[1]) <= 50 else "the first value"
+    return rules.DC211.found(
+        f"{text} is a {kind}, and 0 is false: rank 0 takes {other} as well",
+        where=row.where(),
+        evidence={"rank": text, "flow": program.flow(rank.trail) if rank is not None else []},
+        fix=Fix(f"ask for None: {other} if {text} is None else {chosen}", where="code"),
+    )

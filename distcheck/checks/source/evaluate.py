@@ -1,0 +1,1647 @@
+"""What terms mean: the kind of each value, for whom a test is true, who reaches a line, who calls whom.
+
+An abstract interpretation over the linked files. Parameters are what callers pass, results what functions return,
+attributes what was ever assigned to them; a name counts as evidence only where nothing else is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import algebra, vocabulary
+from .algebra import stepped, under
+from .link import Index, Site, chain
+from .source_text import destinations, first_parameter, last_name, mentions, plain_bindings, render
+from .summary import Scope, Summary
+from .values import (
+    ALWAYS,
+    BARE,
+    BATCH,
+    CLASS,
+    CONST,
+    DEVICE,
+    DEVICE_COUNT,
+    DICT,
+    ENV_TEXT,
+    EVERYONE,
+    FUNCTION,
+    GLOBAL_RANK,
+    GROUP,
+    GROUP_RANK,
+    LIST,
+    LOCAL_RANK,
+    LOCAL_WORLD_SIZE,
+    METHOD,
+    MODULE,
+    NAMED,
+    NAMESPACE,
+    NOT_CLEAR,
+    NOTHING_KNOWN,
+    OBJECT,
+    PARTIAL,
+    RANK,
+    RANK_DEPENDENT,
+    RANKS,
+    RESULT,
+    SIZES,
+    TEST,
+    TEXT,
+    TUPLE,
+    UNCLEAR,
+    UNIFORM,
+    UNKNOWN,
+    WORLD_SIZE,
+    WRAPPED,
+    Atom,
+    Step,
+    Value,
+    Who,
+    both,
+    const,
+    either,
+    join,
+)  # fmt: skip
+
+#: Deeper chains of values are given up as unknown.
+_DEEPEST = 60
+#: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
+_MOST_NESTED = 2
+#: Calls that share nothing but a method's name with it: more of them say that anybody may call it.
+_MOST_WEAK = 8
+#: Alternatives of one variable that are looked at.
+_MOST_BINDINGS = 12
+#: Names of objects that hold the options of a program.
+_OPTIONS = frozenset(
+    [
+        "args",
+        "opt",
+        "opts",
+        "options",
+        "cfg",
+        "config",
+        "conf",
+        "hparams",
+        "hps",
+        "flags",
+        "params",
+        "FLAGS",
+        "argv",
+        "parsed",
+        "training_args",
+        "script_args",
+        "arguments",
+    ]
+)
+#: Method names too common to be found by name alone.
+_COMMON = frozenset(
+    [
+        "forward",
+        "step",
+        "train",
+        "eval",
+        "update",
+        "close",
+        "log",
+        "write",
+        "save",
+        "load",
+        "run",
+        "get",
+        "set",
+        "add",
+        "append",
+        "reset",
+        "init",
+        "start",
+        "stop",
+        "call",
+        "build",
+        "test",
+        "fit",
+        "__init__",
+        "to",
+        "state_dict",
+        "load_state_dict",
+        "parse",
+        "main",
+        "backward",
+        "zero_grad",
+        "items",
+        "keys",
+        "values",
+        "copy",
+        "format",
+        "join",
+        "split",
+        "read",
+        "open",
+        "print",
+        "info",
+        "setup",
+        "flush",
+        "put",
+        "pop",
+    ]
+)
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "is not": "is not"}
+_SPAWNS = frozenset(
+    {
+        "torch.multiprocessing.spawn",
+        "torch.multiprocessing.start_processes",
+        "torch_xla.distributed.xla_multiprocessing.spawn",
+    }
+)
+_PROCESSES = frozenset(
+    {"torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process", "threading.Thread"}
+)
+#: Names of calls that start functions elsewhere.
+_STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
+
+
+class Guard(NamedTuple):
+    """A condition around a place, as far as it bears on ranks."""
+
+    who: Who
+    #: ``if``, ``while``, ``exit:return`` … as in the summary's places
+    kind: str
+    place: int
+    line: int
+    term: int
+    polarity: bool
+
+
+class _Context(NamedTuple):
+    """What the parameters of one scope hold in one call."""
+
+    file: int
+    scope: int
+    parameters: dict[str, Value]
+    memo: dict[int, Value]
+
+
+class Evaluator:
+    """Answers what terms mean. Answers are kept; the files do not change."""
+
+    def __init__(self, index: Index, visit: Callable[[int, Summary], None] = lambda file, summary: None) -> None:
+        self.index = index
+        self.files = index.files
+        self.memo: list[dict[int, Value]] = [{} for _ in self.files]
+        self.tests: list[dict[int, Who]] = [{} for _ in self.files]
+        self.by_scope = index.by_scope
+        self.reads = index.reads
+        self.depth = 0
+        self.nested = 0
+        self._asking: dict[tuple[int, int], bool] = {}
+        self._results: dict[tuple[int, int], Value] = {}
+        self._related: dict[tuple[int, int], bool] = {}
+        self._guards: dict[tuple[int, int], list[Guard]] = {}
+        self.callers: dict[tuple[int, int], list[Site]] = {}
+        #: scopes that are handed around as values: whoever calls them is not known
+        self.escaped: set[tuple[int, int]] = set()
+        #: the calls (file, event) that a function is handed to
+        self.handed: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self.entries: dict[tuple[int, int], Who] = {}
+        self.linking = True
+        self.distributed_files = [_speaks_of_ranks(file.imports) for file in self.files]
+        self._collect(visit)
+        self._link()
+        self.linking = False
+        for known in (self._results, self._bases, self._exported):
+            known.clear()
+        self.memo = [{} for _ in self.files]
+        self.tests = [{} for _ in self.files]
+
+    # tables made once
+
+    def _collect(self, visit: Callable[[int, Summary], None]) -> None:
+        self.stores: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
+        self.outside: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self.options: dict[str, list[tuple[int, int]]] = {}
+        self.methods: dict[str, list[tuple[int, int]]] = {}
+        #: names of all functions and classes: what is called by another name enters none of them
+        self.defined: set[str] = set()
+        self._attributes: dict[tuple[int, int], list[str]] | None = None
+        # what is asked of files again and again while others are looked at: so that their summaries need not be loaded
+        self._exports: list[dict[str, tuple[tuple[str, Any], ...]]] = []
+        self._exported: dict[tuple[int, str], Value] = {}
+        self._stars: list[list[str]] = []
+        self._methods: dict[tuple[int, int], dict[str, int]] = {}
+        self._bases: dict[tuple[int, int], tuple[Atom, ...]] = {}
+        for file, facts in enumerate(self.files):
+            summary = facts.summary
+            visit(file, summary)
+            terms = summary.terms
+            scopes = self.index.scopes[file]
+            module = scopes[0] if scopes else None
+            self._stars.append(list(module.stars) if module is not None else [])
+            self._exports.append(
+                {name: plain_bindings(terms, values) for name, values in module.bindings.items()}
+                if module is not None
+                else {}
+            )
+            for number, one in enumerate(self.index.classes[file]):
+                self._methods[file, number] = {
+                    name: terms[values[-1]][1]
+                    for name, values in scopes[one.scope].bindings.items()
+                    if terms[values[-1]][0] == "fn"
+                }
+            for number, event in enumerate(summary.events):
+                kind = event[0]
+                if kind == "read":
+                    self.distributed_files[file] = True
+                if kind == "attribute":
+                    base = terms[event[7]]
+                    scope = scopes[event[1]]
+                    owner = self.owner_of(file, event[1])
+                    if (
+                        base[0] == "p"
+                        and owner >= 0
+                        and scope.parameters
+                        and base[2] == first_parameter(scopes[base[1]])
+                    ) or (base[0] == "v" and owner >= 0 and base[2] in ("self", "cls")):
+                        self.stores.setdefault((file, owner, event[8]), []).append((file, number))
+                    else:
+                        self.outside.setdefault((last_name(terms, event[7]), event[8]), []).append((file, number))
+                elif kind == "call":
+                    call = terms[event[7]]
+                    callee = terms[call[1]]
+                    if (callee[0] == "a" and callee[2] == "add_argument") or (
+                        callee[0] == "a" and callee[2] == "option" and call[2]
+                    ):
+                        for dest in destinations(terms, call):
+                            self.options.setdefault(dest, []).append((file, number))
+            for number, scope in enumerate(scopes):
+                if scope.kind in ("function", "class"):
+                    self.defined.add(scope.name)
+                if scope.owner >= 0 and scope.kind == "function":
+                    self.methods.setdefault(scope.name, []).append((file, number))
+
+    def owner_of(self, file: int, scope: int) -> int:
+        """The class in whose method a scope stands, -1 for none."""
+        scopes = self.index.scopes[file]
+        while scope > 0:
+            if scopes[scope].owner >= 0 and scopes[scope].kind != "class":
+                return scopes[scope].owner
+            scope = scopes[scope].parent
+        return -1
+
+    def _link(self) -> None:
+        """Who calls whom."""
+        for file, facts in enumerate(self.files):
+            summary = facts.summary
+            terms = summary.terms
+            scopes = self.index.scopes[file]
+            local = {
+                name
+                for scope in scopes
+                for name, values in scope.bindings.items()
+                if any(terms[value][0] in ("fn", "cls", "c", "?", "|") for value in values)
+            }
+            for number, event in enumerate(summary.events):
+                if event[0] == "call":
+                    call = terms[event[7]]
+                    name = last_name(terms, call[1])
+                    if (
+                        name in self.defined
+                        or name in local
+                        or name in _STARTERS
+                        or terms[call[1]][0] not in ("a", "v", "i")
+                    ):
+                        self._link_call(file, number, call)
+                    for argument in (*call[2], *(value for _, value in call[3])):
+                        if terms[argument][0] == "fn" or last_name(terms, argument) in self.defined:
+                            self._escape(file, argument, number)
+                elif event[0] in ("bind", "attribute", "store"):
+                    value = terms[event[8] if event[0] == "bind" else event[9]]
+                    if value[0] == "fn" and scopes[value[1]].kind != "lambda":
+                        self.escaped.add((file, value[1]))
+            # what was worked out for linking is worked out anew, with what callers pass: it need not be kept
+            self.memo[file].clear()
+
+    def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
+        terms = self.files[file].summary.terms
+        callee = self.value(file, call[1])
+        found = False
+        for atom in callee:
+            if atom.kind == FUNCTION:
+                self.callers.setdefault(atom.const, []).append(Site(file, number, 1 if atom.of else 0))
+                found = True
+            elif atom.kind == CLASS:
+                init = self.method(atom.const, "__init__")
+                if init is not None:
+                    self.callers.setdefault(init, []).append(Site(file, number, 1))
+                found = True
+            elif atom.kind == OBJECT:
+                called = self.method(atom.const, "__call__") or self.method(atom.const, "forward")
+                if called is not None:
+                    self.callers.setdefault(called, []).append(Site(file, number, 1))
+                found = True
+            elif atom.kind == NAMED:
+                found = True
+                self._link_target(file, number, call, atom.const)
+        term = terms[call[1]]
+        if not found and term[0] == "a" and term[2] not in _COMMON and not term[2].startswith("__"):
+            candidates = self.methods.get(term[2], [])
+            if 0 < len(candidates) <= 3:
+                for candidate in candidates:
+                    self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+        elif not found and term[0] == "a":
+            # a common name: whoever is called so may be called from here
+            for candidate in self.methods.get(term[2], [])[:20]:
+                self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+
+    def _escape(self, file: int, term: int, event: int) -> None:
+        """A function that is an argument of a call may be called by whoever gets it."""
+        parts = self.files[file].summary.terms[term]
+        found = [(file, parts[1])] if parts[0] == "fn" else []
+        if parts[0] in ("v", "i", "a"):
+            found = [atom.const for atom in self.value(file, term) if atom.kind == FUNCTION]
+        for function in found:
+            self.escaped.add(function)
+            self.handed.setdefault(function, []).append((file, event))
+
+    def _link_target(self, file: int, number: int, call: tuple[Any, ...], dotted: str) -> None:
+        """Functions that are started in processes of their own."""
+        keywords = dict(call[3])
+        if dotted in _SPAWNS:
+            target = call[2][0] if call[2] else keywords.get("fn")
+            way = "spawn"
+        elif dotted in _PROCESSES:
+            target, way = keywords.get("target"), "process"
+        else:
+            return
+        if target is None:
+            return
+        for atom in self.value(file, target):
+            if atom.kind == FUNCTION:
+                self.callers.setdefault(atom.const, []).append(Site(file, number, 1 if atom.of else 0, way))
+
+    # classes
+
+    def bases(self, ref: tuple[int, int]) -> tuple[Atom, ...]:
+        """What a class derives from."""
+        known = self._bases.get(ref)
+        if known is None:
+            file, number = ref
+            self._bases[ref] = ()
+            bases = self.index.classes[file][number].bases
+            known = self._bases[ref] = tuple(atom for base in bases for atom in self.value(file, base))
+        return known
+
+    def method(self, ref: tuple[int, int], name: str, depth: int = 0) -> tuple[int, int] | None:
+        """The scope of a method, inherited ones included."""
+        own = self._methods[ref].get(name)
+        if own is not None:
+            return ref[0], own
+        if depth < 8:
+            for base in self.bases(ref):
+                if base.kind == CLASS and base.const != ref:
+                    found = self.method(base.const, name, depth + 1)
+                    if found is not None:
+                        return found
+        return None
+
+    def derives(self, ref: tuple[int, int], *dotted: str, depth: int = 0) -> bool:
+        """Whether a class has one of these, outside of the project, among its bases."""
+        for base in self.bases(ref):
+            if base.kind in (NAMED, RESULT) and base.const in dotted:
+                return True
+            if (
+                base.kind == CLASS
+                and base.const != ref
+                and depth < 8
+                and self.derives(base.const, *dotted, depth=depth + 1)
+            ):
+                return True
+        return False
+
+    def member(self, atom: Atom, name: str, depth: int = 0) -> Value | None:
+        """An attribute of an instance or class of the project; None where nothing is known of it."""
+        ref = atom.const
+        file, number = ref
+        one = self.index.classes[file][number]
+        scope = self.index.scopes[file][one.scope]
+        found: list[Value] = []
+        for term in scope.bindings.get(name, ())[-_MOST_BINDINGS:]:
+            parts = self.files[file].summary.terms[term]
+            if parts[0] == "fn":
+                function = (file, parts[1])
+                if self.is_property(function):
+                    found.append(self.returned(function))
+                else:
+                    found.append(Value((Atom(FUNCTION, function, of=(atom,) if atom.kind == OBJECT else ()),)))
+            else:
+                found.append(self.value(file, term))
+        for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
+            event = self.files[store_file].summary.events[number_of_event]
+            value = self.value(store_file, event[9])
+            value = under(value, self.who_of_place(store_file, event[2]))
+            found.append(
+                stepped(
+                    value,
+                    store_file,
+                    event[3],
+                    f"kept as {first_parameter(self.index.scopes[store_file][event[1]]) or 'self'}.{name}",
+                )
+            )
+        given = self.given_field(atom, name) if atom.kind == OBJECT else None
+        if given is not None:
+            found.append(given)
+        if found:
+            return join(found)
+        if depth < 8:
+            for base in self.bases(ref):
+                if base.kind == CLASS and base.const != ref:
+                    inherited = self.member(Atom(atom.kind, base.const, of=atom.of), name, depth + 1)
+                    if inherited is not None:
+                        return inherited
+                elif base.kind == NAMED:
+                    known = vocabulary.ATTRIBUTES.get((base.const, name))
+                    if known is not None:
+                        return algebra.from_table(known)
+                    if base.const in vocabulary.WRAPPERS and name == "module":
+                        return Value((Atom(BARE, of=(Atom(WRAPPED, vocabulary.WRAPPERS[base.const]),)),))
+                    if f"{base.const}.{name}" in vocabulary.COLLECTIVES:
+                        return Value((Atom(NAMED, f"{base.const}.{name}"),))
+        return None
+
+    def attributes_of(self, ref: tuple[int, int]) -> list[str]:
+        """The names that the methods of a class assign to its instances, those of its bases not included."""
+        if self._attributes is None:
+            self._attributes = {}
+            for file, owner, name in self.stores:
+                self._attributes.setdefault((file, owner), []).append(name)
+        return self._attributes.get(ref, [])
+
+    def given_field(self, atom: Atom, name: str) -> Value | None:
+        """What an object without an ``__init__`` of its own (a dataclass, a named tuple) was given for a field by
+        keyword.
+        """
+        if atom.call is None or self.linking or self.method(atom.const, "__init__") is not None:
+            return None
+        file, event = atom.call
+        term = self.files[file].summary.terms[self.files[file].summary.events[event][7]]
+        value = dict(term[3]).get(name)
+        return (
+            None
+            if value is None
+            else stepped(self.value(file, value), file, self.line_of(file, event), f"kept as {name}")
+        )
+
+    def is_property(self, function: tuple[int, int]) -> bool:
+        """Whether a method is read like an attribute."""
+        file, number = function
+        terms = self.files[file].summary.terms
+        for decorator in self.index.scopes[file][number].decorators:
+            name = last_name(terms, decorator)
+            if name in ("property", "cached_property", "functools.cached_property", "lazy_property"):
+                return True
+        return False
+
+    # values
+
+    def value(self, file: int, term: int, context: _Context | None = None) -> Value:
+        """What a term may hold."""
+        if term < 0:
+            return const(None)
+        memo = self.memo[file]
+        if context is not None and context.file == file:
+            memo = context.memo
+        found = memo.get(term)
+        if found is not None:
+            return found
+        if self.depth > _DEEPEST:
+            return NOTHING_KNOWN
+        memo[term] = NOTHING_KNOWN
+        self.depth += 1
+        try:
+            found = self._value(file, term, context)
+        finally:
+            self.depth -= 1
+        memo[term] = found
+        return found
+
+    def _value(self, file: int, number: int, context: _Context | None) -> Value:
+        term = self.files[file].summary.terms[number]
+        operation = term[0]
+        if operation == "k":
+            return const(term[2])
+        if operation == "p":
+            if context is not None and (context.file, context.scope) == (file, term[1]):
+                return context.parameters.get(term[2], NOTHING_KNOWN)
+            return self.parameter(file, term[1], term[2])
+        if operation == "v":
+            return self.variable(file, term[1], term[2], context)
+        if operation == "i":
+            return self.imported(file, term[1])
+        if operation == "a":
+            return self.attribute(file, number, term, context)
+        if operation == "c":
+            return self.call(file, term, context)
+        if operation == "s":
+            return self.subscript(file, number, term, context)
+        if operation == "o":
+            return algebra.arithmetic(term[1], self.value(file, term[2], context), self.value(file, term[3], context))
+        if operation == "u":
+            return self.unary(file, number, term, context)
+        if operation == "=":
+            return self.compare(file, term, context)
+        if operation in ("and", "or"):
+            return self.logical(file, number, term, context)
+        if operation == "?":
+            return self.choice(file, term, context)
+        if operation == "|":
+            return join((self.value(file, term[1], context), self.value(file, term[2], context)))
+        if operation in ("t", "l"):
+            items = tuple(self.value(file, item, context) for item in term[1][:50])
+            return Value((Atom(TUPLE if operation == "t" else LIST, len(term[1]), items=items),))
+        if operation == "d":
+            items = tuple(self.value(file, item, context) for item in term[2][:50])
+            keys = tuple(self.constant_of(file, key) for key in term[1][:50])
+            return Value((Atom(DICT, keys, items=items),))
+        if operation == "*":
+            return Value((Atom(LIST, None, of=self.value(file, term[1], context).atoms),))
+        if operation == "e":
+            return self.element(self.value(file, term[1], context), file, term[1])
+        if operation == "x":
+            return algebra.item_of(self.value(file, term[1], context), term[2])
+        if operation == "w":
+            return self.value(file, term[1], context)
+        if operation == "f":
+            return algebra.text_of([self.value(file, part, context) for part in term[1]])
+        if operation == "fn":
+            return Value((Atom(FUNCTION, (file, term[1])),))
+        if operation == "cls":
+            return Value((Atom(CLASS, (file, term[1])),))
+        return NOTHING_KNOWN
+
+    def constant_of(self, file: int, term: int) -> Any:
+        """The constant that a term is, None for anything else."""
+        if term < 0:
+            return None
+        parts = self.files[file].summary.terms[term]
+        return parts[2] if parts[0] == "k" else None
+
+    def parameter(self, file: int, number: int, name: str) -> Value:
+        """What callers pass."""
+        scope = self.index.scopes[file][number]
+        if (
+            scope.owner >= 0
+            and scope.kind == "function"
+            and name == first_parameter(scope)
+            and not self.is_static(file, scope)
+        ):
+            return Value((Atom(OBJECT, (file, scope.owner)),))
+        if self.linking:
+            return self.by_name(file, name)
+        default = next((default for own, default, _ in scope.parameters if own == name), -1)
+        found: list[Value] = []
+        for site in self.likely_callers((file, number))[:_MOST_BINDINGS]:
+            passed = self.passed(site, scope, name)
+            if passed is not None:
+                found.append(passed)
+            elif default >= 0:
+                found.append(self.value(file, default))
+        if not found and default >= 0:
+            found.append(self.value(file, default))
+        joined = join(found) if found else NOTHING_KNOWN
+        if all(atom.kind in (UNKNOWN, CONST) for atom in joined):
+            evidence = self.by_name(file, name)
+            if evidence.has(*RANKS) and any(type(number) is int and number > 0 for number in joined.constants):
+                # a rank that is given as a number is no rank of a process: that of a matrix, or of a search result
+                return joined
+            if not evidence.has(UNKNOWN):
+                return join((evidence, Value(atom for atom in joined if atom.kind == CONST)))
+        return joined
+
+    def likely_callers(self, function: tuple[int, int]) -> list[Site]:
+        """Who calls a function for sure; where nobody does, the few calls that have nothing but its name."""
+        sites = self.callers.get(function, [])
+        strong = [site for site in sites if not site.weak]
+        return strong or (sites if len(sites) <= _MOST_WEAK else [])
+
+    def is_static(self, file: int, scope: Scope) -> bool:
+        """Whether a method takes no object."""
+        terms = self.files[file].summary.terms
+        return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
+
+    def passed(self, site: Site, scope: Scope, name: str) -> Value | None:
+        """What one caller passes for a parameter; None where it leaves it to the default."""
+        event = self.files[site.file].summary.events[site.event]
+        terms = self.files[site.file].summary.terms
+        call = terms[event[7]]
+        own = [parameter for parameter, _, star in scope.parameters if not star]
+        keywords = dict(call[3])
+        if site.way == "call":
+            term = keywords.get(name)
+            if term is None and name in own:
+                position = own.index(name) - site.offset
+                if 0 <= position < len(call[2]):
+                    term = call[2][position]
+            if term is None:
+                return NOTHING_KNOWN if call[4] else None
+            return stepped(self.value(site.file, term), site.file, event[3], f"passed as {name} to {scope.name}()")
+        if name not in own:
+            return None
+        position = own.index(name) - site.offset
+        if site.way == "spawn":
+            if position == 0:
+                step = Step(
+                    site.file,
+                    event[3],
+                    f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
+                )
+                return Value((Atom(LOCAL_RANK, "spawn", trail=(step,)),))
+            position -= 1
+            holder = keywords.get("args", call[2][1] if len(call[2]) > 1 else -1)
+        else:
+            holder = keywords.get("args", -1)
+            named = keywords.get("kwargs", -1)
+            if named >= 0 and terms[named][0] == "d":
+                for key, item in zip(terms[named][1], terms[named][2], strict=True):
+                    if self.constant_of(site.file, key) == name:
+                        return self.value(site.file, item)
+        if holder >= 0 and terms[holder][0] in ("t", "l") and 0 <= position < len(terms[holder][1]):
+            return stepped(
+                self.value(site.file, terms[holder][1][position]),
+                site.file,
+                event[3],
+                f"passed as {name} to {scope.name}()",
+            )
+        return None if holder < 0 else NOTHING_KNOWN
+
+    def by_name(self, file: int, name: str) -> Value:
+        """What a name lets us expect."""
+        plain = name.lower().strip("_")
+        kind = vocabulary.NAMES.get(plain)
+        if kind is not None:
+            sure = (
+                kind in (RANK, GLOBAL_RANK, LOCAL_RANK)
+                and self.distributed_files[file]
+                and plain not in ("gpu", "gpu_id")
+            )
+            return Value((Atom(kind, "name", certain=sure and kind == RANK),))
+        who = vocabulary.TESTS.get(plain)
+        if who is not None:
+            return Value((Atom(TEST, who),))
+        return NOTHING_KNOWN
+
+    def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
+        """A variable as seen from a scope: all that was assigned to it in the scope that it belongs to."""
+        scopes = self.index.scopes[file]
+        scope = number
+        while scope >= 0:
+            own = scopes[scope]
+            if own.kind != "class" or scope == number:
+                if any(parameter == name for parameter, _, _ in own.parameters):
+                    if context is not None and (context.file, context.scope) == (file, scope):
+                        return context.parameters.get(name, NOTHING_KNOWN)
+                    return self.parameter(file, scope, name)
+                if name in own.bindings:
+                    return self.binding(file, scope, name)
+            scope = own.parent
+        for module in scopes[0].stars:
+            located = self.index.locate(file, module)
+            if located is not None and not located[1] and located[0] != file:
+                found = self.of_module(located[0], name, star=True)
+                if found is not None:
+                    return found
+            elif located is None and f"{module}.{name}" in vocabulary.SOURCES | vocabulary.COLLECTIVES:
+                return Value((Atom(NAMED, vocabulary.canonical(f"{module}.{name}")),))
+        evidence = self.by_name(file, name)
+        if not evidence.has(UNKNOWN):
+            return evidence
+        return Value((Atom(NAMED, name),))
+
+    def binding(self, file: int, scope: int, name: str) -> Value:
+        """Everything that is assigned to a name in a scope."""
+        terms = self.index.scopes[file][scope].bindings[name]
+        found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
+        if all(atom.kind in (UNKNOWN, CONST) for atom in found):
+            evidence = self.by_name(file, name)
+            if not evidence.has(UNKNOWN):
+                return join((found, evidence))
+        return found
+
+    def imported(self, file: int, dotted: str) -> Value:
+        """What an import binds: a module or name of the project, or something outside."""
+        located = self.index.locate(file, dotted)
+        if located is None:
+            plain = dotted.lstrip(".")
+            if dotted != plain or (plain.split(".")[0] not in vocabulary.OUTSIDE):
+                evidence = self.by_name(file, plain.rsplit(".", 1)[-1])
+                if evidence.has(TEST):
+                    return Value((Atom(NAMED, vocabulary.canonical(plain)),))
+            return Value((Atom(NAMED, vocabulary.canonical(plain)),))
+        target, rest = located
+        if not rest:
+            return Value((Atom(MODULE, target),))
+        if target == file and len(rest) == 1:
+            return Value((Atom(NAMED, dotted),))
+        found: Value | None = self.of_module(target, rest[0])
+        if found is None:
+            return Value((Atom(NAMED, vocabulary.canonical(dotted.lstrip("."))),))
+        for name in rest[1:]:
+            found = self.of_attribute(file, found, name, "")
+        return found
+
+    def of_module(self, file: int, name: str, *, star: bool = False, depth: int = 0) -> Value | None:
+        """A name of another file; None where that file does not bind it."""
+        exported = self._exports[file].get(name)
+        if exported:
+            key = (file, name)
+            known = self._exported.get(key)
+            if known is None:
+                # modules may import each other in a circle
+                self._exported[key] = NOTHING_KNOWN
+                known = self._exported[key] = join(self.exported(file, part) for part in exported)
+            return known
+        if exported is not None:
+            return self.binding(file, 0, name)
+        for module in self._stars[file]:
+            located = self.index.locate(file, module)
+            if located is not None and not located[1] and located[0] != file and depth < 5:
+                found = self.of_module(located[0], name, star=True, depth=depth + 1)
+                if found is not None:
+                    return found
+        if not star:
+            located = self.index.locate(file, f".{name}")
+            if located is not None and not located[1]:
+                return Value((Atom(MODULE, located[0]),))
+        return None
+
+    def exported(self, file: int, part: tuple[str, Any]) -> Value:
+        """What a module binds a name to, where that is a function, a class or an import."""
+        kind, what = part
+        if kind == "i":
+            return self.imported(file, what)
+        return Value((Atom(FUNCTION if kind == "fn" else CLASS, (file, what)),))
+
+    def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        base = self.value(file, term[1], context)
+        return self.of_attribute(file, base, term[2], last_name(self.files[file].summary.terms, term[1]))
+
+    def of_attribute(self, file: int, base: Value, name: str, base_name: str) -> Value:
+        """An attribute of a value; ``base_name`` is what the source calls that value."""
+        found: list[Value] = []
+        for atom in base:
+            one = self._of_atom(file, atom, name, base_name)
+            if one is not None:
+                if atom.when != ALWAYS:
+                    one = under(one, atom.when)
+                found.append(one)
+        known = join(found) if found else NOTHING_KNOWN
+        if all(atom.kind == UNKNOWN or (atom.kind == METHOD and not atom.certain) for atom in known):
+            outside = self.assigned_outside(file, base_name, name)
+            if outside is not None:
+                return outside
+            evidence = self.by_name(file, name)
+            if not evidence.has(UNKNOWN):
+                return evidence
+        return known
+
+    def _of_atom(self, file: int, atom: Atom, name: str, base_name: str) -> Value | None:
+        if atom.kind == NAMED:
+            dotted = vocabulary.canonical(f"{atom.const}.{name}")
+            if dotted in ("torch.distributed.group.WORLD", "torch.distributed.GroupMember.WORLD"):
+                return Value((Atom(GROUP, "world"),))
+            known = vocabulary.ATTRIBUTES.get((atom.const, name))
+            return algebra.from_table(known) if known is not None else Value((Atom(NAMED, dotted),))
+        if atom.kind == MODULE:
+            found = self.of_module(atom.const, name)
+            return found if found is not None else NOTHING_KNOWN
+        if atom.kind in (OBJECT, CLASS):
+            return self.member(atom, name) or (
+                Value((Atom(BARE, of=(atom,)),))
+                if name == "module"
+                else Value((Atom(METHOD, name, of=(atom,), certain=False),))
+            )
+        if atom.kind == RESULT:
+            known = vocabulary.ATTRIBUTES.get((atom.const, name))
+            if known is not None:
+                return algebra.from_table(known)
+            return Value((Atom(METHOD, name, of=(atom,), certain=bool(atom.const)),))
+        if atom.kind == WRAPPED:
+            if name in ("module", "_orig_mod"):
+                return (
+                    Value((Atom(BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail),))
+                    if name == "module"
+                    else Value((atom,))
+                )
+            return Value((Atom(METHOD, name, of=(atom,)),))
+        if atom.kind == NAMESPACE:
+            # a name that was assigned here is gone from the terms: what others call their options will do
+            others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
+            outside = (self.assigned_outside(file, other, name) for other in others)
+            return (
+                self.option(file, name)
+                or next((found for found in outside if found is not None), None)
+                or self.by_name(file, name)
+            )
+        if atom.kind == DEVICE and name == "index":
+            return Value(atom.of) if atom.of else NOTHING_KNOWN
+        if atom.kind == UNKNOWN:
+            if base_name in _OPTIONS:
+                found = self.option(file, name)
+                if found is not None:
+                    return found
+            return Value((Atom(METHOD, name, of=(atom,), certain=False),))
+        if atom.kind == CONST and atom.const is None:
+            return None
+        return Value((Atom(METHOD, name, of=(atom,), certain=False),))
+
+    def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
+        """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
+        if self.linking or not base_name:
+            return None
+        found = []
+        for store_file, number in self.outside.get((base_name, name), ())[:_MOST_BINDINGS]:
+            if store_file != file and not self.related(file, store_file):
+                continue
+            event = self.files[store_file].summary.events[number]
+            value = under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
+            found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
+        if not found:
+            return None
+        if base_name in _OPTIONS:
+            option = self.option(file, name)
+            if option is not None:
+                found.append(option)
+        joined = join(found)
+        return None if joined.only(UNKNOWN) else joined
+
+    def related(self, one: int, other: int) -> bool:
+        """Whether one of two files imports the other."""
+        key = (min(one, other), max(one, other))
+        known = self._related.get(key)
+        if known is None:
+            known = self._related[key] = other in self.index.imported(one) or one in self.index.imported(other)
+        return known
+
+    def option(self, file: int, name: str) -> Value | None:
+        """A command-line option: what its name says, and its default."""
+        declared = self.options.get(name)
+        if not declared:
+            return None
+        here = [item for item in declared if item[0] == file]
+        if not here:
+            here = [item for item in declared if self.related(file, item[0])] or (
+                declared if len(declared) == 1 else []
+            )
+        if not here:
+            return None
+        found: list[Value] = []
+        kind = vocabulary.NAMES.get(name.lower().strip("_"))
+        for option_file, number in here[:3]:
+            event = self.files[option_file].summary.events[number]
+            call = self.files[option_file].summary.terms[event[7]]
+            keywords = dict(call[3])
+            default = keywords.get("default")
+            value = self.value(option_file, default) if default is not None else const(None)
+            if kind is not None and value.rank is None and not value.has(*SIZES):
+                step = Step(option_file, event[3], f"the option {name} of the command line")
+                sure = kind in (LOCAL_RANK, WORLD_SIZE)
+                found.append(Value((Atom(kind, "option", certain=sure, trail=(step,)),)))
+            action = keywords.get("action")
+            if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
+                value = Value((Atom(UNIFORM),))
+            elif value.has(CONST) and kind is None:
+                value = join((value, Value((Atom(UNIFORM),))))
+            found.append(value)
+        return join(found)
+
+    def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """What a call returns."""
+        callee = self.value(file, term[1], context)
+        found: list[Value] = []
+        for atom in callee:
+            if atom.kind == NAMED:
+                result = self.of_named(file, atom.const, term, context)
+            elif atom.kind == FUNCTION:
+                result = self.of_function(file, atom, term, context)
+            elif atom.kind == CLASS:
+                result = self.of_class(file, atom, term)
+            elif atom.kind == METHOD:
+                result = self.of_method(file, atom, term, context)
+            elif atom.kind in (WRAPPED, OBJECT, BARE):
+                # what a wrapped model gives comes from this rank's part of the data
+                data = atom.kind == WRAPPED or any(self.value(file, item, context).has(BATCH) for item in term[2])
+                result = Value((Atom(BATCH if data else RESULT, "", call=(file, term[5]), of=(atom,)),))
+            elif atom.kind == TEST:
+                result = Value((atom,))
+            elif atom.kind in RANKS or atom.kind in SIZES:
+                # get_rank() imported from where it can't be seen
+                result = Value(
+                    (
+                        atom._replace(
+                            trail=(
+                                Step(
+                                    file,
+                                    self.line_of(file, term[5]),
+                                    f"the {atom.kind}, from {self.text_of_call(file, term)}",
+                                ),
+                            )
+                        ),
+                    )
+                )
+            else:
+                result = Value((Atom(RESULT, "", call=(file, term[5])),))
+            found.append(under(result, atom.when) if atom.when != ALWAYS else result)
+        return join(found) if found else NOTHING_KNOWN
+
+    def line_of(self, file: int, event: int) -> int:
+        """The line of an event."""
+        line: int = self.files[file].summary.events[event][3]
+        return line
+
+    def text_of_call(self, file: int, term: tuple[Any, ...]) -> str:
+        """``name()`` for a call."""
+        return f"{render(self.files[file].summary.terms, term[1])}()"
+
+    def argument(self, term: tuple[Any, ...], position: int, name: str) -> int:
+        """The term of an argument by position or keyword, -1 where it is not given."""
+        for keyword, value in term[3]:
+            if keyword == name:
+                found: int = value
+                return found
+        return term[2][position] if 0 <= position < len(term[2]) else -1
+
+    def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """The result of calling something outside of the project."""
+        event = term[5]
+        known = vocabulary.SOURCES.get(dotted)
+        if known is not None:
+            kind, detail = known
+            if dotted in ("torch.distributed.get_rank", "torch.distributed.get_world_size") and not self.is_world(
+                file, self.argument(term, 0, "group")
+            ):
+                return Value((Atom(GROUP_RANK if kind == GLOBAL_RANK else UNIFORM, "group", call=(file, event)),))
+            step = Step(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
+            return (
+                Value((Atom(TEST, detail),))
+                if kind == "test"
+                else Value((Atom(kind, detail, call=(file, event), trail=(step,)),))
+            )
+        if dotted in (
+            "int",
+            "float",
+            "str",
+            "bool",
+            "abs",
+            "operator.index",
+            "copy.copy",
+            "round",
+            "list",
+            "tuple",
+            "iter",
+            "next",
+            "sorted",
+            "reversed",
+        ):
+            inner = self.value(file, term[2][0], context) if term[2] else NOTHING_KNOWN
+            if dotted in ("int", "float"):
+                return self.to_number(file, inner, term)
+            if dotted == "str":
+                # a number is one no longer; what has text already, and devices, stay what they are
+                numbers = inner.rank is not None or inner.has(CONST, UNIFORM, *SIZES)
+                return algebra.text_of([inner]) if numbers and not inner.has(DEVICE, TEXT, ENV_TEXT) else inner
+            if dotted == "next":
+                return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
+            if dotted == "bool" and term[2]:
+                return Value((Atom(TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain),))
+            return inner
+        if dotted == "copy.deepcopy" and term[2]:
+            return self.copied(self.value(file, term[2][0], context), (file, event))
+        if dotted == "len" and term[2] and _is_collection(last_name(self.files[file].summary.terms, term[2][0])):
+            return Value((Atom(RESULT, dotted, call=(file, event)),))
+        if dotted in ("max", "min"):
+            inner = join([self.value(file, item, context) for item in term[2]])
+            return (
+                inner
+                if inner.rank is not None or inner.has(BATCH)
+                else Value((Atom(RESULT, dotted, call=(file, event)),))
+            )
+        if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
+            return self.of_environment(
+                file, self.argument(term, 0, "key"), self.argument(term, 1, "default"), self.line_of(file, event)
+            )
+        if dotted == "getattr" and len(term[2]) >= 2:
+            name = self.constant_of(file, term[2][1])
+            if isinstance(name, str):
+                base = self.value(file, term[2][0], context)
+                found = self.of_attribute(file, base, name, last_name(self.files[file].summary.terms, term[2][0]))
+                if found.only(METHOD) and not all(atom.certain for atom in found):
+                    found = self.by_name(file, name)
+                return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
+        if dotted == "torch.device":
+            return algebra.device_from(
+                self.value(file, self.argument(term, 0, "device"), context) if term[2] or term[3] else NOTHING_KNOWN,
+                self.value(file, self.argument(term, 1, "index"), context)
+                if self.argument(term, 1, "index") >= 0
+                else None,
+                (file, event),
+            )
+        if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
+            return Value((Atom(UNIFORM),))
+        if dotted == "range":
+            return Value(
+                (
+                    Atom(
+                        RESULT,
+                        "range",
+                        call=(file, event),
+                        items=tuple(self.value(file, item, context) for item in term[2]),
+                    ),
+                )
+            )
+        if (
+            dotted
+            in (
+                "enumerate",
+                "zip",
+                "tqdm.tqdm",
+                "tqdm",
+                "tqdm.auto.tqdm",
+                "tqdm.trange",
+                "itertools.cycle",
+                "itertools.islice",
+                "tqdm.std.tqdm",
+                "tqdm.autonotebook.tqdm",
+                "cycle",
+                "itertools.chain",
+            )
+            and term[2]
+        ):
+            items = tuple(self.value(file, item, context) for item in term[2])
+            return Value((Atom(RESULT, dotted, call=(file, event), items=items),))
+        if dotted in vocabulary.WRAPPERS:
+            model = self.value(file, self.argument(term, 0, "module"), context)
+            step = Step(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
+            way = vocabulary.WRAPPERS[dotted]
+            return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
+        if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
+            "torch.compile",
+            "torch.jit.script",
+            "typing.cast",
+            "apex.parallel.convert_syncbn_model",
+        ):
+            position = 1 if dotted == "typing.cast" else 0
+            return (
+                self.value(file, term[2][position], context)
+                if len(term[2]) > position
+                else Value((Atom(RESULT, dotted, call=(file, event)),))
+            )
+        if dotted == "deepspeed.initialize":
+            engine = Value((Atom(WRAPPED, "deepspeed", call=(file, event)),))
+            others = tuple(
+                Value((Atom(RESULT, f"deepspeed.initialize.{position}", call=(file, event)),)) for position in (1, 2, 3)
+            )
+            return Value((Atom(TUPLE, 4, items=(engine, *others)),))
+        if dotted == "mmcv.runner.get_dist_info" or dotted == "mmengine.dist.get_dist_info":
+            return Value((Atom(TUPLE, 2, items=(Value((Atom(GLOBAL_RANK),)), Value((Atom(WORLD_SIZE),)))),))
+        if dotted in ("torch.distributed.new_group", "torch.distributed.split_group"):
+            return Value((Atom(GROUP, "sub", call=(file, event)),))
+        if dotted in (
+            "torch.isnan",
+            "torch.isinf",
+            "math.isnan",
+            "math.isfinite",
+            "numpy.isnan",
+            "torch.isfinite",
+            "time.time",
+            "time.perf_counter",
+            "time.monotonic",
+            "random.random",
+            "numpy.random.rand",
+        ):
+            given = [self.value(file, item, context) for item in term[2]]
+            return (
+                Value((Atom(BATCH, dotted, call=(file, event)),))
+                if not given or any(value.has(BATCH) for value in given)
+                else Value((Atom(RESULT, dotted, call=(file, event)),))
+            )
+        last = dotted.rsplit(".", 1)[-1]
+        if "." not in dotted or dotted.split(".")[0] not in ("torch", "numpy", "os"):
+            evidence = self.called_by_name(file, last, term)
+            if evidence is not None:
+                return evidence
+        agreed = dotted in vocabulary.COLLECTIVES or vocabulary.AGREEING.search(last) is not None
+        if not agreed and any(self.value(file, item, context).has(BATCH) for item in term[2]):
+            return Value((Atom(BATCH, dotted, call=(file, event)),))
+        return Value((Atom(RESULT, dotted, call=(file, event)),))
+
+    def copied(self, value: Value, call: tuple[int, int]) -> Value:
+        """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
+        own.
+        """
+        atoms: list[Atom] = []
+        for atom in value:
+            if atom.kind == BARE and atom.of and atom.of[0].kind == WRAPPED:
+                inner = atom.of[0].of or (Atom(RESULT, ""),)
+                atoms.extend(one._replace(call=call, when=atom.when) for one in inner)
+            elif atom.kind in (WRAPPED, OBJECT, RESULT):
+                atoms.append(atom._replace(call=call))
+            else:
+                atoms.append(atom)
+        return Value(atoms)
+
+    def called_by_name(self, file: int, name: str, term: tuple[Any, ...]) -> Value | None:
+        """What a function that can't be seen returns, as its name says: ``get_rank``, ``is_main_process``."""
+        plain = name.lower().strip("_").removeprefix("get_")
+        evidence = self.by_name(file, plain)
+        if evidence.has(UNKNOWN):
+            return None
+        if (not term[2] and not term[3]) or evidence.has(TEST):
+            line = self.line_of(file, term[5])
+            return Value(
+                atom._replace(trail=(Step(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
+            )
+        return None
+
+    def to_number(self, file: int, value: Value, term: tuple[Any, ...]) -> Value:
+        """``int(…)``: the text of a rank variable becomes the rank."""
+        atoms = []
+        for atom in value:
+            if atom.kind == ENV_TEXT and atom.const in vocabulary.VARIABLES:
+                atoms.append(Atom(vocabulary.VARIABLES[atom.const], atom.const, when=atom.when, trail=atom.trail))
+                for default in atom.of:
+                    if default.kind == CONST:
+                        atoms.append(Atom(CONST, algebra.as_number(default.const)))
+                    else:
+                        atoms.append(default)
+            elif atom.kind == ENV_TEXT:
+                atoms.append(Atom(UNIFORM, atom.const))
+            elif atom.kind == CONST:
+                atoms.append(Atom(CONST, algebra.as_number(atom.const), when=atom.when))
+            else:
+                atoms.append(atom)
+        return join((Value(atoms),))
+
+    def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
+        """The text of a variable."""
+        if name_term < 0:
+            return NOTHING_KNOWN
+        name = self.constant_of(file, name_term)
+        if name is None:
+            name = next((item for item in self.value(file, name_term).constants if isinstance(item, str)), None)
+        if not isinstance(name, str):
+            return NOTHING_KNOWN
+        default = self.value(file, default_term).atoms if default_term >= 0 else ()
+        kind = vocabulary.VARIABLES.get(name)
+        step = Step(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
+        return Value((Atom(ENV_TEXT, name, of=default, trail=(step,)),))
+
+    def is_world(self, file: int, term: int) -> bool:
+        """Whether a ``group`` argument means the whole job."""
+        if term < 0:
+            return True
+        value = self.value(file, term)
+        if value.constant is None and self.files[file].summary.terms[term][0] == "v":
+            # a name of the module that is None so far is there to be set: by another file, as comm._LOCAL_PROCESS_GROUP
+            return False
+        return all(
+            (atom.kind == CONST and atom.const is None) or (atom.kind == GROUP and atom.const == "world")
+            for atom in value
+        )
+
+    def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """The result of a function of the project, for these arguments."""
+        target_file, target = atom.const
+        scope = self.index.scopes[target_file][target]
+        if self.linking:
+            return self.returned_quickly(atom.const)
+        if self.nested >= _MOST_NESTED or self.depth > _DEEPEST // 2 or not self.asks_parameters(atom.const):
+            return self.returned(atom.const)
+        parameters: dict[str, Value] = {}
+        own = [parameter for parameter, _, star in scope.parameters if not star]
+        offset = 1 if atom.of else 0
+        keywords = dict(term[3])
+        for position, name in enumerate(own):
+            passed = keywords.get(name)
+            if position == 0 and offset:
+                parameters[name] = Value(atom.of)
+                continue
+            if passed is None and 0 <= position - offset < len(term[2]):
+                passed = term[2][position - offset]
+            if passed is not None:
+                parameters[name] = self.value(file, passed, context)
+            elif not term[4]:
+                default = next((default for one, default, _ in scope.parameters if one == name), -1)
+                parameters[name] = self.value(target_file, default) if default >= 0 else NOTHING_KNOWN
+            else:
+                parameters[name] = self.by_name(target_file, name)
+            if parameters[name].only(UNKNOWN):
+                parameters[name] = self.by_name(target_file, name)
+        self.nested += 1
+        try:
+            return self.returned(atom.const, _Context(target_file, target, parameters, {}), call=(file, term[5]))
+        finally:
+            self.nested -= 1
+
+    def asks_parameters(self, function: tuple[int, int]) -> bool:
+        """Whether what a function returns is made of its parameters: each call then has an answer of its own."""
+        known = self._asking.get(function)
+        if known is None:
+            file, number = function
+            summary = self.files[file].summary
+            own = self.index.scopes[file][number]
+            bound = own.owner >= 0
+            names_of = {name for position, (name, _, _) in enumerate(own.parameters) if not (bound and position == 0)}
+            roots = [
+                event[7]
+                for event in (summary.events[item] for item in self.by_scope[file].get(number, ()))
+                if event[0] == "return" and event[7] >= 0
+            ]
+            for item in self.by_scope[file].get(number, ()):
+                if summary.events[item][0] == "return":
+                    roots.extend(node[2] for _, node in chain(summary, summary.events[item][2]) if node[2] >= 0)
+            known = bool(names_of) and mentions(summary.terms, roots, number, names_of)
+            self._asking[function] = known
+        return known
+
+    def returned_quickly(self, function: tuple[int, int]) -> Value:
+        """While linking: what a function returns, as far as objects and modules go."""
+        found = []
+        file, number = function
+        for event_number in self.by_scope[file].get(number, ()):
+            event = self.files[file].summary.events[event_number]
+            if event[0] == "return" and event[7] >= 0:
+                found.append(self.value(file, event[7]))
+        return join(found[:4]) if found else NOTHING_KNOWN
+
+    def returned(
+        self, function: tuple[int, int], context: _Context | None = None, call: tuple[int, int] | None = None
+    ) -> Value:
+        """What a function may return, each alternative with the condition under which it does."""
+        if context is None:
+            known = self._results.get(function)
+            if known is None:
+                self._results[function] = NOTHING_KNOWN
+                known = self._results[function] = self._returned(function, None, None)
+            return known
+        return self._returned(function, context, call)
+
+    def _returned(self, function: tuple[int, int], context: _Context | None, call: tuple[int, int] | None) -> Value:
+        file, number = function
+        scope = self.index.scopes[file][number]
+        found: list[Value] = []
+        generator = False
+        for event_number in self.by_scope[file].get(number, ()):
+            event = self.files[file].summary.events[event_number]
+            if event[0] == "return":
+                value = self.value(file, event[7], context)
+                found.append(under(value, self.who_of_place(file, event[2], context)))
+            elif event[0] == "yield":
+                generator = True
+        if generator:
+            return Value((Atom(RESULT, "generator", call=call),))
+        if not found:
+            return const(None)
+        joined = join(found)
+        if (
+            joined.has(GROUP_RANK)
+            and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == LOCAL_RANK
+        ):
+            # the rank in the group of one host's processes, or what stands for it where no such group was made
+            return Value((Atom(LOCAL_RANK, "group"),))
+        if all(atom.kind in (UNKNOWN, CONST, RESULT) for atom in joined) and not joined.only(CONST):
+            evidence = self.by_name(file, scope.name.removeprefix("get_"))
+            if evidence.has(TEST):
+                return evidence
+        return joined
+
+    def of_class(self, file: int, atom: Atom, term: tuple[Any, ...]) -> Value:
+        """An instance of a class of the project; one that derives from a wrapper wraps as well."""
+        for dotted, way in vocabulary.WRAPPERS.items():
+            if self.derives(atom.const, dotted):
+                model = self.value(file, self.argument(term, 0, "module"))
+                step = Step(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
+                return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
+        return Value((Atom(OBJECT, atom.const, call=(file, term[5])),))
+
+    def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """The result of a method of something outside of the project."""
+        name = atom.const
+        owner = atom.of[0]
+        event = term[5]
+        if owner.kind == RESULT:
+            if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
+                options = Value((Atom(NAMESPACE, call=owner.call),))
+                return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+            if owner.const == "accelerate.Accelerator" and name == "prepare":
+                prepared = tuple(
+                    Value(
+                        (Atom(WRAPPED, "prepared", of=self.value(file, item, context).atoms[:3], call=(file, event)),)
+                    )
+                    for item in term[2]
+                )
+                return prepared[0] if len(prepared) == 1 else Value((Atom(TUPLE, len(prepared), items=prepared),))
+            dotted = f"{owner.const}.{name}" if owner.const else ""
+            if dotted in vocabulary.SOURCES:
+                return self.of_named(file, dotted, term, context)
+        if owner.kind == CONST and name == "format":
+            return algebra.formatted_text(
+                str(owner.const),
+                [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
+            )
+        if name in ("parse_args", "parse_known_args"):
+            options = Value((Atom(NAMESPACE),))
+            return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+        if owner.kind in (WRAPPED, OBJECT, BARE) and name in vocabulary.OF_MODELS:
+            return Value((owner,))
+        if owner.kind in (BATCH, RESULT, UNIFORM) and name in vocabulary.SAME_OBJECT:
+            return (
+                Value((owner,))
+                if name not in ("item",)
+                else Value((Atom(BATCH if owner.kind == BATCH else RESULT, "item", call=(file, event)),))
+            )
+        evidence = self.called_by_name(file, name, term)
+        if evidence is not None:
+            return evidence
+        if owner.kind == BATCH:
+            return Value((Atom(BATCH, call=(file, event)),))
+        if owner.kind == RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
+            return Value((Atom(UNIFORM, "reduced", call=(file, event)),))
+        if not vocabulary.AGREEING.search(name) and any(self.value(file, item, context).has(BATCH) for item in term[2]):
+            return Value((Atom(BATCH, name, call=(file, event), of=atom.of),))
+        dotted = f"{owner.const}.{name}" if owner.kind == RESULT and owner.const else ""
+        return Value((Atom(RESULT, dotted, call=(file, event), of=atom.of),))
+
+    def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        base = self.value(file, term[1], context)
+        if base.named("os.environ"):
+            return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0))
+        index = self.value(file, term[2], context).constant
+        found = []
+        for atom in base:
+            if atom.kind in (TUPLE, LIST) and isinstance(index, int) and -len(atom.items) <= index < len(atom.items):
+                found.append(atom.items[index])
+            elif atom.kind == LIST and atom.of:
+                found.append(Value(atom.of))
+            elif atom.kind == DICT and index in (atom.const or ()):
+                found.append(atom.items[atom.const.index(index)])
+            elif atom.kind == BATCH:
+                found.append(Value((Atom(BATCH),)))
+            elif isinstance(index, str):
+                found.append(self.option(file, index) or self.by_name(file, index))
+            else:
+                found.append(NOTHING_KNOWN)
+        return join(found) if found else NOTHING_KNOWN
+
+    def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        if term[1] == "not":
+            who = self.test(file, number, context)
+            return Value((Atom(TEST, who.who, certain=who.certain),))
+        inner = self.value(file, term[2], context)
+        if term[1] == "reduced":
+            return Value(
+                Atom(UNIFORM, "reduced", when=atom.when)
+                if atom.kind in (BATCH, RANK_DEPENDENT, UNKNOWN, RESULT, *RANKS, CONST, TEST)
+                else atom
+                for atom in inner
+            )
+        if inner.rank is not None:
+            return Value((Atom(RANK_DEPENDENT, term[1], of=(inner.rank,)),))
+        return inner if inner.has(BATCH, UNIFORM) else NOTHING_KNOWN
+
+    def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """A comparison: for whom it is true, alternative by alternative."""
+        operator = term[1]
+        left, right = self.value(file, term[2], context), self.value(file, term[3], context)
+        if operator in _MIRRORED and left.rank is None and right.rank is not None:
+            operator, left, right = _MIRRORED[operator], right, left
+        atoms = []
+        root = last_name(self.files[file].summary.terms, term[3]) in algebra.ROOTS
+        for atom in left:
+            answer = algebra.compare_atom(operator, atom, right, root)
+            if isinstance(answer, bool):
+                atoms.append(Atom(CONST, answer, when=atom.when))
+            else:
+                atoms.append(Atom(TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
+        return join((Value(atoms),))
+
+    def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        """``and`` and ``or``: a test of tests, otherwise one of the operands."""
+        values = [self.value(file, part, context) for part in term[1]]
+        if all(value.only(TEST, CONST, UNIFORM, UNKNOWN, METHOD, RESULT, NAMED) for value in values) and any(
+            value.has(TEST) for value in values
+        ):
+            who = self.test(file, number, context)
+            return Value((Atom(TEST, who.who, certain=who.certain),))
+        return join(values)
+
+    def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+        # a comparison whose outcome is known; a flag that defaults to False may still be given as True
+        compared = self.files[file].summary.terms[term[1]][0] == "="
+        settled = self.value(file, term[1], context).constant if compared else None
+        if isinstance(settled, bool):
+            return self.value(file, term[2 if settled else 3], context)
+        who = self.test(file, term[1], context)
+        yes, no = self.value(file, term[2], context), self.value(file, term[3], context)
+        return join((under(yes, who), under(no, who.inverse())))
+
+    def element(self, value: Value, file: int, term: int) -> Value:
+        """What a loop over a value binds."""
+        found: list[Value] = []
+        for atom in value:
+            if atom.kind in (TUPLE, LIST) and (atom.items or atom.of):
+                found.append(join((*atom.items, Value(atom.of))))
+            elif atom.kind == RESULT and atom.const == "range":
+                of = join(atom.items)
+                index = of.has(LOCAL_WORLD_SIZE, DEVICE_COUNT, WORLD_SIZE)
+                found.append(Value((Atom(UNIFORM, "index", of=of.atoms[:2] if index else ()),)))
+            elif atom.kind == RESULT and atom.const == "enumerate" and atom.items:
+                found.append(
+                    Value((Atom(TUPLE, 2, items=(Value((Atom(UNIFORM),)), self.element(atom.items[0], file, -1))),))
+                )
+            elif atom.kind == RESULT and atom.const == "zip":
+                found.append(
+                    Value(
+                        (
+                            Atom(
+                                TUPLE, len(atom.items), items=tuple(self.element(item, file, -1) for item in atom.items)
+                            ),
+                        )
+                    )
+                )
+            elif atom.kind == RESULT and atom.items:
+                found.append(self.element(atom.items[0], file, -1))
+            elif (
+                (atom.kind == RESULT and atom.const == "torch.utils.data.DataLoader")
+                or (atom.kind == WRAPPED and atom.const == "prepared")
+                or atom.kind == BATCH
+            ):
+                found.append(Value((Atom(BATCH),)))
+        if not found:
+            name = last_name(self.files[file].summary.terms, term) if term >= 0 else ""
+            if "loader" in name.lower() or "dataloader" in name.lower():
+                return Value((Atom(BATCH, certain=False),))
+            return NOTHING_KNOWN
+        return join(found)
+
+    # tests and reach
+
+    def test(self, file: int, number: int, context: _Context | None = None) -> Who:
+        """For whom a term is true."""
+        if number < 0:
+            return NOT_CLEAR
+        memo = self.tests[file]
+        if context is None and number in memo:
+            return memo[number]
+        if self.depth > _DEEPEST:
+            return NOT_CLEAR
+        if context is None:
+            memo[number] = NOT_CLEAR
+        self.depth += 1
+        try:
+            term = self.files[file].summary.terms[number]
+            if term[0] == "u" and term[1] == "not":
+                found = self.test(file, term[2], context).inverse()
+            elif term[0] == "and":
+                found = both(self.test(file, part, context) for part in term[1])
+            elif term[0] == "or":
+                found = either([self.test(file, part, context) for part in term[1]])
+            else:
+                found = algebra.truth(self.value(file, number, context))
+        finally:
+            self.depth -= 1
+        if context is None:
+            memo[number] = found
+        return found
+
+    def guards(self, file: int, place: int, context: _Context | None = None) -> list[Guard]:
+        """The conditions around a place within its own scope that bear on who gets there, outermost first."""
+        if context is not None or self.linking:
+            return self._guards_at(file, place, context)
+        known = self._guards.get((file, place))
+        if known is None:
+            known = self._guards[file, place] = self._guards_at(file, place, None)
+        return known
+
+    def _guards_at(self, file: int, place: int, context: _Context | None) -> list[Guard]:
+        found = []
+        summary = self.files[file].summary
+        for number, (_, kind, term, polarity, line, _) in chain(summary, place):
+            if kind in ("if", "while") or kind.startswith("exit:"):
+                who = self.test(file, term, context)
+                if not polarity:
+                    who = who.inverse()
+                if who.who not in (EVERYONE, UNCLEAR):
+                    found.append(Guard(who, kind, number, line, term, polarity))
+        return found
+
+    def who_of_place(self, file: int, place: int, context: _Context | None = None) -> Who:
+        """Who reaches a place, as its own scope says."""
+        if place <= 0:
+            return ALWAYS
+        # whoever left by an exception has ended the job, not gone another way
+        return both(guard.who for guard in self.guards(file, place, context) if guard.kind != "exit:raise")
+
+    def decorated(self, file: int, number: int) -> Who:
+        """Who runs the body of a function, as its decorators say."""
+        terms = self.files[file].summary.terms
+        for decorator in self.index.scopes[file][number].decorators:
+            term = decorator
+            parts = terms[term]
+            if parts[0] == "c":
+                term = parts[1]
+            name = last_name(terms, term).lower().strip("_")
+            if name in vocabulary.DECORATORS:
+                return Who(vocabulary.DECORATORS[name])
+            for atom in self.value(file, term):
+                if atom.kind == FUNCTION:
+                    who = self.of_decorator(atom.const)
+                    if who is not None:
+                        return who
+        return ALWAYS
+
+    def of_decorator(self, function: tuple[int, int]) -> Who | None:
+        """A decorator of the project whose wrapper calls the function for some ranks only."""
+        file, number = function
+        scopes = self.index.scopes[file]
+        terms = self.files[file].summary.terms
+        inner = [child for child, scope in enumerate(scopes) if scope.parent == number and scope.kind == "function"]
+        inner += [child for child, scope in enumerate(scopes) if scope.parent in inner and scope.kind == "function"]
+        parameters = {name for scope in (number, *inner) for name, _, _ in scopes[scope].parameters}
+        for child in inner:
+            for event_number in self.by_scope[file].get(child, ()):
+                event = self.files[file].summary.events[event_number]
+                if event[0] == "call":
+                    callee = terms[terms[event[7]][1]]
+                    if callee[0] in ("v", "p") and callee[2] in parameters:
+                        who = self.who_of_place(file, event[2])
+                        if who.who in PARTIAL:
+                            return who
+        return None
+
+    def entry(self, file: int, number: int) -> Who:
+        """Who enters a scope: everyone, unless its decorators say otherwise or all its callers are guarded."""
+        key = (file, number)
+        if key in self.entries:
+            return self.entries[key]
+        self.entries[key] = ALWAYS
+        scope = self.index.scopes[file][number]
+        if scope.kind == "module":
+            return ALWAYS
+        if scope.kind == "class":
+            self.entries[key] = found = self.reach(file, scope.parent, scope.place)
+            return found
+        found = self.decorated(file, number)
+        if found.who == EVERYONE:
+            sites = self.likely_callers(key)
+            handed_around = key in self.escaped and all(site.way == "call" for site in sites)
+            if sites and not handed_around and self.depth < _DEEPEST:
+                self.depth += 1
+                try:
+                    found = self._entry_by(sites[:40])
+                finally:
+                    self.depth -= 1
+        self.entries[key] = found
+        return found
+
+    def _entry_by(self, sites: list[Site]) -> Who:
+        """Who gets in by any of several calls; the first that everyone gets to settles it."""
+        ways = []
+        for site in sites:
+            way = self.reach_of_site(site)
+            if way.who in algebra.WIDE:
+                return ALWAYS
+            ways.append(way)
+        return algebra.widest(ways)
+
+    def reach_of_site(self, site: Site) -> Who:
+        """Who gets to a call."""
+        event = self.files[site.file].summary.events[site.event]
+        return self.reach(site.file, event[1], event[2])
+
+    def reach(self, file: int, scope: int, place: int) -> Who:
+        """Who reaches a place: its guards, and whoever enters its scope."""
+        return both((self.who_of_place(file, place), self.entry(file, scope)))
+
+
+def _speaks_of_ranks(imports: list[str]) -> bool:
+    """Whether a file imports what makes a name like ``rank`` a rank of a job."""
+    for dotted in imports:
+        if (
+            dotted.startswith(
+                (
+                    "torch.distributed",
+                    "torch.multiprocessing",
+                    "torch.nn.parallel",
+                    "horovod",
+                    "deepspeed",
+                    "accelerate",
+                    "torch_xla",
+                )
+            )
+            or "dist" in dotted.lower()
+        ):
+            return True
+    return False
+
+
+def _is_collection(name: str) -> bool:
+    """Whether a name is that of a loader or data set, whose length ranks share."""
+    plain = name.lower()
+    return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))

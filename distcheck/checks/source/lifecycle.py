@@ -1,0 +1,629 @@
+"""When the process group exists: what uses it before it is created or after it is destroyed, what creates it twice, at
+import or never destroys it, how processes are spawned, and the file through which ranks meet.
+
+Order is that of one function, or of a module's own lines; what a function of the project does counts with its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .program import Call, Program, Row
+from .term_queries import callee_text, mentions, origin_call, origins, parts, table
+from .values import CONST, DISTRIBUTED, SINGLE, TEXT, Value
+from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
+
+_INIT = D + "init_process_group"
+_DESTROY = D + "destroy_process_group"
+#: What creates the process group where there is none, and leaves one that is there alone.
+_ENSURES = (
+    "deepspeed.init_distributed",
+    D + "init_distributed",
+    D + "init_device_mesh",
+    "accelerate.Accelerator",
+    "accelerate.PartialState",
+    "deepspeed.initialize",
+)
+#: Of these, the ones after which the group is there in any case.
+_SURELY_ENSURES = ("deepspeed.init_distributed", D + "init_distributed", D + "init_device_mesh")
+#: What asks the default process group: collectives, and these.
+_NEEDS = frozenset(
+    [D + name for name in ("get_rank", "get_world_size", "get_backend", "new_group", "new_subgroups", "barrier")]
+    + [
+        target
+        for target, kind in COLLECTIVES.items()
+        if target.startswith(D) and kind not in ("framework", "functional")
+    ]
+    + list(POINT_TO_POINT)
+) - {D + "init_device_mesh"}
+_WRAPS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp.FullyShardedDataParallel")
+_SAMPLER = "torch.utils.data.distributed.DistributedSampler"
+_SPAWN = "torch.multiprocessing.spawn"
+_START = "torch.multiprocessing.start_processes"
+#: Words of a condition that ask whether there is a group, whether there is one to be, or what kind of run this is.
+_ASKS = (
+    "is_initialized", "is_available", "_is_initialized", "distributed", "is_dist_avail_and_initialized",
+    "is_dist_initialized", "dist_initialized", "initialized", "_initialized", "_INITIALIZED",
+)  # fmt: skip
+_DEEPEST = 6
+
+
+class _Doing(NamedTuple):
+    """What a function does to the process group."""
+
+    #: it may create the group, somewhere inside
+    may_create: bool = False
+    #: it creates it in any case, and raises where there is one
+    creates: bool = False
+    #: after it, there is a group in any case
+    ensures: bool = False
+    may_destroy: bool = False
+    #: after it, there is no group in any case
+    destroys: bool = False
+    #: it asks the group for something before it does anything else to it
+    needs: bool = False
+
+
+_NOTHING = _Doing()
+
+
+class _Life:
+    """What calls do to the process group, answered once for each function."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.known: dict[tuple[int, int], _Doing] = {}
+
+    def of_call(self, call: Call, depth: int = 0) -> _Doing:
+        """What one call does."""
+        targets = call.targets
+        if _INIT in targets:
+            return _Doing(may_create=True, creates=len(call.callee.atoms) == 1, ensures=True)
+        if _DESTROY in targets:
+            group = call.argument_term(0, "group")
+            whole = group < 0 or self.program.evaluator.is_world(call.file, group)
+            return _Doing(may_destroy=True, destroys=whole)
+        if any(target in _ENSURES for target in targets):
+            return _Doing(may_create=True, ensures=any(target in _SURELY_ENSURES for target in targets))
+        if self.needs_group(call):
+            return _Doing(needs=True)
+        functions = self.program.functions(call)
+        if not functions:
+            return self.of_unseen(call)
+        if len(functions) > 1:
+            every = [self.of_function(function, depth + 1) for function in functions]
+            return _Doing(
+                may_create=any(one.may_create for one in every), may_destroy=any(one.may_destroy for one in every)
+            )
+        return self.of_function(functions[0], depth + 1)
+
+    def of_unseen(self, call: Call) -> _Doing:
+        """A function that can't be seen: its name may say that it creates or destroys a group."""
+        name = call.method.lower()
+        outside = any(target.split(".")[0] in ("torch", "os", "numpy", "random") for target in call.targets)
+        if outside:
+            return _NOTHING
+        creates = any(
+            word in name for word in ("init", "setup", "set_up", "launch", "distribut", "prepare", "dist", "start")
+        )
+        destroys = any(
+            word in name
+            for word in ("destroy", "clean", "teardown", "tear_down", "shutdown", "finish", "close", "exit")
+        )
+        return _Doing(may_create=creates, may_destroy=destroys)
+
+    def of_function(self, function: tuple[int, int], depth: int = 0) -> _Doing:
+        """What the body of a function does."""
+        known = self.known.get(function)
+        if known is not None or depth > _DEEPEST:
+            return known or _NOTHING
+        self.known[function] = _NOTHING
+        may_create = creates = ensures = may_destroy = destroys = needs = False
+        generator = self.program.is_generator(function)
+        for row in self.program.rows_of(*function):
+            if not isinstance(row, Call):
+                continue
+            done = self.of_call(row, depth)
+            sure = not generator and _is_unconditional(row)
+            asked = sure or (not generator and self.asks_only(row))
+            if done.needs and sure and not (may_create or may_destroy):
+                needs = True
+            may_create = may_create or done.may_create
+            may_destroy = may_destroy or done.may_destroy
+            if done.ensures and asked:
+                ensures, destroys = True, False
+            if done.creates and sure:
+                creates = True
+            if done.destroys and asked:
+                destroys, ensures = True, False
+        found = _Doing(may_create, creates, ensures, may_destroy, destroys, needs)
+        if self.program.evaluator.decorated(*function).who != "everyone":
+            found = _Doing(may_create=may_create, may_destroy=may_destroy)
+        self.known[function] = found
+        return found
+
+    def asks_only(self, row: Row) -> bool:
+        """Whether nothing but the question for a group stands around a row."""
+        conditions = [
+            node for _, node in row.places if node[1] in ("if", "while", "for", "except") or node[1].startswith("exit:")
+        ]
+        if row.inside("for", "while", "except", "try", "lambda"):
+            return False
+        terms = table(self.program, row.file)
+        for node in conditions:
+            words = {
+                terms[number][2] for number in parts(self.program, row.file, node[2]) if terms[number][0] in ("a", "v")
+            }
+            if not words & {"is_initialized", "is_available"}:
+                return False
+        return True
+
+    def needs_group(self, call: Call) -> bool:
+        """Whether a call raises where there is no default group."""
+        for target in call.targets:
+            if target in _NEEDS:
+                return len(call.callee.atoms) == 1
+            if target in _WRAPS:
+                return not (call.gives(None, "process_group") or call.gives(None, "device_mesh") or call.has_star)
+            if target == _SAMPLER:
+                both = call.gives(1, "num_replicas") and call.gives(2, "rank")
+                return not (both or call.has_star)
+        return False
+
+
+def _is_unconditional(row: Row) -> bool:
+    """Whether a row runs whenever its function is entered and nothing raises before."""
+    return all(node[1] in ("with", "finally") for _, node in row.places)
+
+
+def _asks(program: Program, row: Row) -> bool:
+    """Whether a row runs only where somebody has asked for the group, or may fail."""
+    if row.inside("try", "except", "lambda"):
+        return True
+    if mentions(program, row, *_ASKS):
+        return True
+    return any(guard.who.who in (DISTRIBUTED, SINGLE) for guard in row.guards)
+
+
+def _level(program: Program, file: int) -> Severity | None:
+    """The severity in tests and where a framework owns the group: info."""
+    return Severity.INFO if program.is_test(file) or program.framework(file) is not None else None
+
+
+def _calls_of(program: Program, file: int, scope: int) -> list[Call]:
+    return [row for row in program.rows_of(file, scope) if isinstance(row, Call)]
+
+
+def _scopes_with(program: Program, *dotted: str) -> list[tuple[int, int]]:
+    """The scopes that make one of these calls, themselves or through functions of the project, in order."""
+    return _scopes_of(program, program.calls_to(*dotted))
+
+
+def _scopes_of(program: Program, calls: Iterable[Call]) -> list[tuple[int, int]]:
+    """The scopes of calls, and those from which they are entered."""
+    found = dict.fromkeys((call.file, call.scope) for call in calls)
+    for scope in (waiting := list(found)):
+        for caller in program.callers(scope):
+            above = (caller.file, caller.scope)
+            if above not in found:
+                found[above] = None
+                waiting.append(above)
+    return sorted(found)
+
+
+# DC740
+
+
+@probe(rules.DC740)
+def group_exists_when_used(program: Program) -> Iterator[Finding]:
+    """On a straight path nothing asks for the process group before it is created or after it is destroyed."""
+    life = _Life(program)
+    for file, scope in _scopes_with(program, _INIT, _DESTROY):
+        yield from _used_before(program, life, file, scope)
+        yield from _used_after(program, life, file, scope)
+
+
+def _used_before(program: Program, life: _Life, file: int, scope: int) -> Iterator[Finding]:
+    waiting: list[Call] = []
+    for call in _calls_of(program, file, scope):
+        done = life.of_call(call)
+        if done.needs and not _asks(program, call):
+            waiting.append(call)
+        elif done.creates and not _asks(program, call):
+            for use in waiting:
+                # what is read as a module is imported, and the group comes under its main guard, is DC742's
+                if program.dominates(use, call) and not (scope == 0 and _is_guarded_by_name(program, call)):
+                    yield _too_early(program, use, call)
+            return
+        elif done.may_create or done.may_destroy:
+            return
+
+
+def _too_early(program: Program, use: Call, init: Call) -> Finding:
+    name = callee_text(use)
+    if use.is_to(D + "get_rank"):
+        text = 'move it behind that line, or read int(os.environ["RANK"])'
+    elif use.is_to(D + "get_world_size"):
+        text = 'move it behind that line, or read int(os.environ["WORLD_SIZE"])'
+    elif use.is_to(_SAMPLER):
+        text = "create the process group first, or give the sampler num_replicas= and rank="
+    else:
+        text = f"move it behind {callee_text(init)}() in line {init.line}"
+    return rules.DC740.found(
+        f"{name}() needs the process group, which is created only in line {init.line}",
+        where=use.where(),
+        fix=Fix(text, where="code"),
+        evidence={"flow": [f"{init.path}:{init.line}: the process group is created by {callee_text(init)}()"]},
+        severity=_level(program, use.file),
+    )
+
+
+def _used_after(program: Program, life: _Life, file: int, scope: int) -> Iterator[Finding]:
+    ended: Call | None = None
+    for call in _calls_of(program, file, scope):
+        done = life.of_call(call)
+        if done.may_create:
+            ended = None
+        elif done.destroys and not call.inside("except", "lambda"):
+            ended = call
+        elif done.needs and ended is not None and not _asks(program, call) and program.dominates(ended, call):
+            yield rules.DC740.found(
+                f"{callee_text(call)}() needs the process group, which is destroyed in line {ended.line}",
+                where=call.where(),
+                fix=Fix(f"move it before {callee_text(ended)}(), and keep what it returns in a variable", where="code"),
+                evidence={"flow": [f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"]},
+                severity=_level(program, call.file),
+            )
+
+
+# DC741
+
+
+@probe(rules.DC741)
+def group_is_created_once(program: Program) -> Iterator[Finding]:
+    """No path creates the process group while there is one."""
+    life = _Life(program)
+    for file, scope in _scopes_with(program, _INIT):
+        first: Call | None = None
+        for call in _calls_of(program, file, scope):
+            done = life.of_call(call)
+            if done.may_destroy:
+                first = None
+            elif done.creates and not _asks(program, call):
+                if first is not None and program.dominates(first, call):
+                    yield _twice(program, first, call)
+                    break
+                if _goes_round(program, life, call):
+                    yield _each_round(program, call)
+                    break
+                if not call.inside("try", "except"):
+                    first = call
+            elif done.ensures and first is None and not call.inside("try", "except"):
+                first = call
+
+
+def _goes_round(program: Program, life: _Life, call: Call) -> bool:
+    """Whether a loop comes to a call again, with the group of the last round still there."""
+    loops = call.loops
+    if not loops or call.inside("if"):
+        return False
+    inner = loops[-1][0]
+    for row in program.rows_of(call.file, call.scope):
+        if inner not in [number for number, _ in row.loops]:
+            continue
+        if row.kind in ("exit", "return", "yield") or (isinstance(row, Call) and life.of_call(row).may_destroy):
+            return False
+    # a loop over one thing, or one that starts processes, is not known to come again in this one
+    return not any(node[1].startswith("exit:") for _, node in call.places)
+
+
+def _twice(program: Program, first: Call, second: Call) -> Finding:
+    again = callee_text(second)
+    return rules.DC741.found(
+        f"{again}() creates the process group, and line {first.line} has created it before",
+        where=second.where(),
+        fix=Fix(
+            f"create it at one place; or ask: if not torch.distributed.is_initialized(): {again}(…)",
+            where="code",
+        ),
+        evidence={"flow": [f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"]},
+        severity=_level(program, second.file),
+    )
+
+
+def _each_round(program: Program, call: Call) -> Finding:
+    return rules.DC741.found(
+        f"{callee_text(call)}() creates the process group in each round of a loop that never destroys it",
+        where=call.where(),
+        fix=Fix(
+            "create it before the loop, or end each round with torch.distributed.destroy_process_group()", where="code"
+        ),
+        severity=_level(program, call.file),
+    )
+
+
+# DC742
+
+
+@probe(rules.DC742)
+def import_needs_no_group(program: Program) -> Iterator[Finding]:
+    """What other files import asks for no process group and creates none as it is imported."""
+    life = _Life(program)
+    for call in program.calls_to(_INIT, *_NEEDS):
+        if not _runs_at_import(program, call) or not _is_bare(program, call):
+            continue
+        own = [
+            other
+            for other in _calls_of(program, call.file, 0)
+            if life.of_call(other).may_create and not _is_guarded_by_name(program, other)
+        ]
+        importer = _imported_early(program, life, call.file)
+        if importer is not None:
+            path, line = importer
+            why = f"runs when {path} imports this file in line {line}"
+            flow = [f"{path}:{line}: imports this file"]
+        elif call.is_to(_INIT) or own:
+            continue
+        elif (inner := _created_inside(program, life, call.file)) is not None:
+            why = f"runs as this file is read, before line {inner.line} creates the process group"
+            flow = [f"{inner.path}:{inner.line}: the process group is created by {callee_text(inner)}()"]
+        else:
+            continue
+        yield rules.DC742.found(
+            f"{callee_text(call)}() {why}",
+            where=call.where(),
+            fix=Fix(
+                "put it into a function that the entry script calls; a default value that depends on the rank is None"
+                " first, and asked for within the function",
+                where="code",
+            ),
+            evidence={"flow": flow},
+            severity=_level(program, call.file),
+        )
+
+
+def _runs_at_import(program: Program, call: Call) -> bool:
+    """Whether a call is made by the module itself, or by the body of a class of the module."""
+    function = call.function
+    while function.kind == "class":
+        function = program.scope((call.file, function.parent))
+    return function.kind == "module" and not program.index.files[call.file].path.endswith(".ipynb")
+
+
+def _is_bare(program: Program, call: Call) -> bool:
+    """Whether no condition and no ``try`` stands around it."""
+    return not call.inside("if", "while", "try", "except", "else", "lambda") and not any(
+        node[1].startswith("exit:") for _, node in call.places
+    )
+
+
+def _imported_early(program: Program, life: _Life, file: int) -> tuple[str, int] | None:
+    """The path and line of an import at the top level of another file, where there is no group yet."""
+    for row in program.rows("import"):
+        if row.file == file or not row.at_module_level or not _is_bare_row(row):
+            continue
+        located = program.index.locate(row.file, row.payload[0])
+        if located is None or located[0] != file:
+            continue
+        before = (other for other in _calls_of(program, row.file, 0) if other.number < row.number)
+        if any(life.of_call(other).may_create for other in before) or program.is_test(row.file):
+            continue
+        return row.path, row.line
+    return None
+
+
+def _is_bare_row(row: Row) -> bool:
+    return not row.inside("if", "try", "except")
+
+
+def _created_inside(program: Program, life: _Life, file: int) -> Call | None:
+    """The call in a function of this file that creates the group."""
+    return next((call for call in program.calls_to(_INIT) if call.file == file and call.scope != 0), None)
+
+
+# DC743
+
+
+@probe(rules.DC743)
+def group_is_destroyed(program: Program) -> Iterator[Finding]:
+    """A script that creates the process group destroys it."""
+    seen: set[int] = set()
+    for call in program.calls_to(_INIT):
+        file = call.file
+        if file in seen or not program.index.files[file].has_main_guard:
+            continue
+        seen.add(file)
+        if program.framework(file) is not None or program.is_test(file) or _speaks_of_destroying(program, file):
+            continue
+        yield rules.DC743.found(
+            f"{callee_text(call)}() creates the process group, and nothing in this program destroys it",
+            where=call.where(),
+            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+            severity=Severity.INFO,
+        )
+
+
+def _speaks_of_destroying(program: Program, file: int) -> bool:
+    """Whether a file, or one that it hangs together with, names the function, be it for ``atexit``."""
+    for other in program.component(file):
+        for term in table(program, other):
+            if term[0] in ("a", "v") and term[2] == "destroy_process_group":
+                return True
+            if term[0] == "i" and term[1].endswith("destroy_process_group"):
+                return True
+    return False
+
+
+# DC745
+
+
+@probe(rules.DC745)
+def spawning_is_guarded(program: Program) -> Iterator[Finding]:
+    """Processes are spawned under the main guard."""
+    spawning: dict[tuple[int, int], Call | None] = {}
+    starts = (call for call in program.calls_named("start") if _is_spawned_process(program, call))
+    scopes = _scopes_of(program, [*program.calls_to(_SPAWN, _START), *starts])
+    for call in (call for file, scope in scopes if scope == 0 for call in _calls_of(program, file, scope)):
+        if _is_exempt(program, call):
+            continue
+        inner = _spawns(program, call, spawning)
+        if inner is None or _is_guarded_by_name(program, call):
+            continue
+        through = "" if inner == call else f", through {callee_text(inner)}() in line {inner.line},"
+        yield rules.DC745.found(
+            f"{callee_text(call)}() starts processes{through} and runs again in each of them, without a main guard",
+            where=call.where(),
+            fix=Fix(f'if __name__ == "__main__": {call.text()}', where="code"),
+            evidence={"flow": [] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"]},
+            severity=Severity.INFO if program.is_test(call.file) else None,
+        )
+
+
+def _is_exempt(program: Program, call: Call) -> bool:
+    path = program.index.files[call.file].path.replace("\\", "/")
+    return path.endswith(".ipynb") or path.rsplit("/", 1)[-1] == "__main__.py"
+
+
+def _spawns(program: Program, call: Call, known: dict[tuple[int, int], Call | None], depth: int = 0) -> Call | None:
+    """The call that spawns: this one, or one in the function that it enters."""
+    if call.is_to(_SPAWN) or (call.is_to(_START) and _method_is_spawn(call)):
+        return call
+    if call.method == "start" and _is_spawned_process(program, call):
+        return call
+    functions = program.functions(call)
+    if len(functions) != 1 or depth > 3:
+        return None
+    function = functions[0]
+    if function not in known:
+        known[function] = None
+        for inner in _calls_of(program, *function):
+            if not _is_guarded_by_name(program, inner) and not _asks_start_method(program, inner):
+                found = _spawns(program, inner, known, depth + 1)
+                if found is not None:
+                    known[function] = found
+                    break
+    return known[function]
+
+
+def _method_is_spawn(call: Call) -> bool:
+    value = call.argument(5, "start_method")
+    return (value is None and not call.has_star) or (value is not None and value.constant == "spawn")
+
+
+def _asks_start_method(program: Program, call: Call) -> bool:
+    return mentions(program, call, "start_method", "get_start_method")
+
+
+def _is_spawned_process(program: Program, call: Call) -> bool:
+    """Whether ``start`` is called on a Process that is spawned, not forked."""
+    terms = table(program, call.file)
+    callee = terms[call.term[1]]
+    if callee[0] != "a":
+        return False
+    for ref in origins(program, call.file, callee[1]):
+        made = origin_call(program, ref)
+        if made is None or made.method != "Process":
+            return False
+        if made.is_to("torch.multiprocessing.Process", "multiprocessing.Process"):
+            return any(
+                other.file == call.file
+                and (value := other.argument(0, "method")) is not None
+                and value.constant == "spawn"
+                for other in program.calls_to(
+                    "torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"
+                )
+            )
+        context = program.call_of(made.receiver.atoms[0]) if made.receiver.atoms else None
+        if context is None or context.method != "get_context":
+            return False
+        value = context.argument(0, "method")
+        return value is not None and value.constant == "spawn"
+    return False
+
+
+def _is_guarded_by_name(program: Program, row: Row) -> bool:
+    """Whether a condition around a row asks for ``__name__``."""
+    terms = table(program, row.file)
+    for _, node in row.places:
+        if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
+            for number in parts(program, row.file, node[2]):
+                if terms[number][0] == "v" and terms[number][2] == "__name__":
+                    return True
+    return False
+
+
+# DC746
+
+#: What makes room for a new file.
+_REMOVES = (
+    "os.remove", "os.unlink", "shutil.rmtree", "pathlib.Path.unlink", "os.removedirs",
+)  # fmt: skip
+#: What a path goes through without becoming another one for each run.
+_FIXED = ("os.path.abspath", "os.path.join", "os.path.expanduser", "os.path.realpath", "pathlib.Path", "str")
+
+
+@probe(rules.DC746)
+def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
+    """The file through which ranks meet is new for each run."""
+    for call in program.calls_to(_INIT, D + "FileStore"):
+        position, name = (1, "init_method") if call.is_to(_INIT) else (0, "file_name")
+        value = call.argument(position, name)
+        term = call.argument_term(position, name)
+        if value is None:
+            continue
+        path = _fixed_path(program, call.file, term, value)
+        if path is None or (call.is_to(_INIT) and not path.startswith("file:")):
+            continue
+        if _removes(program, call.file):
+            continue
+        shown = path.removeprefix("file://")
+        yield rules.DC746.found(
+            f"the ranks meet in {shown or 'a file'}, the same in each run: the next one meets what a killed one left",
+            where=call.where(),
+            fix=Fix(
+                "leave init_method out and start with torchrun; else put the job's id into the path",
+                where="code",
+            ),
+            severity=Severity.INFO if program.is_test(call.file) else None,
+        )
+
+
+def _removes(program: Program, file: int) -> bool:
+    files = set(program.component(file))
+    if any(call.file in files for call in program.calls_to(*_REMOVES)):
+        return True
+    return any(call.file in files for call in program.calls_named("unlink"))
+
+
+def _fixed_path(program: Program, file: int, term: int, value: Value, depth: int = 0) -> str | None:
+    """The path, where it is the same in each run; None where something of a run, or not known, is in it."""
+    if isinstance(value.constant, str):
+        return value.constant
+    if depth > 5 or len(value.atoms) != 1:
+        return None
+    atom = value.atoms[0]
+    if atom.kind == TEXT and isinstance(atom.const, str):
+        found = [_fixed_path(program, file, -1, Value((inner,)), depth + 1) for inner in atom.of]
+        if any(part is None for part in found):
+            return None
+        text = atom.const
+        for part in found:
+            text = text.replace("{}", str(part), 1)
+        return text
+    if atom.kind == CONST:
+        return str(atom.const)
+    made = program.call_of(atom)
+    if made is not None and made.is_to(*_FIXED) and not made.has_star:
+        found = [
+            _fixed_path(program, made.file, made.argument_term(number), given, depth + 1)
+            for number in range(made.positional)
+            if (given := made.argument(number)) is not None
+        ]
+        if found and all(part is not None for part in found):
+            return "/".join(str(part) for part in found)
+    return None

@@ -1,0 +1,304 @@
+"""Joins the summaries of all files: which file a name is imported from, and which scope is called from where.
+
+It resolves names only; what values mean is for :mod:`.evaluate`, which works on the tables made here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from .summary import Class, Scope, Summary, unpack, unpack_header
+from .vocabulary import OUTSIDE
+
+#: The ends of lines that Python's parser knows; a form feed or U+2028, where ``str.splitlines`` splits too, is none.
+_LINE_END = re.compile(r"\r\n?|\n")
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a source, without their ends, numbered as the parser numbers them."""
+    return _LINE_END.split(text)
+
+
+class _Loaded:
+    """A summary with its tables; made when it is asked for, and dropped when others are asked for more."""
+
+    __slots__ = ("_by_scope", "_reads", "classes", "scopes", "size", "summary")
+
+    def __init__(self, summary: Summary, size: int) -> None:
+        self.summary = summary
+        self.size = size
+        self.scopes = [Scope(*scope) for scope in summary.scopes]
+        self.classes = [Class(*one) for one in summary.classes]
+        self._by_scope: dict[int, list[int]] | None = None
+        self._reads: dict[int, int] | None = None
+
+    @property
+    def by_scope(self) -> dict[int, list[int]]:
+        """The numbers of all events of each scope, in order."""
+        if self._by_scope is None:
+            self._by_scope = {}
+            for number, event in enumerate(self.summary.events):
+                self._by_scope.setdefault(event[1], []).append(number)
+        return self._by_scope
+
+    @property
+    def reads(self) -> dict[int, int]:
+        """The lines of terms that read a variable."""
+        if self._reads is None:
+            # of several reads of one text the first is the one that a name was given to
+            self._reads = {event[7]: event[3] for event in reversed(self.summary.events) if event[0] == "read"}
+        return self._reads
+
+
+#: Stored bytes of the summaries that are kept loaded; loaded they take some fifteen times as much.
+_MOST_LOADED = 32_000_000
+
+
+class Shelf:
+    """Keeps summaries loaded: those of a large tree do not fit into memory together.
+
+    What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be
+    what is asked for next.
+    """
+
+    def __init__(self, most: int = _MOST_LOADED) -> None:
+        self.most = most
+        self.size = 0
+        self.loaded: dict[int, _Loaded] = {}
+        self._keys: list[int] = []
+        self._lot = 1
+
+    def get(self, facts: FileFacts) -> _Loaded:
+        """A file's summary."""
+        found = self.loaded.get(id(facts))
+        if found is None:
+            found = _Loaded(unpack(facts.stored), len(facts.stored))
+            while self._keys and self.size + found.size > self.most:
+                self._drop()
+            self.loaded[id(facts)] = found
+            self._keys.append(id(facts))
+            self.size += found.size
+        return found
+
+    def _drop(self) -> None:
+        # a generator of our own: the same run always goes the same way (constants: Numerical Recipes, ranqd1)
+        self._lot = (self._lot * 1664525 + 1013904223) % 2**32
+        place = self._lot % len(self._keys)
+        key, self._keys[place] = self._keys[place], self._keys[-1]
+        self._keys.pop()
+        self.size -= self.loaded.pop(key).size
+
+
+class FileFacts:
+    """One analysed file."""
+
+    __slots__ = (
+        "_read",
+        "cells",
+        "comments",
+        "has_main_guard",
+        "header",
+        "imports",
+        "path",
+        "problem",
+        "shelf",
+        "stored",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        stored: bytes,
+        read: Callable[[], str],
+        cells: tuple[tuple[int, int], ...] = (),
+        shelf: Shelf | None = None,
+    ) -> None:
+        self.path = path
+        #: the summary as :mod:`marshal` stores it
+        self.stored = stored
+        self._read = read
+        #: notebooks: for each line (cell, line in the cell); empty elsewhere
+        self.cells = cells
+        self.shelf = Shelf() if shelf is None else shelf
+        #: raises ValueError where what is stored is damaged
+        self.header = unpack_header(stored)
+        #: comments that may suppress findings: line, text
+        self.comments = self.header.comments
+        #: why the file could not be analysed: text, line, column
+        self.problem = self.header.problem
+        #: dotted names of all imports, as written
+        self.imports = self.header.imports
+        self.has_main_guard = self.header.has_main_guard
+
+    @property
+    def loaded(self) -> _Loaded:
+        """The summary and its tables."""
+        return self.shelf.get(self)
+
+    @property
+    def summary(self) -> Summary:
+        """What :mod:`.extract` made of it."""
+        return self.shelf.get(self).summary
+
+    @property
+    def text(self) -> str:
+        """The text, for carets and edits; decoded, line ends as in the file. Empty where it is gone by now."""
+        return self._read()
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines without their ends."""
+        return split_lines(self.text)
+
+
+Table = TypeVar("Table", covariant=True)
+
+
+class Tables(Protocol[Table]):
+    """Something of every file, by its number."""
+
+    def __getitem__(self, file: int) -> Table: ...
+
+    def __len__(self) -> int: ...
+
+
+class _Tables:
+    """``tables[file]`` for something that belongs to loaded summaries."""
+
+    __slots__ = ("files", "name")
+
+    def __init__(self, files: list[FileFacts], name: str) -> None:
+        self.files = files
+        self.name = name
+
+    def __getitem__(self, file: int) -> Any:
+        return getattr(self.files[file].loaded, self.name)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+class Index:
+    """Files, scopes, classes and modules by number and name."""
+
+    def __init__(self, files: Iterable[FileFacts]) -> None:
+        self.files: list[FileFacts] = list(files)
+        #: by file: its scopes, classes, events by scope, lines of reads
+        self.scopes: Tables[list[Scope]] = _Tables(self.files, "scopes")
+        self.classes: Tables[list[Class]] = _Tables(self.files, "classes")
+        self.by_scope: Tables[dict[int, list[int]]] = _Tables(self.files, "by_scope")
+        self.reads: Tables[dict[int, int]] = _Tables(self.files, "reads")
+        self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
+        self._by_last: dict[str, list[int]] = {}
+        for number, parts in enumerate(self.parts):
+            if parts:
+                self._by_last.setdefault(parts[-1], []).append(number)
+        self._imported: dict[int, frozenset[int]] = {}
+        self._exactly = {parts: number for number, parts in reversed(list(enumerate(self.parts)))}
+        self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
+
+    def locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
+        """The project's file that holds what ``dotted`` names in an import of ``file``, and the names left over.
+
+        None for what lies outside of the project.
+        """
+        key = (file, dotted)
+        if key not in self._found:
+            self._found[key] = self._locate(file, dotted)
+        return self._found[key]
+
+    def imported(self, file: int) -> frozenset[int]:
+        """The files of the project that a file imports."""
+        found = self._imported.get(file)
+        if found is None:
+            located = (self.locate(file, dotted) for dotted in self.files[file].imports)
+            found = self._imported[file] = frozenset(item[0] for item in located if item is not None)
+        return found
+
+    def _locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
+        names = tuple(part for part in dotted.lstrip(".").split(".") if part)
+        level = len(dotted) - len(dotted.lstrip("."))
+        if level:
+            package = self.package(file)
+            if level - 1 > len(package):
+                return None
+            base = package[: len(package) - (level - 1)]
+            for length in range(len(names), -1, -1):
+                found = self._exact((*base, *names[:length]))
+                if found is not None:
+                    return found, names[length:]
+            return None
+        if not names or names[0] in OUTSIDE:
+            return None
+        for length in range(len(names), 0, -1):
+            found = self._ending(names[:length], file)
+            if found is not None:
+                return found, names[length:]
+        return None
+
+    def package(self, file: int) -> tuple[str, ...]:
+        """The parts of the package that a file stands in."""
+        parts = self.parts[file]
+        return parts if self.files[file].path.endswith("__init__.py") else parts[:-1]
+
+    def _exact(self, parts: tuple[str, ...]) -> int | None:
+        return self._exactly.get(parts)
+
+    def _ending(self, names: tuple[str, ...], file: int) -> int | None:
+        """A file whose path ends like this; the one nearest to the importing file."""
+        own = self.parts[file]
+        best, best_shared = None, -1
+        for number in self._by_last.get(names[-1], ()):
+            parts = self.parts[number]
+            if parts[-len(names) :] != names or number == file:
+                continue
+            above = parts[: len(parts) - len(names)]
+            # what is imported is found from a folder on the path: the importing file's own or one above it
+            shared = 0
+            for one, other in zip(above, own, strict=False):
+                if one != other:
+                    break
+                shared += 1
+            if len(above) - shared > 1:
+                continue
+            if shared > best_shared:
+                best, best_shared = number, shared
+        return best
+
+
+def module_parts(path: str) -> tuple[str, ...]:
+    """The parts of the dotted name of a path, from the working directory; a package's own file has its folder's."""
+    normal = path.replace("\\", "/")
+    while normal.startswith(("./", "../", "/")):
+        normal = normal.removeprefix("./").removeprefix("../").removeprefix("/")
+    parts = normal.split("/")
+    stem = parts[-1].rsplit(".", 1)[0]
+    if stem == "__init__":
+        return tuple(parts[:-1])
+    return (*parts[:-1], stem)
+
+
+class Site(NamedTuple):
+    """A place from which a scope is entered: a call event, and how its arguments are laid out."""
+
+    file: int
+    event: int
+    #: how many parameters the call fills by itself: 1 for a bound method
+    offset: int = 0
+    #: ``call``; ``spawn`` for the target of torch.multiprocessing.spawn; ``process`` for Process(target=…, args=…)
+    way: str = "call"
+    #: found by the name of the method alone
+    weak: bool = False
+
+
+def chain(summary: Summary, place: int) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
+    """The places around a place, outermost first: (number, place)."""
+    found: list[tuple[int, Any]] = []
+    while place > 0:
+        node = summary.places[place]
+        found.append((place, node))
+        place = node[0]
+    found.reverse()
+    return found

@@ -1,0 +1,179 @@
+"""Loops that ranks leave at different steps: on their own loss, clock or flag, with something shared in the loop.
+
+What was reduced, gathered or broadcast before it is tested is no such value. Exits by the rank itself, with a
+collective in the loop, are for :mod:`.divergence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from .collective_sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
+from .evaluate import Guard
+from .program import Call, Program, Row
+from .values import BATCH, BY_DATA, PARTIAL
+
+#: Models whose backward pass all ranks make together.
+_TOGETHER = ("ddp", "fsdp", "fsdp2", "deepspeed", "prepared")
+#: Objects that run the backward pass of such a model.
+_RUNNERS = frozenset(
+    ["accelerate.Accelerator.backward", "lightning.fabric.Fabric.backward", "deepspeed.DeepSpeedEngine.backward"]
+)
+
+
+@probe(rules.DC707)
+def loops_end_together(program: Program) -> Iterator[Finding]:
+    """All ranks leave a loop with shared work in the same step, or agree before they leave."""
+    sequences = Sequences.of(program)
+    for row in program.rows("exit"):
+        way = row.payload[0]
+        if way not in ("break", "continue") or not row.inside("for", "while") or row.inside("except"):
+            continue
+        loop = row.loops[-1][0]
+        guard = _deciding(program, row, loop)
+        if guard is None:
+            continue
+        shared = _shared(program, sequences, row, loop, way)
+        if shared is not None and shared.method != "backward" and _is_rank_itself(program, guard, row.file):
+            continue  # a collective behind an exit by rank: DC702
+        if shared is None or _agreed(program, sequences, row, guard, loop):
+            continue
+        by_rank = guard.who.who in PARTIAL
+        condition = condition_text(program, row.file, guard)
+        each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
+        leaves = "ends the loop" if way == "break" else "skips the rest of the step"
+        yield rules.DC707.found(
+            f"`{condition}` {each} and {leaves}, while `{shared.text()}` in line {shared.line} needs all ranks",
+            fix=Fix(
+                "let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
+                "every step, and test the result",
+                where="code",
+            ),
+            where=row.where(),
+            severity=level(program, row, rules.DC707),
+            evidence={
+                "flow": trail_of(program, row.file, guard.term),
+                "shared": shared.text(),
+                "line_of_shared": shared.line,
+            },
+        )
+
+
+def _deciding(program: Program, row: Row, loop: int) -> Guard | None:
+    """The condition right around an exit, where data, a clock or a rank decide it; None for any other."""
+    nearest = next((number for number, node in reversed(row.places) if node[1] == "if"), -1)
+    certain = partial_guards(row)
+    for guard in strict_guards(row):
+        # only the condition right around the exit decides; what is further out has had its say before
+        if guard.place != nearest or guard.place < loop:
+            continue
+        if guard.who.who == BY_DATA:
+            # a test of the rank beside it says who decides, and somebody may tell the others
+            return None if any(own.place > loop and not _is_flag(program, own, row.file) for own in certain) else guard
+        if guard.who.who in PARTIAL and guard in certain:
+            return guard
+    return None
+
+
+def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:
+    return guard.who.who in PARTIAL and not _is_flag(program, guard, file)
+
+
+def _is_flag(program: Program, guard: Guard, file: int) -> bool:
+    """Whether a condition is a value that was set before, and no test of the rank by itself."""
+    terms = program.index.files[file].summary.terms
+    todo = [guard.term]
+    while todo:
+        parts = terms[todo.pop()]
+        if parts[0] in ("and", "or"):
+            todo.extend(parts[1])
+        elif parts[0] == "u":
+            todo.append(parts[2])
+        elif parts[0] not in ("?", "|", "k"):
+            return False
+    return True
+
+
+def _shared(program: Program, sequences: Sequences, row: Row, loop: int, way: str) -> Call | None:
+    """What all ranks do together in the loop: for ``continue``, in the rest of the step."""
+    rows = [other for other in sequences.rows_in(row, loop) if isinstance(other, Call)]
+    for other in rows:
+        if way == "continue" and other.number < row.number:
+            continue
+        if program.excludes(row, other) or partial_guards(other):
+            continue
+        if other.method == "backward" and _backward_is_shared(program, other):
+            return other
+        meeting = sequences.meeting(other)
+        if meeting is not None:
+            return other
+    return None
+
+
+def _backward_is_shared(program: Program, call: Call) -> bool:
+    """Whether a backward pass averages gradients among ranks: its function calls a wrapped model."""
+    if any(target in _RUNNERS for target in call.targets):
+        return True
+    receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
+    if receiver in ("accelerator", "fabric"):
+        return True
+    return any(
+        isinstance(other, Call) and other.callee.wrapped(*_TOGETHER) is not None
+        for other in program.rows_of(call.file, call.scope)
+    )
+
+
+def _agreed(program: Program, sequences: Sequences, row: Row, guard: Guard, loop: int) -> bool:
+    """Whether what is tested went through a collective before, so that all ranks may know of it."""
+    terms = program.index.files[row.file].summary.terms
+    tested = _parts(terms, [guard.term])
+    for other in program.rows_of(row.file, row.scope):
+        if not isinstance(other, Call) or other.number > row.number:
+            continue
+        meeting = sequences.meeting(other)
+        if meeting is None and not sequences.is_unseen(other):
+            continue
+        given = _parts(terms, [*other.term[2], *(value for _, value in other.term[3])])
+        if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in given & tested):
+            return True
+    return False
+
+
+def _of_data(program: Program, file: int, number: int) -> bool:
+    if program.index.files[file].summary.terms[number][0] in ("?", "|"):
+        return True  # a value with a history: the one that is tested
+    return program.evaluator.value(file, number).has(BATCH) or program.evaluator.test(file, number).who == BY_DATA
+
+
+def _parts(terms: list[tuple[object, ...]], numbers: list[int]) -> set[int]:
+    """All terms that some terms are made of."""
+    seen: set[int] = set()
+    todo = list(numbers)
+    while todo and len(seen) < 500:
+        number = todo.pop()
+        if number < 0 or number in seen:
+            continue
+        seen.add(number)
+        parts = terms[number]
+        operation = parts[0]
+        if operation in ("k", "p", "v", "i", "fn", "cls", "-"):
+            continue
+        for position, part in enumerate(parts[1:], 1):
+            if isinstance(part, tuple):
+                for item in part:
+                    if isinstance(item, int):
+                        todo.append(item)
+                    elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], int):
+                        todo.append(item[1])
+            elif isinstance(part, int) and not isinstance(part, bool) and not _is_no_term(operation, position):
+                todo.append(part)
+    return seen
+
+
+def _is_no_term(operation: object, position: int) -> bool:
+    """Whether a number in a term is something else than a term: an event, a position."""
+    return (operation == "c" and position >= 4) or (operation == "x" and position == 2)

@@ -1,0 +1,489 @@
+"""Probes of the parameters of wrapped models: frozen, moved or cast after wrapping, held by an optimizer that was built
+before they were sharded, clipped by the norm of one shard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from .models import (
+    Root,
+    Wrap,
+    calls_in,
+    comes_after,
+    is_backward,
+    level,
+    lifted,
+    made_by,
+    model_of_parameters,
+    name_of,
+    near,
+    precedes,
+    roots,
+    trains,
+    wraps,
+)
+from .program import Call, Program, Row
+from .source_text import last_name
+from .term_queries import table
+from .values import BARE, OBJECT, WRAPPED
+
+_PARAMETERS = frozenset(["parameters", "named_parameters"])
+
+
+# DC751
+
+
+class _Switch(NamedTuple):
+    """A place where ``requires_grad`` is set."""
+
+    row: Row
+    model: int
+    wanted: bool
+    #: only parameters of certain names
+    chosen: bool
+
+
+def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
+    """All places in these files that set ``requires_grad`` of parameters to a constant."""
+    for row in program.rows("attribute", files):
+        if row.payload[1] != "requires_grad":
+            continue
+        wanted = row.term_value(row.payload[2]).constant
+        model = model_of_parameters(program, row.file, row.payload[0])
+        if isinstance(wanted, bool) and model >= 0:
+            yield _Switch(row, model, wanted, _is_chosen(row))
+    for call in program.calls_named("requires_grad_", files=files):
+        argument = call.argument(0, "requires_grad")
+        wanted = True if argument is None else argument.constant
+        terms = table(program, call.file)
+        callee = terms[call.term[1]]
+        if not isinstance(wanted, bool) or callee[0] != "a" or last_name(terms, callee[1]) == "grad":
+            continue
+        model = model_of_parameters(program, call.file, callee[1])
+        yield _Switch(call, model if model >= 0 else callee[1], wanted, model >= 0 and _is_chosen(call))
+
+
+def _is_chosen(row: Row) -> bool:
+    """Whether a condition stands between a row and the innermost loop around it."""
+    kinds = [node[1] for _, node in row.places]
+    for kind in reversed(kinds):
+        if kind in ("for", "while"):
+            return False
+        if kind == "if" or kind.startswith("exit:"):
+            return True
+    return False
+
+
+@probe(rules.DC751)
+def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
+    """Which parameters are trained is settled before DDP puts its hooks on them."""
+    known = wraps(program, "ddp")
+    if not known:
+        return
+    switches = list(_switches(program, near(program, known)))
+    placed = [
+        (switch, root)
+        for switch in switches
+        for root in roots(program, switch.row.file, switch.row.scope, switch.model, known)[:1]
+    ]
+    reported: set[tuple[int, int, int]] = set()
+    for switch, root in placed:
+        after = root.kind != "raw" or comes_after(program, root.wrap.call, switch.row)
+        row = switch.row
+        if not after or _wrapped_again(program, root, row) or not _goes_on(program, row, root.wrap):
+            continue
+        key = (row.file, row.scope, int(switch.wanted))
+        if key in reported:
+            continue
+        others = [one for one, other in placed if other.wrap == root.wrap and one.row != row]
+        name = name_of(program, root.wrap.call) or "the model"
+        if switch.wanted:
+            if not _frozen_before(program, switches, root, row):
+                continue
+            message = f"parameters of {name} are unfrozen after DDP has wrapped it: their gradients are not averaged"
+        else:
+            partial = root.steps > 0 or switch.chosen
+            if not partial or any(one.wanted for one in others) or _spares_unused(root.wrap.call):
+                continue
+            message = f"parameters of {name} are frozen after DDP has wrapped it: it misses their gradients and fails"
+        reported.add(key)
+        wrap = root.wrap.call
+        yield rules.DC751.found(
+            message,
+            where=row.where(),
+            severity=level(program, row.file, rules.DC751),
+            fix=Fix(
+                f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
+                f" or wrap {name}.module again afterwards",
+                where="code",
+            ),
+            evidence={
+                "wrapped_at": f"{wrap.path}:{wrap.line}",
+                "flow": program.flow(*(atom.trail for atom in wrap.result)),
+            },
+        )
+
+
+def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: Row) -> bool:
+    """Whether some parameters of a model were frozen when it was wrapped."""
+    wrap = root.wrap
+    for other in switches:
+        place = other.row
+        if other.wanted or place == row:
+            continue
+        found = roots(program, place.file, place.scope, other.model, [wrap])
+        if any(one.kind == "raw" for one in found) and not comes_after(program, wrap.call, place):
+            return True
+        # in a method of the network's own class
+        terms = table(program, place.file)
+        number = other.model
+        while number >= 0:
+            if any(atom.kind == OBJECT and atom.const in wrap.classes for atom in place.term_value(number)):
+                return True
+            number = terms[number][1] if terms[number][0] in ("a", "s") else -1
+    return False
+
+
+def _spares_unused(call: Call) -> bool:
+    """Whether DDP was told that some parameters get no gradient, or may have been."""
+    for name in ("find_unused_parameters", "static_graph"):
+        given = call.argument(None, name)
+        if given is not None and given.constant is not False:
+            return True
+    return call.has_star
+
+
+def _wrapped_again(program: Program, root: Root, row: Row) -> bool:
+    """Whether the network inside is wrapped anew after a row."""
+    for call in calls_in(program, (row.file, row.scope)):
+        if call.number <= row.number or call == root.wrap.call:
+            continue
+        for atom in call.result:
+            if atom.kind == WRAPPED and atom.call == (call.file, call.number):
+                inner = [one for part in atom.of for one in (part, *part.of)]
+                if any(
+                    one.kind == WRAPPED and one.call == (root.wrap.call.file, root.wrap.call.number) for one in inner
+                ):
+                    return True
+                if made_by(program, atom.of, (row.file, row.scope)) & root.wrap.made:
+                    return True
+    return False
+
+
+def _goes_on(program: Program, row: Row, wrap: Wrap) -> bool:
+    """Whether training of a wrapped model goes on after a row: later, or in the next round of a loop around it.
+
+    A loop in which the model is wrapped, too, makes a new wrapper in each round.
+    """
+    wrapping = {(one.file, number) for one in lifted(program, wrap.call) for number, _ in one.loops}
+    for one in lifted(program, row):
+        around = {number for number, _ in one.loops if (one.file, number) not in wrapping}
+        backward = used = False
+        for call in calls_in(program, (one.file, one.scope)):
+            later = call.number > one.number and not program.excludes(one, call)
+            if call == one or not (later or around & {number for number, _ in call.loops}):
+                continue
+            backward = backward or is_backward(call)
+            backward = backward or any(trains(program, inner, 1) for inner in program.functions(call))
+            used = used or _uses(program, call, wrap)
+        if backward and used:
+            return True
+    return False
+
+
+def _uses(program: Program, call: Call, wrap: Wrap, depth: int = 0) -> bool:
+    """Whether a call is a forward of a wrapper, is given the wrapper, or enters a function that runs such a forward."""
+    made = (wrap.call.file, wrap.call.number)
+    for value in (call.callee, *(call.term_value(number) for number in call.term[2])):
+        if any(atom.kind == WRAPPED and atom.call == made for atom in value):
+            return True
+    return depth < 3 and any(
+        _uses(program, inner, wrap, depth + 1)
+        for function in program.functions(call)
+        if function != (call.file, call.scope)
+        for inner in calls_in(program, function)
+    )
+
+
+# DC752
+
+
+_OPTIMIZERS = re.compile(
+    r"^(torch\.optim\.(?!lr_scheduler)(\w+\.)*[A-Z]\w*|transformers\.(AdamW|Adafactor|optimization\.\w+)"
+    r"|apex\.optimizers\.\w+|bitsandbytes\.optim\.\w+"
+    r"|torch_optimizer\.[A-Z]\w*|deepspeed\.ops\.(adam|lamb)\.\w+)$"
+)
+
+
+@probe(rules.DC752)
+def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
+    """An optimizer holds the parameters that a sharded model has, and not those that it had."""
+    known = [wrap for wrap in wraps(program, "fsdp", "fsdp2") if not _keeps_parameters(wrap.call)]
+    if not known:
+        return
+    files = near(program, known)
+    for row in program.rows("call", files):
+        call = Call(program, row.file, row.number)
+        # the name of an optimizer's class, or of one that it was imported as
+        if not call.method[:1].isupper() or not any(_OPTIMIZERS.match(target) for target in call.targets):
+            continue
+        wrap = _sharded_later(program, call, known)
+        if wrap is None or _built_again(program, call, wrap):
+            continue
+        name = name_of(program, call) or "the optimizer"
+        wrapper = "fully_shard" if wrap.way == "fsdp2" else "FSDP"
+        yield rules.DC752.found(
+            f"{name} gets parameters that {wrapper} replaces afterwards, at {wrap.call.path}:{wrap.call.line}:"
+            " its steps change nothing",
+            where=call.where(),
+            severity=level(program, call.file, rules.DC752),
+            fix=Fix(f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}", where="code"),
+            evidence={"optimizer": call.text(), "sharded_at": f"{wrap.call.path}:{wrap.call.line}"},
+        )
+
+
+def _keeps_parameters(call: Call) -> bool:
+    """Whether FSDP leaves the parameters that the model has, or may be told to."""
+    given = call.argument(None, "use_orig_params")
+    return call.has_star or (given is not None and given.constant is not False)
+
+
+def _sharded_later(program: Program, call: Call, known: list[Wrap]) -> Wrap | None:
+    """Where the model whose parameters an optimizer gets is sharded after that."""
+    terms = table(program, call.file)
+    given = [*call.term[2], *(value for name, value in call.term[3] if name in ("params", "parameters"))]
+    for number in program.subterms(call.file, *given):
+        term = terms[number]
+        if term[0] != "c" or terms[term[1]][0] != "a" or terms[term[1]][2] not in _PARAMETERS:
+            continue
+        base = terms[term[1]][1]
+        if program.evaluator.value(call.file, base).has(WRAPPED, BARE):
+            continue
+        for root in roots(program, call.file, call.scope, base, known):
+            if root.kind == "raw" and precedes(program, call, root.wrap.call):
+                return root.wrap
+    return None
+
+
+def _built_again(program: Program, call: Call, wrap: Wrap) -> bool:
+    """Whether an optimizer of the same name is built once more after the model was sharded."""
+    name = name_of(program, call)
+    for other in calls_in(program, (wrap.call.file, wrap.call.scope)):
+        if other.number > wrap.call.number and (
+            any(_OPTIMIZERS.match(target) for target in other.targets) or (name and name_of(program, other) == name)
+        ):
+            return True
+    return False
+
+
+# DC753
+
+
+_TELLS_APART = re.compile(
+    r"fsdp|shard|strategy|zero|hasattr|isinstance|callable|parallel|backend|dtensor", re.IGNORECASE
+)
+
+
+@probe(rules.DC753)
+def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
+    """Gradients of FSDP are clipped by the norm over all shards."""
+    known = wraps(program, "fsdp")
+    if not known:
+        return
+    for call in program.calls_to(
+        "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_", "torch.nn.utils.clip_grad_norm"
+    ):
+        model = model_of_parameters(program, call.file, call.argument_term(0, "parameters"))
+        if model < 0:
+            continue
+        value = program.evaluator.value(call.file, model)
+        atom = value.wrapped("fsdp")
+        if atom is None or value.wrapped("ddp", "fsdp2", "deepspeed", "prepared") is not None:
+            continue
+        wrap = program.call_of(atom)
+        if wrap is not None and _not_sharded(wrap):
+            continue
+        if call.inside("except") or any(
+            _TELLS_APART.search(call.term_text(node[2]))
+            for _, node in call.places
+            if node[1] == "if" or node[1].startswith("exit:")
+        ):
+            continue
+        given = call.argument_text(0, "parameters")
+        name = (
+            given.removesuffix(".parameters()")
+            if given.endswith(".parameters()")
+            else name_of(program, wrap)
+            if wrap
+            else ""
+        )
+        name = name or "model"
+        limit = call.argument_text(1, "max_norm") or "max_norm"
+        yield rules.DC753.found(
+            f"{name} is sharded by FSDP, and clip_grad_norm_ takes the norm of this rank's shard only",
+            where=call.where(),
+            severity=level(program, call.file, rules.DC753),
+            fix=Fix(
+                f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards", where="code"
+            ),
+            evidence={"flow": program.flow(atom.trail)},
+        )
+
+
+def _not_sharded(wrap: Call) -> bool:
+    """Whether a strategy is given that leaves gradients whole."""
+    text = wrap.argument_text(2, "sharding_strategy")
+    return "NO_SHARD" in text
+
+
+# DC756
+
+
+_TO_CPU = frozenset({"cpu"})
+_TO_GPU = frozenset({"cuda", "xpu", "npu"})
+_CASTS = frozenset({"half", "bfloat16", "double"})
+_DTYPES = re.compile(r"(^|\.)(float16|bfloat16|half|double|float64)$")
+
+
+@probe(rules.DC756)
+def moved_after_wrap(program: Program) -> Iterator[Finding]:
+    """A model is moved and cast before it is wrapped."""
+    known = wraps(program, "ddp")
+    if not known:
+        return
+    reported: set[tuple[int, int, int]] = set()
+    files = near(program, known)
+    moves = program.calls_named("to", *_TO_CPU, *_TO_GPU, *_CASTS, files=files)
+    for call in sorted(moves, key=lambda call: (call.file, call.number)):
+        terms = table(program, call.file)
+        callee = terms[call.term[1]]
+        if callee[0] != "a":
+            continue
+        found = _moved(program, call, int(callee[1]), known)
+        if found is None:
+            continue
+        root, what = found
+        wrap = root.wrap.call
+        key = (wrap.file, wrap.number, call.scope)
+        if key in reported or _wrapped_again(program, root, call) or not _goes_on(program, call, root.wrap):
+            continue
+        reported.add(key)
+        yield rules.DC756.found(
+            f"{call.text()} {what} parameters that DDP has put its hooks on: their gradients are no longer averaged",
+            where=call.where(),
+            severity=level(program, call.file, rules.DC756),
+            fix=Fix(
+                f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
+                " for a checkpoint copy the state_dict, not the model",
+                where="code",
+            ),
+            evidence={
+                "wrapped_at": f"{wrap.path}:{wrap.line}",
+                "flow": program.flow(*(atom.trail for atom in wrap.result)),
+            },
+        )
+
+
+def _moved(program: Program, call: Call, model: int, known: list[Wrap]) -> tuple[Root, str] | None:
+    """The wrapped model that a call certainly moves to another device or dtype, and which of both."""
+    found = [
+        root
+        for root in roots(program, call.file, call.scope, model, known)
+        if root.kind != "raw" or (call.number != root.wrap.call.number and comes_after(program, root.wrap.call, call))
+    ]
+    if not found or any(program.evaluator.value(call.file, model).has(kind) for kind in ("unknown", "constant")):
+        return None
+    root = found[0]
+    kind = _destination(call)
+    if kind == "dtype":
+        return root, "casts"
+    if kind == "cpu":
+        return (root, "moves") if not _was_on_cpu(program, root.wrap) else None
+    if kind == "device" and _was_on_cpu(program, root.wrap):
+        return root, "moves"
+    return None
+
+
+def _destination(call: Call) -> str:
+    """``cpu``, ``device`` (another one), ``dtype``, or empty where nothing of both changes for sure."""
+    if call.method in _TO_CPU:
+        return "cpu"
+    if call.method in _TO_GPU:
+        return "device"
+    if call.method in _CASTS:
+        return "dtype"
+    for position, name in ((0, "device"), (0, "dtype"), (1, "dtype")):
+        given = call.argument(position, name)
+        if given is None:
+            continue
+        for atom in given:
+            if atom.kind == "name" and _DTYPES.search(str(atom.const)):
+                return "dtype"
+            if atom.kind == "constant" and isinstance(atom.const, str):
+                return "cpu" if atom.const == "cpu" else "device"
+            if atom.kind == "device":
+                return "cpu" if atom.const == "cpu" else "device"
+        if name == "device" and not given.has("name"):
+            return "device"
+    return ""
+
+
+def _was_on_cpu(program: Program, wrap: Wrap) -> bool:
+    """Whether a model was certainly on the CPU when it was wrapped: made nearby, and never moved before."""
+    call = wrap.call
+    if call.gives(1, "device_ids"):
+        return False
+    if not wrap.made:
+        return _is_untouched_parameter(program, call)
+    makers = [Call(program, *made) for made in wrap.made]
+    if any((maker.file, maker.scope) != (call.file, call.scope) for maker in makers):
+        return False
+    terms = table(program, call.file)
+    for other in calls_in(program, (call.file, call.scope)):
+        if other.number > call.number:
+            break
+        if other.is_to("torch.set_default_device", "torch.cuda.set_default_device") or other.within("device"):
+            return False
+        if any(name in ("device", "device_map") for name in other.keywords) and other in makers:
+            return False
+        callee = terms[other.term[1]]
+        # who gets the model may move it
+        given = list(other.term[2]) if other.number < call.number and other not in makers else []
+        if callee[0] == "a" and (other.method in _TO_GPU or other.method in ("to", "to_empty")):
+            given.append(callee[1])
+        if any(made_by(program, other.term_value(number), (call.file, call.scope)) & wrap.made for number in given):
+            return False
+    return all(_builds_on_cpu(maker) for maker in makers)
+
+
+def _is_untouched_parameter(program: Program, call: Call) -> bool:
+    """Whether a parameter is wrapped that nobody in the project passes, and that its function has not moved before."""
+    term = call.argument_term(0, "module")
+    terms = table(program, call.file)
+    if term < 0 or terms[term][0] != "p" or program.callers((call.file, call.scope)):
+        return False
+    return not any(
+        other.number < call.number
+        and terms[other.term[1]][0] == "a"
+        and terms[other.term[1]][1] == term
+        and (other.method in _TO_GPU or other.method in ("to", "to_empty"))
+        for other in calls_in(program, (call.file, call.scope))
+    )
+
+
+def _builds_on_cpu(maker: Call) -> bool:
+    """Whether a constructor leaves a model on the CPU: a layer of torch, or a class that moves nothing."""
+    program = maker.program
+    if any(target.startswith(("torch.nn.", "torchvision.models.")) for target in maker.targets):
+        return True
+    moves = ("cuda", "to", "set_default_device")
+    return any(
+        all(call.method not in moves for call in calls_in(program, function)) for function in program.functions(maker)
+    )

@@ -1,0 +1,359 @@
+"""Wrapped models that only some ranks use: a forward pass of DDP, the state of a sharded model.
+
+Both are collectives that do not look like any. Only a model that is traced to its wrapper counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from . import vocabulary
+from .collective_sequences import Sequences, condition_text, guarded_calls, level, trail_of, words
+from .evaluate import Guard
+from .program import Call, Program
+from .values import BARE, DEVICE, PARTIAL, UNKNOWN, WRAPPED, Atom, Value
+
+#: How deep helpers are followed.
+_DEEPEST = 3
+#: Methods of a sharded model that gather its parts.
+_GATHERING = {
+    "fsdp": frozenset(["state_dict", "sharded_state_dict", "full_state_dict", "summon_full_params", "clip_grad_norm_"]),
+    "deepspeed": frozenset(
+        [
+            "save_checkpoint",
+            "save_16bit_model",
+            "save_fp16_model",
+            "load_checkpoint",
+            "_zero3_consolidated_16bit_state_dict",
+        ]
+    ),
+}
+#: What splits a model among ranks: where none of it is in the project, a state dict is a local affair.
+_SHARDING = (
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard",
+    "torch.distributed.tensor.parallel.parallelize_module",
+    "torch.distributed.tensor.distribute_tensor",
+    "torch.distributed.tensor.distribute_module",
+    "fairscale.nn.FullyShardedDataParallel",
+)
+_OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
+
+
+@probe(rules.DC704)
+def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
+    """A model in DDP is called by all ranks, or without its wrapper."""
+    sequences = Sequences.of(program)
+    done: set[tuple[int, int]] = set()
+    for call, guards in guarded_calls(program):
+        found = _forward(program, call)
+        if found is None:
+            continue
+        guard = _unmatched(sequences, call, guards, lambda other: _forward(program, other) is not None)
+        if guard is None or (call.file, guard.place) in done:
+            continue
+        done.add((call.file, guard.place))
+        inner, wrapper = found
+        model = call.term_text(call.term[1]) if inner == call else _passed(call)
+        here = _place(call, inner)
+        subject = f"`{here.text()}` is a forward pass of DDP, which all ranks make together"
+        if here != inner:
+            subject = (
+                f"`{call.text()}` runs a forward pass of DDP ({inner.path}:{inner.line}), which all ranks make together"
+            )
+        yield rules.DC704.found(
+            f"{subject}, but {_by(program, call, here, guard)}",
+            fix=Fix(
+                f"run it on all ranks, or give this rank the model without its wrapper: `{model}.module`"
+                if model
+                else "run it on all ranks, or call the model without its wrapper: `.module`",
+                where="code",
+            ),
+            where=here.where(),
+            severity=level(program, here, rules.DC704),
+            evidence={
+                "flow": [
+                    *program.flow(wrapper.trail),
+                    *trail_of(program, call.file, guard.term),
+                    f"{call.path}:{call.line}: {call.text()}",
+                ],
+                "reached_by": guard.who.who,
+            },
+        )
+
+
+@probe(rules.DC705)
+def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Finding]:
+    """All ranks ask for the state of a model of which each has a part."""
+    sequences = Sequences.of(program)
+    done: set[tuple[int, int, str]] = set()
+    for call, guards in guarded_calls(program):
+        found = _gathering(program, call)
+        if found is None:
+            continue
+        what, inner, wrapper = found
+        guard = _unmatched(sequences, call, guards, lambda other: _gathering(program, other) is not None)
+        if guard is None or (call.file, guard.place, what) in done:
+            continue
+        done.add((call.file, guard.place, what))
+        here = _place(call, inner)
+        behind = "" if here == inner else f" ({what} at {inner.path}:{inner.line})"
+        writes = what.rsplit(".", 1)[-1] in (
+            "save",
+            "async_save",
+            "save_checkpoint",
+            "save_16bit_model",
+            "save_state_dict",
+            "load",
+            "load_checkpoint",
+        )
+        yield rules.DC705.found(
+            f"`{here.text()}`{behind} gathers parts from all ranks, but {_by(program, call, here, guard)}",
+            fix=Fix(
+                f"call it on all ranks, without the test in line {guard.line}: each rank has its own part to do"
+                if writes
+                else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
+                "with the result",
+                where="code",
+            ),
+            where=here.where(),
+            severity=level(program, here, rules.DC705),
+            evidence={
+                "flow": [
+                    *(program.flow(wrapper.trail) if wrapper is not None else ()),
+                    *trail_of(program, call.file, guard.term),
+                    f"{call.path}:{call.line}: {call.text()}",
+                ],
+                "reached_by": guard.who.who,
+                "call": what,
+            },
+        )
+
+
+def _unmatched(sequences: Sequences, call: Call, guards: list[Guard], alike: object) -> Guard | None:
+    """The first guard whose other ranks do nothing of the kind in their own arm."""
+    for guard in guards:
+        others = [
+            other
+            for place in sequences.arms_against(call, guard)
+            for other in sequences.rows_in(call, place)
+            # what stands under a further condition may be for another setting
+            if isinstance(other, Call) and not any(node[1] == "if" and number > place for number, node in other.places)
+        ]
+        if any(callable(alike) and alike(other) for other in others):
+            continue
+        return guard
+    return None
+
+
+def _place(call: Call, inner: Call) -> Call:
+    """Where to report what a guarded call does inside: there, if nobody else gets there; else at the call."""
+    if inner == call or inner.file != call.file:
+        return call
+    entry = inner.entry
+    return inner if entry.who in PARTIAL and entry.certain else call
+
+
+def _by(program: Program, call: Call, here: Call, guard: Guard) -> str:
+    """Who gets there, and by which test."""
+    test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
+    if here == call:
+        return f"{words(guard.who)} there, {test}"
+    return f"{words(guard.who)} there: it is called in line {call.line}, {test}"
+
+
+def _passed(call: Call) -> str:
+    """The source of the wrapped model among the arguments."""
+    for position in range(call.positional):
+        value = call.argument(position)
+        if value is not None and value.wrapped("ddp"):
+            return call.argument_text(position)
+    for name in call.keywords:
+        value = call.argument(None, name)
+        if value is not None and value.wrapped("ddp"):
+            return call.argument_text(None, name)
+    return ""
+
+
+def _synchronising(program: Program, value: Value) -> Atom | None:
+    """The DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
+    wrapper = value.wrapped("ddp")
+    if wrapper is None or value.has(BARE):
+        return None
+    made = program.call_of(wrapper)
+    if made is not None:
+        given = made.argument(None, "broadcast_buffers")
+        if given is not None and given.constant is not True:
+            return None
+    return wrapper
+
+
+def _forward(program: Program, call: Call) -> tuple[Call, Atom] | None:
+    """The forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
+    wrapper = _called(program, call)
+    if wrapper is not None:
+        return call, wrapper
+    functions = program.functions(call)
+    if len(functions) != 1:
+        return None
+    given = _arguments(program, call, functions[0], ("ddp",))
+    return _forward_inside(program, functions[0], given, 0)
+
+
+def _called(program: Program, call: Call) -> Atom | None:
+    """The wrapper, where a call is one of a DDP model itself."""
+    wrapper = _synchronising(program, call.callee)
+    if wrapper is None and call.method == "forward":
+        wrapper = _synchronising(program, call.receiver)
+    return wrapper
+
+
+def _forward_inside(
+    program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
+) -> tuple[Call, Atom] | None:
+    """The forward pass that a function makes with the models that it is given, or with one that it keeps."""
+    file, scope = function
+    terms = program.index.files[file].summary.terms
+    if depth > _DEEPEST:
+        return None
+    for row in program.rows_of(file, scope):
+        if not isinstance(row, Call) or row.own_reach.who not in _ALL:
+            continue
+        callee = terms[row.term[1]]
+        if callee[0] == "p":
+            if callee[1] == scope and callee[2] in given:
+                return row, given[callee[2]]
+            continue
+        wrapper = _called(program, row)
+        if wrapper is not None and not _is_given(terms, row.term[1]):
+            return row, wrapper
+        inner = program.functions(row)
+        if len(inner) == 1 and inner[0] != function:
+            passed = {}
+            for name, term in _layout(program, row, inner[0]).items():
+                parts = terms[term]
+                if parts[0] == "p" and parts[1] == scope and parts[2] in given:
+                    passed[name] = given[parts[2]]
+            found = _forward_inside(program, inner[0], passed, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+#: Who gets to what everyone in a function does.
+_ALL = frozenset(["everyone", "only with other ranks", "unclear", "ranks whose data say so"])
+
+
+def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
+    """Whether a term is made from a parameter other than the object of a method."""
+    parts = terms[number]
+    while parts[0] == "a" and isinstance(parts[1], int):
+        parts = terms[parts[1]]
+    return parts[0] == "p" and parts[2] not in ("self", "cls")
+
+
+def _layout(program: Program, call: Call, function: tuple[int, int]) -> dict[str, int]:
+    """The terms that a call gives for the parameters of a function."""
+    scope = program.scope(function)
+    positional = [name for name, _, star in scope.parameters if not star]
+    bound = scope.owner >= 0 and scope.kind == "function" and not program.evaluator.is_static(function[0], scope)
+    if bound and any(atom.kind == "function" and not atom.of for atom in call.callee):
+        bound = False
+    found = {}
+    for name, _, star in scope.parameters:
+        if star in ("*", "**"):
+            continue
+        position = positional.index(name) - bound if name in positional else None
+        term = call.argument_term(position, name)
+        if term >= 0:
+            found[name] = term
+    return found
+
+
+def _arguments(program: Program, call: Call, function: tuple[int, int], ways: tuple[str, ...]) -> dict[str, Atom]:
+    """The wrapped models among what a call gives, by the names of the parameters."""
+    found = {}
+    for name, term in _layout(program, call, function).items():
+        value = call.term_value(term)
+        wrapper = _synchronising(program, value) if ways == ("ddp",) else _sharded(value)
+        if wrapper is not None:
+            found[name] = wrapper
+    return found
+
+
+def _sharded(value: Value) -> Atom | None:
+    """The wrapper of a model of which each rank has a part, where it can be no other."""
+    wrapper = value.wrapped("fsdp", "deepspeed")
+    if wrapper is None or value.has(BARE) or value.wrapped("ddp", "dp") is not None:
+        return None
+    return wrapper
+
+
+def _gathering(program: Program, call: Call) -> tuple[str, Call, Atom | None] | None:
+    """What gathers the parts of a model: its name, the call of it (here or in what is called), and the wrapper."""
+    for target in call.targets:
+        if target in vocabulary.SHARDED:
+            return None if _is_alone(program, call, target) else (target, call, None)
+    wrapper = _sharded(call.receiver)
+    if wrapper is not None and call.method in _GATHERING.get(str(wrapper.const), ()):
+        return call.method, call, wrapper
+    functions = program.functions(call)
+    if len(functions) == 1:
+        given = _arguments(program, call, functions[0], ("fsdp", "deepspeed"))
+        if given:
+            return _gathering_inside(program, functions[0], given, 0)
+    return None
+
+
+def _gathering_inside(
+    program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
+) -> tuple[str, Call, Atom | None] | None:
+    file, scope = function
+    terms = program.index.files[file].summary.terms
+    if depth > _DEEPEST:
+        return None
+    for row in program.rows_of(file, scope):
+        if not isinstance(row, Call) or row.own_reach.who not in _ALL:
+            continue
+        callee = terms[row.term[1]]
+        if callee[0] == "a":
+            base = terms[callee[1]]
+            if base[0] == "p" and base[1] == scope and base[2] in given:
+                wrapper = given[base[2]]
+                if row.method in _GATHERING.get(str(wrapper.const), ()):
+                    return row.method, row, wrapper
+        inner = program.functions(row)
+        if len(inner) == 1 and inner[0] != function:
+            passed = {}
+            for name, term in _layout(program, row, inner[0]).items():
+                parts = terms[term]
+                if parts[0] == "p" and parts[1] == scope and parts[2] in given:
+                    passed[name] = given[parts[2]]
+            if passed and (found := _gathering_inside(program, inner[0], passed, depth + 1)) is not None:
+                return found
+    return None
+
+
+def _is_alone(program: Program, call: Call, target: str) -> bool:
+    """Whether such a call concerns this rank only: it says so, it has a group of its own, or the model is whole."""
+    if call.has_star or call.gives(None, "process_group"):
+        return True
+    alone = call.argument(None, "no_dist")
+    if alone is not None and alone.constant is not False:
+        return True
+    if target.startswith(_OF_A_MODEL):
+        model = call.argument(0, "model")
+        if model is None or model.wrapped("ddp", "dp") is not None or model.has(BARE):
+            return True
+        return not (model.has(WRAPPED) or program.in_component(call.file, *_SHARDING))
+    model = call.argument(0, "module")
+    return (
+        model is not None
+        and target.startswith("torch.distributed.fsdp.")
+        and model.has(DEVICE)
+        and not model.has(UNKNOWN)
+    )

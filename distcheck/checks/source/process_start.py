@@ -1,0 +1,760 @@
+"""Probes about how a script is started, as its source tells: who starts the ranks, where they meet, what they need.
+
+Launch files and commands are judged elsewhere; here is only what stands in Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .environment_variables import Write, reads, version_is_asked, writes
+from .program import Call, Program, Row, Span
+from .values import CONST, ENV_TEXT, GLOBAL_RANK, LOCAL_RANK, RESULT, SINGLE, TEXT, Atom, Value
+from .vocabulary import INIT
+
+SPAWN = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+#: Calls that start processes, or split a command for one that does.
+STARTERS = (
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen", "getoutput")),
+    "os.system",
+    "os.popen",
+    "os.execv",
+    "os.execvp",
+    "os.execvpe",
+    "shlex.split",
+    "runpy.run_module",
+    "asyncio.create_subprocess_exec",
+    "asyncio.create_subprocess_shell",
+)  # fmt: skip
+AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+#: Ports that only root may bind, and from which Linux serves outgoing connections (ip-sysctl:
+#: ip_unprivileged_port_start, ip_local_port_range).
+_UNPRIVILEGED = 1024
+_EPHEMERAL = (32768, 60999)
+_URL = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^:/{}]*)(?::(?P<port>\d+))?")
+_LAUNCHERS = re.compile(
+    r"torchrun|torch\.distributed\.(launch|run)\b|accelerate launch|\bdeepspeed\b|\bsrun\b|\bmpirun\b|\bhorovodrun\b|"
+    r"elastic_launch|\bmp\.spawn\b|notebook_launcher|run\.sh|sbatch"
+)
+_LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
+
+
+# conditions
+
+
+def asked(program: Program, row: Row) -> bool:
+    """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
+    if row.reach.who == SINGLE:
+        return True
+    terms = program.index.files[row.file].summary.terms
+    for _, node in row.places:
+        if node[1] not in ("if", "while") and not node[1].startswith("exit:"):
+            continue
+        for number in program.subterms(row.file, node[2]):
+            term = terms[number]
+            if term[0] == "=" and term[1] in ("in", "not in") and row.term_value(term[3]).named("os.environ"):
+                return True
+            if term[0] == "=" and _may_be_missing(row.term_value(term[2])) and _means_missing(row.term_value(term[3])):
+                return True
+            if number == node[2] and _may_be_missing(row.term_value(number)):
+                return True
+            if term[0] == "u" and term[1] == "not" and _may_be_missing(row.term_value(term[2])):
+                return True
+            if term[0] == "c" and any(item.const in _PRESENCE for item in row.term_value(term[1])):
+                return True
+    return False
+
+
+_PRESENCE = frozenset(
+    ["torch.distributed.is_torchelastic_launched", "torch.distributed.is_initialized", "os.environ.__contains__"]
+)
+
+
+def _may_be_missing(value: Value) -> bool:
+    """Whether a value is what ``get`` gives for a variable, which may not be there."""
+    atom = value.get(ENV_TEXT)
+    return atom is not None and all(item.kind in (ENV_TEXT, CONST) for item in value)
+
+
+def _means_missing(value: Value) -> bool:
+    return any(constant is None or constant in ("", -1, "-1") for constant in value.constants)
+
+
+def conditional(row: Row) -> bool:
+    """Whether a row runs on some ways through its function only; errors that end the script do not count."""
+    program = row.program
+    for _, node in row.places:
+        if node[1] in ("except", "while") or (node[1].startswith("exit:") and node[1] != "exit:raise"):
+            return True
+        if node[1] == "if" and not _is_main_guard(program, row.file, node[2]):
+            return True
+    return False
+
+
+def _is_main_guard(program: Program, file: int, number: int) -> bool:
+    terms = program.index.files[file].summary.terms
+    term = terms[number]
+    return term[0] == "=" and any(terms[side] == ("k", "str", "__main__") for side in term[2:4])
+
+
+def entered_from(program: Program, row: Row) -> list[tuple[int, int]]:
+    """The functions and modules from which a row is reached by calls without a condition, its own among them."""
+    found = [(row.file, row.scope)]
+    for file, scope in found:
+        if scope == 0 or len(found) > 30:
+            continue
+        for site in program.evaluator.callers.get((file, scope), ()):
+            caller = Row(program, site.file, site.event)
+            key = (site.file, caller.scope)
+            if site.way == "call" and not conditional(caller) and key not in found:
+                found.append(key)
+    return found
+
+
+def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Functions of the project that these enter, directly or through others; themselves among them."""
+    found: list[tuple[int, int]] = list(functions)
+    seen = set(found)
+    for file, scope in found:
+        if len(found) > 200:
+            break
+        for row in program.rows_of(file, scope):
+            if isinstance(row, Call):
+                for inner in program.functions(row):
+                    if inner not in seen:
+                        seen.add(inner)
+                        found.append(inner)
+    return seen
+
+
+def in_spawned_process(program: Program, row: Row) -> bool:
+    """Whether a row runs in processes of this host that the program starts itself, as far as calls tell."""
+    own = {row.file}
+    if any(call.file in own for call in program.calls_to(*SPAWN, *_PROCESSES)):
+        return True
+    pending = [(row.file, row.scope)]
+    seen: set[tuple[int, int]] = set()
+    while pending:
+        key = pending.pop()
+        if key in seen or len(seen) > 100:
+            continue
+        seen.add(key)
+        for site in program.evaluator.callers.get(key, ()):
+            if site.way in ("spawn", "process"):
+                return True
+            pending.append((site.file, Row(program, site.file, site.event).scope))
+    return False
+
+
+_PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "torch.multiprocessing.get_context.Process")
+
+
+# two launchers
+
+
+@probe(rules.DC106)
+def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
+    """A program that needs a launcher's LOCAL_RANK does not start ranks itself."""
+    needed = [
+        read.row
+        for read in program.table(reads)
+        if read.name == "LOCAL_RANK"
+        and read.must
+        and not asked(program, read.row)
+        and not read.row.inside("try", "except")
+    ]
+    if not needed:
+        return
+    given = {write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK"}
+    for call in program.calls_to(*SPAWN):
+        if conditional(call) or call.reach.who not in ("everyone", SINGLE, "unclear", "only with other ranks"):
+            continue
+        if given.intersection(program.component(call.file)):
+            continue
+        count = call.argument(2, "nprocs")
+        if count is not None and count.constant in (0, 1):
+            continue
+        before = entered_from(program, call)
+        started = _targets(program, call)
+        inside = reached_by_calls(program, started)
+        for row in needed:
+            key = (row.file, row.scope)
+            if key in inside or (key in before and (row.file, row.scope) != (call.file, 0)):
+                where = "the started function" if key in inside else "the starting process"
+                yield rules.DC106.found(
+                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher "
+                    f"({row.path}:{row.line}): under torchrun every rank starts all ranks once more, "
+                    "without it the variable is missing",
+                    where=call.where(),
+                    evidence={"flow": [f"{row.path}:{row.line}: LOCAL_RANK is read"]},
+                    fix=Fix(
+                        "keep one launcher: with torchrun call the function directly; with spawn take its argument "
+                        'as local rank; or choose by "LOCAL_RANK" in os.environ',
+                        where="code",
+                    ),
+                )
+                break
+
+
+def _targets(program: Program, call: Call) -> list[tuple[int, int]]:
+    target = call.argument(0, "fn")
+    return [atom.const for atom in target if atom.kind == "function"] if target is not None else []
+
+
+# where ranks meet
+
+
+class Meeting(NamedTuple):
+    """An address or port for the rendezvous that stands in code."""
+
+    row: Row
+    #: what holds it: a variable's name, ``init_method`` or ``TCPStore``
+    what: str
+    #: the address, empty where it is not known
+    host: str
+    #: the lowest and highest port that it may be, None where it is not known
+    ports: tuple[int, int] | None
+    #: it can be nothing else: no option, no parameter
+    fixed: bool
+
+
+def meetings(program: Program) -> Iterator[Meeting]:
+    """All addresses and ports for the rendezvous that stand in code, in no order."""
+    for write in program.table(writes):
+        if write.name == "MASTER_PORT":
+            ports = _ports(program, write.value)
+            if ports is not None:
+                yield Meeting(write.row, write.name, "", ports, _is_fixed(program, write))
+        elif write.name == "MASTER_ADDR" and isinstance(write.value.constant, str):
+            yield Meeting(write.row, write.name, write.value.constant, None, _is_fixed(program, write))
+    for call in program.calls_to(*INIT):
+        url = call.argument(1, "init_method")
+        if url is not None and isinstance(url.constant, str) and (match := _URL.match(url.constant)):
+            port = int(match["port"]) if match["port"] else None
+            yield Meeting(
+                call,
+                "init_method",
+                match["host"],
+                None if port is None else (port, port),
+                not _has_parameter(program, call.file, call.argument_term(1, "init_method")),
+            )
+    for call in program.calls_to("torch.distributed.TCPStore"):
+        given = call.argument(1, "port")
+        ports = _ports(program, given) if given is not None else None
+        if ports is not None:
+            yield Meeting(call, "TCPStore", "", ports, False)
+
+
+def _is_fixed(program: Program, write: Write) -> bool:
+    return write.way in ("=", "update") and not _has_parameter(program, write.row.file, write.term)
+
+
+def _has_parameter(program: Program, file: int, term: int) -> bool:
+    """Whether callers may give another value, whatever those that are seen give."""
+    terms = program.index.files[file].summary.terms
+    return any(terms[number][0] == "p" for number in program.subterms(file, term, names=False))
+
+
+def _ports(program: Program, value: Value) -> tuple[int, int] | None:
+    constant = value.constant
+    if isinstance(constant, str) and constant.isdigit():
+        return int(constant), int(constant)
+    if isinstance(constant, int) and not isinstance(constant, bool):
+        return constant, constant
+    atoms = list(value)
+    if len(atoms) == 1 and atoms[0].kind == TEXT and atoms[0].const == "{}" and len(atoms[0].of) == 1:
+        atoms = list(atoms[0].of)
+    if len(atoms) == 1 and atoms[0].kind == RESULT and atoms[0].const in _RANDOM:
+        call = program.call_of(atoms[0])
+        if call is not None and call.positional == 2:
+            low, high = (item.constant if (item := call.argument(position)) else None for position in (0, 1))
+            if isinstance(low, int) and isinstance(high, int):
+                return low, high - (0 if call.method == "randint" and "numpy" not in atoms[0].const else 1)
+    return None
+
+
+_RANDOM = frozenset(["random.randint", "random.randrange", "numpy.random.randint"])
+
+
+def _hard_coded(program: Program, meeting: Meeting) -> Severity | None:
+    """How loud a constant of the rendezvous is to be reported; None where it is right."""
+    row = meeting.row
+    if not meeting.fixed or (meeting.ports is not None and meeting.ports[0] != meeting.ports[1]) or asked(program, row):
+        return None
+    if isinstance(row, Call) and meeting.what == "init_method":
+        size, rank = row.argument(3, "world_size"), row.argument(4, "rank")
+        if (size is not None and size.constant == 1) or (
+            rank is not None and rank.constant == 0 and (size is None or size.constant in (None, 1))
+        ):
+            return None
+        if not meeting.ports and meeting.host not in _LOCAL:
+            return None
+    beside = {
+        write.name: write
+        for write in program.table(writes)
+        if write.row.file == row.file and write.row.scope == row.scope
+    }
+    if any(name in beside and beside[name].value.constant in ("0", "1") for name in ("RANK", "WORLD_SIZE")):
+        return None  # one process that is its own launcher
+    if (
+        program.is_test(row.file)
+        or in_spawned_process(program, row)
+        or program.framework(row.file) is not None
+        or any(name in beside for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        or any(call.file == row.file for call in program.calls_to(*STARTERS))
+        or not program.is_distributed(row.file)
+    ):
+        return Severity.INFO
+    return Severity.WARNING
+
+
+@probe(rules.DC744)
+def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
+    """Address and port of the rendezvous come from the launcher."""
+    local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
+    for meeting in program.table(meetings):
+        severity = _hard_coded(program, meeting)
+        if severity is None or meeting.what == "TCPStore":
+            continue
+        row = meeting.row
+        value = str(meeting.ports[0]) if meeting.ports and not meeting.host else meeting.host
+        if meeting.what == "init_method":
+            value = f"tcp://{meeting.host}" + (f":{meeting.ports[0]}" if meeting.ports else "")
+            message = f"init_method is the constant {value}, whatever address and port the launcher gives"
+            advice = (
+                "leave init_method out: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
+            )
+            if local.intersection(program.component(row.file)):
+                message += "; under torchrun nobody listens there, and all ranks wait"
+        else:
+            message = f"{meeting.what} is set to {value}, over what the launcher gives"
+            advice = (
+                f'leave it to the launcher, or give a default only: os.environ.setdefault("{meeting.what}", "{value}")'
+            )
+            if meeting.ports:
+                message += "; a second job on the host takes the same port"
+            elif meeting.host in _LOCAL:
+                message += "; with several nodes each meets only itself"
+        if meeting.ports and (unwise := _unwise(meeting.ports)):
+            message += f"; and port {meeting.ports[0]} {unwise}"
+        yield rules.DC744.found(
+            message,
+            where=row.where(),
+            evidence={"setting": meeting.what, "value": value},
+            severity=severity,
+            fix=Fix(advice, where="code"),
+        )
+
+
+def _unwise(ports: tuple[int, int]) -> str:
+    """What is wrong with a port, or with one of a range; empty where nothing is."""
+    low, high = ports
+    if low == high == 0 or high > 65535:
+        return ""
+    if 0 < low < _UNPRIVILEGED:
+        return f"is below {_UNPRIVILEGED}, so that only root may bind it"
+    if high >= _EPHEMERAL[0] and low <= _EPHEMERAL[1]:
+        return f"is among those that the kernel gives to outgoing connections ({_EPHEMERAL[0]} to {_EPHEMERAL[1]})"
+    return ""
+
+
+@probe(rules.DC402)
+def port_may_be_taken(program: Program) -> Iterator[Finding]:
+    """A port for the rendezvous that code chooses is neither privileged nor one of those that the kernel gives away."""
+    for meeting in program.table(meetings):
+        if meeting.ports is None or not (why := _unwise(meeting.ports)):
+            continue
+        if meeting.what != "TCPStore" and _hard_coded(program, meeting) is Severity.WARNING:
+            continue  # that says it as well
+        low, high = meeting.ports
+        if low == high:
+            text, seen = f"{meeting.what} gets port {low}: it {why}", {"port": low}
+        else:
+            many = why.replace("is below", "are below").replace("is among", "are among").replace("bind it", "bind them")
+            text = f"{meeting.what} gets a port from {low} to {high}, some of which {many}"
+            seen = {"lowest": low, "highest": high}
+        yield rules.DC402.found(
+            text,
+            where=meeting.row.where(),
+            evidence={"setting": meeting.what, **seen},
+            severity=Severity.INFO if program.is_test(meeting.row.file) else None,
+            fix=Fix("take a port from 1024 to 32767, or let a socket find a free one by binding port 0", where="code"),
+        )
+
+
+# torchrun's store
+
+
+@probe(rules.DC104)
+def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
+    """Under torchrun a group meets at the agent's store, not at an address of the script's own."""
+    local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
+    if not local:
+        return
+    cleared = {read.row.file for read in program.table(reads) if read.name == AGENT_STORE}
+    cleared |= {write.row.file for write in program.table(writes) if write.name == AGENT_STORE}
+    for call in program.calls_to(*INIT):
+        url, rank = call.argument(1, "init_method"), call.argument(4, "rank")
+        if url is None or rank is None or call.gives(None, "store") or not _own_address(url) or not _of_torchrun(rank):
+            continue
+        files = set(program.component(call.file))
+        if cleared.intersection(files) or not local.intersection(files) or asked(program, call):
+            continue
+        trail = [step for atom in rank if atom.kind in (GLOBAL_RANK, ENV_TEXT) for step in atom.trail]
+        given = call.argument_text(1, "init_method")
+        yield rules.DC104.found(
+            f"init_method is an address of the script's own ({given}), while the rank is torchrun's: under torchrun "
+            "no rank serves a store, so that all wait until the timeout",
+            where=_where(program, call, call.argument_span(1, "init_method")),
+            evidence={"flow": program.flow(trail)},
+            severity=Severity.INFO if program.is_test(call.file) else None,
+            fix=Fix(
+                'leave init_method out, or pass "env://": the group then meets at the store of torchrun\'s agent',
+                where="code",
+            ),
+        )
+
+
+def _where(program: Program, row: Row, span: Span | None) -> Any:
+    return row.where() if span is None else program.where(row.file, span, row.function.qualified or None)
+
+
+def _own_address(url: Value) -> bool:
+    """Whether a URL is ``tcp://`` with parts that are not the launcher's; a constant one is another rule's matter."""
+    texts = [atom for atom in url if atom.kind == TEXT]
+    if not texts or not all(str(atom.const).startswith("tcp://") for atom in texts) or len(texts) != len(url.atoms):
+        return False
+    parts = [part for atom in texts for part in atom.of]
+    return not any(part.kind == ENV_TEXT and str(part.const).startswith("MASTER_") for part in parts)
+
+
+def _of_torchrun(rank: Value) -> bool:
+    atom = rank.get(GLOBAL_RANK, ENV_TEXT)
+    return atom is not None and atom.const == "RANK"
+
+
+# options for the local rank
+
+
+_SPELLINGS = ("--local_rank", "--local-rank")
+
+
+@probe(rules.DC207)
+def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
+    """A script that takes the local rank as an option takes both spellings, or reads LOCAL_RANK."""
+    options: dict[int, list[tuple[Call, list[str]]]] = {}
+    for call in program.calls_named("add_argument", "option"):
+        spelled = [text for position in range(call.positional) if (text := _constant(call, position)) in _SPELLINGS]
+        if spelled:
+            options.setdefault(call.file, []).append((call, spelled))
+    if not options:
+        return
+    readers = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
+    # if "LOCAL_RANK" not in os.environ: os.environ["LOCAL_RANK"] = str(args.local_rank)
+    readers |= {
+        write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK" and write.row.inside("if")
+    }
+    for file, found in options.items():
+        every = {text for _, spelled in found for text in spelled}
+        if len(every) == 2 or program.imports_from(file, *_PASSED_BY_OTHERS):
+            continue
+        if any(program.imports_from(other, "deepspeed") for other in program.importers(file)):
+            continue
+        call = found[0][0]
+        files = _used_files(program, file)
+        spelling, reader = every.pop(), bool(readers.intersection(files))
+        if _completed(program, call, files) or (reader and spelling == _SPELLINGS[1]):
+            continue
+        yield _one_spelling(program, call, spelling, reader)
+
+
+#: Their launchers pass the option, or set LOCAL_RANK for code of their own that reads it.
+_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "transformers.Trainer")
+
+
+def _constant(call: Call, position: int) -> Any:
+    value = call.argument(position)
+    return None if value is None else value.constant
+
+
+def _completed(program: Program, call: Call, files: set[int]) -> bool:
+    """Whether an option gets its value from LOCAL_RANK: as its default, or assigned where it was parsed or is used."""
+    default = call.argument(None, "default")
+    if default is not None and any(_of_local_rank(atom) for atom in default):
+        return True
+    dest = _constant_of(call.argument(None, "dest")) or "local_rank"
+    for row in program.rows("attribute"):
+        if row.file in files and row.payload[1] == dest:
+            terms = program.subterms(row.file, row.payload[2], names=False)
+            if any(_of_local_rank(atom) for number in terms for atom in row.term_value(number)):
+                return True
+    return False
+
+
+def _of_local_rank(atom: Atom) -> bool:
+    return atom.const == "LOCAL_RANK" and atom.kind in (ENV_TEXT, LOCAL_RANK)
+
+
+def _constant_of(value: Value | None) -> Any:
+    constant = None if value is None else value.constant
+    return constant if isinstance(constant, str) else None
+
+
+def _used_files(program: Program, file: int) -> set[int]:
+    """A file, what it imports, and what that imports: where its options may be completed."""
+    found, edge = {file}, {file}
+    for _ in range(2):
+        edge = {
+            located[0]
+            for own in edge
+            for dotted in program.imports(own)
+            if (located := program.index.locate(own, dotted)) is not None
+        } - found
+        found |= edge
+    return found
+
+
+def _one_spelling(program: Program, call: Call, spelling: str, reader: bool) -> Finding:
+    other = _SPELLINGS[1 - _SPELLINGS.index(spelling)]
+    if reader:
+        why = "torch.distributed.launch passes --local-rank from torch 2.0 on, which this parser refuses"
+    elif spelling == _SPELLINGS[0]:
+        why = (
+            "torch.distributed.launch passes --local-rank from torch 2.0 on and torchrun passes none, "
+            "so that the script ends or every rank takes the default"
+        )
+    else:
+        why = "torchrun passes no such option, so that every rank takes the default"
+    edits = _both_spellings(program, call)
+    return rules.DC207.found(
+        f"{spelling} is the only spelling of this option: {why}",
+        where=call.where(),
+        evidence={"option": spelling},
+        fix=Fix(
+            f'read int(os.environ["LOCAL_RANK"]); for old launchers take {other} as well, with the variable as default',
+            edits=edits,
+            safe=bool(edits),
+            where="code",
+        ),
+    )
+
+
+def _both_spellings(program: Program, call: Call) -> tuple[Edit, ...]:
+    """The edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
+    position = next((item for item in range(call.positional) if _constant(call, item) in _SPELLINGS), -1)
+    span = call.argument_span(position)
+    place = _import_place(program, call.file)
+    if position < 0 or span is None or call.has_star or place is None or program.index.files[call.file].cells:
+        return ()
+    quote = program.source(span)[:1]
+    if quote not in ("'", '"'):
+        return ()
+    edits = [span.replaced(f"{quote}--local-rank{quote}, {quote}--local_rank{quote}")]
+    default = call.argument_span(None, "default")
+    if default is not None:
+        old = program.source(default)
+        if "\n" in old:
+            return ()
+        edits.append(default.replaced(f'int(os.environ.get("LOCAL_RANK", {old}))'))
+    else:
+        added = program.argument_edit(call, 'default=int(os.environ.get("LOCAL_RANK", 0))')
+        if added is None:
+            return ()
+        edits.append(added)
+    required = call.argument_span(None, "required")
+    if required is not None:
+        edits.append(required.replaced("False"))
+    if place:
+        edits.append(Edit(call.path, place, 1, place, 1, "import os\n"))
+    return tuple(edits)
+
+
+def _import_place(program: Program, file: int) -> int | None:
+    """The line before which ``import os`` can stand, 0 where it is there already, None where there is no such place."""
+    scopes = program.index.scopes[file]
+    terms = program.index.files[file].summary.terms
+    bound = [terms[number] for number in scopes[0].bindings.get("os", ())]
+    if bound:
+        return 0 if all(term == ("i", "os") for term in bound) else None
+    for row in program.rows("import"):
+        if row.file == file and row.at_module_level and not row.places and not row.payload[0].startswith("__future__."):
+            lines = program.lines(file)
+            line = row.line
+            while line > 0 and not re.match(r"(import|from)\s", lines[line - 1]):
+                line -= 1
+            if line == 0:
+                return None
+            while (
+                line <= len(lines) and (match := re.match(r"import (\w+)\s*(#|$)", lines[line - 1])) and match[1] < "os"
+            ):
+                line += 1
+            return line
+    return None
+
+
+# variables that a launcher sets
+
+
+@probe(rules.DC208)
+def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
+    """A script that can be started by itself says how, or does without a launcher's variables."""
+    wanted = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+    must = [
+        read for read in program.table(reads) if read.must and read.name in wanted and program.is_script(read.row.file)
+    ]
+    if not must:
+        return
+    given = {(write.row.file, write.name) for write in program.table(writes)}
+    seen = set()
+    launched: dict[int, bool] = {}
+    for read in sorted(must, key=lambda item: (item.row.file, item.row.line)):
+        row = read.row
+        if row.file in seen or row.inside("try", "except") or asked(program, row):
+            continue
+        files = program.component(row.file)
+        if files[0] not in launched:
+            launched[files[0]] = any(_names_a_launcher(program, file) for file in files)
+        if launched[files[0]] or any((file, read.name) in given for file in files):
+            continue
+        seen.add(row.file)
+        alone = 1 if read.name == "WORLD_SIZE" else 0
+        yield rules.DC208.found(
+            f"{read.name} is read without a default, and nothing here says who sets it: plain python gives a KeyError",
+            where=row.where(),
+            evidence={"variable": read.name},
+            fix=Fix(
+                f'give a default for one process, os.environ.get("{read.name}", "{alone}"), or say in the docstring '
+                "that torchrun starts it",
+                where="code",
+            ),
+        )
+
+
+def _names_a_launcher(program: Program, file: int) -> bool:
+    return _LAUNCHERS.search(program.index.files[file].text) is not None
+
+
+# the old launcher
+
+
+@probe(rules.DC801)
+def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
+    """No code starts torch.distributed.launch."""
+    importing = {
+        file for file in range(len(program.index.files)) if program.imports_from(file, "torch.distributed.launch")
+    }
+    for row in program.rows("import", importing):
+        if row.payload[0] == "torch.distributed.launch" or row.payload[0].startswith("torch.distributed.launch."):
+            yield rules.DC801.found(
+                "torch.distributed.launch is imported; it is deprecated and will be removed",
+                where=row.where(),
+                severity=Severity.INFO if program.is_test(row.file) else None,
+                fix=Fix(
+                    "import torch.distributed.run: it has the same main(), and passes no --local-rank", where="code"
+                ),
+            )
+    texts = [row for row in program.rows("text") if "torch.distributed.launch" in row.payload[0]]
+    if not texts:
+        return
+    commands = {file: _commands(program, file) for file in {row.file for row in texts}}
+    takes_option = {
+        call.file
+        for call in program.calls_named("add_argument", "option")
+        if any(_constant(call, position) in _SPELLINGS for position in range(call.positional))
+    }
+    for row in texts:
+        text = row.payload[0]
+        if text not in commands[row.file] or version_is_asked(program, row):
+            continue
+        edits = _to_torchrun(program, row)
+        script = _script(program, row)
+        without = script is not None and not takes_option.intersection(_used_files(program, script))
+        yield rules.DC801.found(
+            "torch.distributed.launch is started; it is deprecated, and adds --local-rank to the script's command line",
+            where=row.where(),
+            severity=Severity.INFO if program.is_test(row.file) else None,
+            fix=Fix(
+                "start torchrun, or from this Python torch.distributed.run; the script reads LOCAL_RANK",
+                edits=edits,
+                safe=bool(edits) and without,
+                where="code",
+                risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
+            ),
+        )
+
+
+def _commands(program: Program, file: int) -> set[str]:
+    """The texts with the old launcher in commands: given to what starts processes, or behind ``-m`` in a list."""
+    terms = program.index.files[file].summary.terms
+    found = set()
+    for term in terms:
+        if term[0] in ("t", "l"):
+            inner = [terms[number] for number in term[1]]
+            words = [item[2] if item[:2] == ("k", "str") else "" for item in inner]
+            if ("-m", "torch.distributed.launch") in itertools.pairwise(words):
+                found.add("torch.distributed.launch")
+    for call in program.calls_to(*STARTERS):
+        if call.file != file:
+            continue
+        roots = [*call.term[2], *(value for _, value in call.term[3])]
+        for number in program.subterms(file, *roots):
+            term = terms[number]
+            if term[0] == "k" and term[1] == "str" and "torch.distributed.launch" in term[2]:
+                found.add(term[2])
+        for root in roots:
+            found.update(
+                constant
+                for constant in call.term_value(root).constants
+                if isinstance(constant, str) and "torch.distributed.launch" in constant
+            )
+    return found
+
+
+def _script(program: Program, row: Row) -> int | None:
+    """The file that a command with the old launcher starts, where it is one of the program and surely the one."""
+    text = row.payload[0]
+    words = text.split()
+    if len(words) == 1:
+        terms = program.index.files[row.file].summary.terms
+        lists = [
+            [terms[number][2] for number in term[1] if terms[number][:2] == ("k", "str")]
+            for term in terms
+            if term[0] in ("t", "l") and any(terms[number][:3] == ("k", "str", text) for number in term[1])
+        ]
+        words = lists[0] if len(lists) == 1 else []
+    names = [word for word in words if word.endswith(".py")]
+    if len(names) != 1:
+        return None
+    found = [
+        number
+        for number, facts in enumerate(program.index.files)
+        if f"/{facts.path}".endswith("/" + names[0].removeprefix("./"))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+_OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.launch(?P<environment>\s+--use[_-]env)?")
+
+
+def _to_torchrun(program: Program, row: Row) -> tuple[Edit, ...]:
+    """The edits that start torchrun instead, where the text stands on one line."""
+    span = row.span
+    if span.line != span.end_line:
+        return ()
+    line = program.lines(row.file)[span.line - 1]
+    match = _OLD.search(line, span.column - 1, span.end_column - 1)
+    if match is None:
+        return ()
+    python = match["python"]
+    text = "torchrun" if python and python.startswith("python") else f"{python or ''}torch.distributed.run"
+    return (Edit(row.path, span.line, match.start() + 1, span.line, match.end() + 1, text),)
+
+
+__all__ = ["Meeting", "asked", "conditional", "meetings"]

@@ -1,0 +1,864 @@
+"""The linked program as the probes see it: tables of calls, assignments, tests and loops with what their values mean.
+
+A probe asks ``program.calls_to("torch.cuda.set_device")`` and gets rows; a row knows its place, who reaches it, and the
+values of its arguments. No syntax tree is to be had here, and nothing is read from outside.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from distcheck.core.model import Edit, Where
+
+from . import source_text
+from . import vocabulary as names
+from .algebra import device_of
+from .evaluate import Evaluator, Guard
+from .link import FileFacts, Index, chain
+from .summary import Scope, Summary
+from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, Step, Value, Who, both
+
+__all__ = ["FEW", "PARTIAL", "Call", "Guard", "Program", "Row", "Span", "device_of"]
+
+_TESTS = re.compile(r"(^|[/_.])(tests?|testing|unittests?|conftest)([/_.]|$)")
+_CONDITION = re.compile(r"\s*(?:if|elif|while)\s+([^#]*?)\s*:\s*(?:#.*)?$")
+_EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchmarks?)(/|$)")
+
+
+#: Bits for the number of an event within its file.
+_SHIFT = 32
+_POSITIONS = (1 << _SHIFT) - 1
+
+Thing = TypeVar("Thing")
+
+
+class Span(NamedTuple):
+    """A stretch of a file; lines and columns count from 1, columns in characters, the end is exclusive."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def replaced(self, text: str) -> Edit:
+        """The edit that puts ``text`` in its place."""
+        return Edit(self.path, self.line, self.column, self.end_line, self.end_column, text)
+
+    def before(self, text: str) -> Edit:
+        """The edit that puts ``text`` before it."""
+        return Edit(self.path, self.line, self.column, self.line, self.column, text)
+
+    def after(self, text: str) -> Edit:
+        """The edit that puts ``text`` behind it."""
+        return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
+
+
+class Row:
+    """One event of the program. ``kind`` and ``payload`` are those of the summary (see :mod:`.summary`)."""
+
+    __slots__ = ("event", "file", "number", "program")
+
+    def __init__(self, program: Program, file: int, number: int) -> None:
+        self.program = program
+        self.file = file
+        self.number = number
+        self.event: tuple[Any, ...] = program.index.files[file].summary.events[number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Row) and (self.file, self.number) == (other.file, other.number)
+
+    def __hash__(self) -> int:
+        return hash((self.file, self.number))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.path}:{self.line} {self.text()}>"
+
+    @property
+    def kind(self) -> str:
+        """``call``, ``return``, ``exit``, ``attribute``, ``store``, ``bind``, ``compare``, ``or``, ``choice``, ``read``
+        …
+        """
+        return str(self.event[0])
+
+    @property
+    def payload(self) -> tuple[Any, ...]:
+        """What the event says, as in the summary's text; terms are numbers for :meth:`term_value`."""
+        return self.event[7:]
+
+    @property
+    def path(self) -> str:
+        """The file, as it is displayed."""
+        return self.program.index.files[self.file].path
+
+    @property
+    def line(self) -> int:
+        """The first line."""
+        return int(self.event[3])
+
+    @property
+    def scope(self) -> int:
+        """The number of the scope that it stands in."""
+        return int(self.event[1])
+
+    @property
+    def place(self) -> int:
+        """The number of its place."""
+        return int(self.event[2])
+
+    @property
+    def function(self) -> Scope:
+        """The function, class body or module that it stands in."""
+        return self.program.index.scopes[self.file][self.scope]
+
+    @property
+    def at_module_level(self) -> bool:
+        """Whether it runs when the module is imported."""
+        return self.function.kind == "module"
+
+    @property
+    def guards(self) -> list[Guard]:
+        """The conditions around it within its own function that bear on ranks, outermost first."""
+        return self.program.evaluator.guards(self.file, self.place)
+
+    @property
+    def own_reach(self) -> Who:
+        """Who gets here among those that enter its function."""
+        return self.program.evaluator.who_of_place(self.file, self.place)
+
+    @property
+    def entry(self) -> Who:
+        """Who enters its function: decorators and callers."""
+        return self.program.evaluator.entry(self.file, self.scope)
+
+    @property
+    def reach(self) -> Who:
+        """Who gets here: its own guards and those of all callers."""
+        return both((self.own_reach, self.entry))
+
+    @property
+    def places(self) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
+        """The places around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
+        line)).
+        """
+        return chain(self.program.index.files[self.file].summary, self.place)
+
+    def inside(self, *kinds: str) -> bool:
+        """Whether a place of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
+        ``if``.
+        """
+        return any(node[1] in kinds for _, node in self.places)
+
+    @property
+    def loops(self) -> list[tuple[int, int]]:
+        """The loops around it, outermost first: (number of the place, term of what is iterated or tested)."""
+        return [(number, node[2]) for number, node in self.places if node[1] in ("for", "while")]
+
+    def within(self, *last_names: str) -> bool:
+        """Whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
+        terms = self.program.index.files[self.file].summary.terms
+        return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.places)
+
+    def term_value(self, term: int) -> Value:
+        """What a term of its file may hold."""
+        return self.program.evaluator.value(self.file, term)
+
+    def term_text(self, term: int) -> str:
+        """A term as source, shortened."""
+        return source_text.render(self.program.index.files[self.file].summary.terms, term)
+
+    def text(self) -> str:
+        """Its own source on one line, shortened."""
+        text = " ".join(self.program.source(self.span).split())
+        return text if len(text) <= 80 else text[:77] + "…"
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return self.program.span(self.file, *self.event[3:7])
+
+    def where(self) -> Where:
+        """Its place for a finding; ``object`` is the function's qualified name, which keeps its key stable."""
+        return self.program.where(self.file, self.span, self.function.qualified or None)
+
+
+class Call(Row):
+    """A call."""
+
+    __slots__ = ()
+
+    @property
+    def term(self) -> tuple[Any, ...]:
+        """The call's term."""
+        found: tuple[Any, ...] = self.program.index.files[self.file].summary.terms[self.event[7]]
+        return found
+
+    @property
+    def use(self) -> str:
+        """What becomes of the result: ``drop``, ``return``, ``assign:NAME``, ``arithmetic``, ``attribute``,
+        ``compare``, ``argument``, ``test``,
+        ``element``, ``subscript``, ``callee``, ``text``, ``with`` or ``value``."""
+        return str(self.event[8])
+
+    @property
+    def method(self) -> str:
+        """The last name of what is called."""
+        return source_text.last_name(self.program.index.files[self.file].summary.terms, self.term[1])
+
+    @property
+    def callee(self) -> Value:
+        """What is called."""
+        return self.program.evaluator.value(self.file, self.term[1])
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Canonical dotted names of what is called outside of the project: ``torch.distributed.all_reduce``, or
+        ``accelerate.Accelerator.gather`` for a method of what such a call returned; empty where nothing is known."""
+        return self.program.targets(self)
+
+    def is_to(self, *dotted: str) -> bool:
+        """Whether it calls one of these."""
+        return any(target in dotted for target in self.targets)
+
+    @property
+    def receiver(self) -> Value:
+        """The object that a method is called on; nothing known where it is no method."""
+        terms = self.program.index.files[self.file].summary.terms
+        callee = terms[self.term[1]]
+        if callee[0] == "a":
+            return self.program.evaluator.value(self.file, callee[1])
+        return NOTHING_KNOWN
+
+    @property
+    def receiver_text(self) -> str:
+        """The source of the object that a method is called on, empty where it is no method."""
+        terms = self.program.index.files[self.file].summary.terms
+        callee = terms[self.term[1]]
+        return source_text.render(terms, callee[1]) if callee[0] == "a" else ""
+
+    @property
+    def result(self) -> Value:
+        """What it returns."""
+        return self.program.evaluator.value(self.file, self.event[7])
+
+    @property
+    def has_star(self) -> bool:
+        """Whether ``*`` or ``**`` arguments are given, so that more may be there than is seen."""
+        return bool(self.term[4])
+
+    @property
+    def positional(self) -> int:
+        """How many positional arguments are written out."""
+        return len(self.term[2])
+
+    def argument_term(self, position: int | None, name: str | None = None) -> int:
+        """The term of an argument by position (None: keyword only) or keyword; -1 where it is not given."""
+        if name is not None:
+            for keyword, value in self.term[3]:
+                if keyword == name:
+                    return int(value)
+        if position is not None and 0 <= position < len(self.term[2]):
+            return int(self.term[2][position])
+        return -1
+
+    def gives(self, position: int | None, name: str | None = None) -> bool:
+        """Whether an argument is written out."""
+        return self.argument_term(position, name) >= 0
+
+    def argument(self, position: int | None, name: str | None = None) -> Value | None:
+        """What is given for a parameter; None where it is not written out."""
+        term = self.argument_term(position, name)
+        return None if term < 0 else self.term_value(term)
+
+    def argument_text(self, position: int | None, name: str | None = None) -> str:
+        """An argument as source on one line, shortened; empty where it is not written out."""
+        span = self.argument_span(position, name)
+        if span is None:
+            return ""
+        text = " ".join(self.program.source(span).split())
+        return text if len(text) <= 60 else text[:57] + "…"
+
+    def argument_span(self, position: int | None, name: str | None = None) -> Span | None:
+        """Where an argument's value stands, for edits."""
+        return self.program.argument_span(self, position, name)
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The names of the keyword arguments."""
+        return tuple(name for name, _ in self.term[3])
+
+
+class Program:
+    """All analysed files, linked."""
+
+    def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
+        self.index = Index(files)
+        #: by path
+        self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
+        #: files that nothing of distributed training stands in
+        self.put_aside = put_aside
+        self._targets: dict[tuple[int, int], tuple[str, ...]] = {}
+        # by kind and by last name: the file's number and the event's in one, since a large tree has millions
+        self._rows: dict[str, array[int]] = {}
+        self._named: dict[str, array[int]] = {}
+        self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
+        self._lines: dict[int, list[str]] = {}
+        self._joined: list[int] | None = None
+        self._tables: dict[Any, list[Any]] = {}
+        self._callings: dict[tuple[int, tuple[str, ...]], bool] = {}
+        self._members: dict[int, list[int]] = {}
+        self._distributed: dict[int, bool] = {}
+        self._numbers = {file.path: number for number, file in enumerate(self.index.files)}
+        #: what probes have worked out and share, by a key of theirs
+        self.notes: dict[str, Any] = {}
+        self.evaluator = Evaluator(self.index, self._tabulate)
+
+    def _tabulate(self, file: int, summary: Summary) -> None:
+        """Enter the events of one file into the tables."""
+        aliases = self._aliases(file)
+        terms = summary.terms
+        for position, event in enumerate(summary.events):
+            packed = file << _SHIFT | position
+            self._rows.setdefault(event[0], array("Q")).append(packed)
+            if event[0] == "call":
+                method = source_text.last_name(terms, terms[event[7]][1])
+                for name in (method, *aliases.get(method, ())):
+                    self._named.setdefault(name, array("Q")).append(packed)
+
+    def row(self, packed: int) -> Row:
+        """A row by its number in the tables."""
+        file, number = packed >> _SHIFT, packed & _POSITIONS
+        kind = self.index.files[file].summary.events[number][0]
+        return Call(self, file, number) if kind == "call" else Row(self, file, number)
+
+    def _aliases(self, file: int) -> dict[str, set[str]]:
+        """Other last names that names of a file stand for: ``DDP`` for ``DistributedDataParallel`` after an ``import …
+        as``.
+        """
+        terms = self.index.files[file].summary.terms
+        found: dict[str, set[str]] = {}
+        for scope in self.index.scopes[file]:
+            for name, values in scope.bindings.items():
+                for value in values:
+                    if terms[value][0] in ("i", "a") and (last := source_text.last_name(terms, value)) != name:
+                        found.setdefault(name, set()).add(last)
+        return found
+
+    # tables
+
+    def rows(self, kind: str, files: Container[int] | None = None) -> Iterator[Row]:
+        """All events of a kind, in order of files and of evaluation; those of some files only where these are given."""
+        for packed in self._rows.get(kind, ()):
+            if files is None or packed >> _SHIFT in files:
+                yield self.row(packed)
+
+    @property
+    def calls(self) -> Iterator[Call]:
+        """All calls."""
+        for packed in self._rows.get("call", ()):
+            yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+
+    def calls_in(self, files: Container[int]) -> Iterator[Call]:
+        """All calls of some files."""
+        for packed in self._rows.get("call", ()):
+            if packed >> _SHIFT in files:
+                yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+
+    def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[Call]:
+        """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
+        given.
+        """
+        for name in dict.fromkeys(last_names):
+            for packed in self._named.get(name, ()):
+                if files is not None and packed >> _SHIFT not in files:
+                    continue
+                yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+
+    def calls_to(self, *dotted: str) -> Iterator[Call]:
+        """Calls of things outside of the project by their canonical names, in order of files."""
+        wanted = frozenset(dotted)
+        found = [
+            call
+            for name in dict.fromkeys(name.rsplit(".", 1)[-1] for name in dotted)
+            for call in self.calls_named(name)
+            if wanted.intersection(self.targets(call))
+        ]
+        yield from sorted(found, key=lambda call: (call.file, call.number))
+
+    def collectives(self) -> Iterator[Call]:
+        """All calls of collectives that are known by name, sub-groups included."""
+        yield from self.calls_to(*names.COLLECTIVES)
+
+    def table(self, make: Callable[[Program], Iterable[Thing]]) -> list[Thing]:
+        """What a function yields for this program, made once: a probe's own table."""
+        if make not in self._tables:
+            self._tables[make] = list(make(self))
+        return self._tables[make]
+
+    def call_of(self, atom: Atom) -> Call | None:
+        """The call that made a value."""
+        return None if atom.call is None else Call(self, *atom.call)
+
+    def targets(self, call: Call) -> tuple[str, ...]:
+        """See :attr:`Call.targets`."""
+        key = (call.file, call.number)
+        found = self._targets.get(key)
+        if found is None:
+            dotted = []
+            for atom in call.callee:
+                if atom.kind == "name":
+                    dotted.append(str(atom.const))
+                elif atom.kind == "method" and atom.of and atom.of[0].kind == "result" and atom.of[0].const:
+                    dotted.append(names.canonical(f"{atom.of[0].const}.{atom.const}"))
+                elif atom.kind == "method" and atom.of and atom.of[0].kind == "wrapped model":
+                    dotted.append(f"{_WRAPPER_NAMES.get(atom.of[0].const, atom.of[0].const)}.{atom.const}")
+                elif atom.kind == "wrapped model":
+                    dotted.append(f"{_WRAPPER_NAMES.get(atom.const, atom.const)}.__call__")
+            found = self._targets[key] = tuple(dict.fromkeys(dotted))
+        return found
+
+    def functions(self, call: Call) -> list[tuple[int, int]]:
+        """The functions of the project that a call enters for sure: (file, scope)."""
+        found = []
+        for atom in call.callee:
+            if atom.kind == "function":
+                found.append(atom.const)
+            elif atom.kind == "class":
+                init = self.evaluator.method(atom.const, "__init__")
+                if init is not None:
+                    found.append(init)
+            elif atom.kind == "object":
+                called = self.evaluator.method(atom.const, "__call__") or self.evaluator.method(atom.const, "forward")
+                if called is not None:
+                    found.append(called)
+        return list(dict.fromkeys(found))
+
+    def callers(self, function: tuple[int, int]) -> list[Call]:
+        """The calls that enter a function of the project, those found by the name of a method only included."""
+        return [Call(self, site.file, site.event) for site in self.evaluator.callers.get(function, ())]
+
+    def rows_of(self, file: int, scope: int) -> list[Row]:
+        """The events of one function, in order of evaluation; those of nested functions not included."""
+        events = self.index.files[file].summary.events
+        return [
+            Call(self, file, number) if events[number][0] == "call" else Row(self, file, number)
+            for number in self.evaluator.by_scope[file].get(scope, ())
+        ]
+
+    def scope(self, function: tuple[int, int]) -> Scope:
+        """A function of the project."""
+        return self.index.scopes[function[0]][function[1]]
+
+    def scopes(self) -> Iterator[tuple[int, int]]:
+        """All functions, class bodies and modules: (file, scope)."""
+        for file in range(len(self.index.files)):
+            for number in range(len(self.index.scopes[file])):
+                yield file, number
+
+    # collectives
+
+    def is_world_collective(self, call: Call) -> str | None:
+        """The name of the collective that a call makes all ranks of the job meet in; None for anything else.
+
+        One with a ``group`` that is not the world is none: who belongs to it is not known here.
+        """
+        for target in self.targets(call):
+            if target in names.COLLECTIVES:
+                group = call.argument_term(_GROUP_POSITION.get(target), "group")
+                if group >= 0 and not self.evaluator.is_world(call.file, group):
+                    return None
+                if call.gives(None, "process_group") and not self.evaluator.is_world(
+                    call.file, call.argument_term(None, "process_group")
+                ):
+                    return None
+                return target
+        return None
+
+    def is_generator(self, function: tuple[int, int]) -> bool:
+        """Whether a function yields."""
+        file, number = function
+        events = self.index.files[file].summary.events
+        return any(events[event][0] == "yield" for event in self.evaluator.by_scope[file].get(number, ()))
+
+    # order
+
+    def excludes(self, one: Row, other: Row) -> bool:
+        """Whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
+        tests = {node[2]: node[3] for _, node in one.places if node[1] == "if"}
+        return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.places)
+
+    def dominates(self, one: Row, other: Row) -> bool:
+        """Whether ``one`` has always run when ``other`` does: same function, before it, and every place of it around
+        the other.
+        """
+        if (one.file, one.scope) != (other.file, other.scope) or one.number >= other.number:
+            return False
+        around = {number for number, _ in other.places}
+        return all(
+            number in around
+            for number, node in one.places
+            if node[1] not in ("with", "try", "finally") and not node[1].startswith("exit:")
+        )
+
+    def may_precede(self, one: Row, other: Row) -> bool:
+        """Whether ``one`` may have run when ``other`` does: same function, before it, not in another arm."""
+        return (
+            (one.file, one.scope) == (other.file, other.scope)
+            and one.number < other.number
+            and not self.excludes(one, other)
+        )
+
+    # files
+
+    def imports(self, file: int) -> list[str]:
+        """Dotted names of a file's imports, as written."""
+        return self.index.files[file].imports
+
+    def imports_from(self, file: int, *modules: str) -> bool:
+        """Whether a file imports one of these modules or something of it."""
+        return any(name == module or name.startswith(module + ".") for name in self.imports(file) for module in modules)
+
+    def framework(self, file: int) -> str | None:
+        """The framework that owns process group, loop or guards in a file: the import that says so."""
+        for name in self.imports(file):
+            for framework in names.FRAMEWORKS:
+                if name == framework or name.startswith(framework + "."):
+                    return framework
+        return None
+
+    def is_test(self, file: int) -> bool:
+        """Whether a file is a test: by its path, or because it imports pytest or unittest."""
+        path = self.index.files[file].path.replace("\\", "/").lower()
+        return bool(_TESTS.search(path)) or self.imports_from(file, "pytest", "unittest")
+
+    def is_example(self, file: int) -> bool:
+        """Whether a file is an example or tutorial, by its path."""
+        return bool(_EXAMPLES.search(self.index.files[file].path.replace("\\", "/").lower()))
+
+    def is_script(self, file: int) -> bool:
+        """Whether a file is meant to be started: ``if __name__ == "__main__"``, or nobody imports it and it calls at
+        module level.
+        """
+        return self.index.files[file].has_main_guard
+
+    def component(self, file: int) -> list[int]:
+        """The files that hang together with a file by imports, itself included."""
+        roots = self._roots()
+        if not self._members:
+            for number, root in enumerate(roots):
+                self._members.setdefault(root, []).append(number)
+        return self._members[roots[file]]
+
+    def _roots(self) -> list[int]:
+        if self._joined is None:
+            self._joined = self._join()
+        return self._joined
+
+    def _join(self) -> list[int]:
+        parents = list(range(len(self.index.files)))
+
+        def root(number: int) -> int:
+            while parents[number] != number:
+                parents[number] = parents[parents[number]]
+                number = parents[number]
+            return number
+
+        for file in range(len(parents)):
+            for other in self.index.imported(file):
+                parents[root(other)] = root(file)
+        return [root(number) for number in range(len(parents))]
+
+    def importers(self, file: int) -> list[int]:
+        """The files that import a file."""
+        return [other for other in range(len(self.index.files)) if other != file and file in self.index.imported(other)]
+
+    def in_component(self, file: int, *dotted: str) -> bool:
+        """Whether a file, or one that hangs together with it by imports, calls one of these."""
+        root = self._roots()[file]
+        key = (root, dotted)
+        if key not in self._callings:
+            roots = self._roots()
+            self._callings[key] = any(roots[call.file] == root for call in self.calls_to(*dotted))
+        return self._callings[key]
+
+    def is_distributed(self, file: int) -> bool:
+        """Whether a file belongs to something that several ranks run: it, or a file linked with it, starts a group or
+        wraps a model, or it asks for its rank."""
+        known = self._distributed.get(file)
+        if known is None:
+            known = self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_ASKS))
+            self._distributed[file] = known
+        return known
+
+    # source
+
+    def lines(self, file: int) -> list[str]:
+        """The lines of a file."""
+        if file not in self._lines:
+            self._lines[file] = self.index.files[file].lines
+        return self._lines[file]
+
+    def span(self, file: int, line: int, column: int, end_line: int, end_column: int) -> Span:
+        """A span from the byte columns of the parser."""
+        return Span(
+            self.index.files[file].path,
+            line,
+            self._column(file, line, column),
+            end_line,
+            self._column(file, end_line, end_column),
+        )
+
+    def _column(self, file: int, line: int, column: int) -> int:
+        lines = self.lines(file)
+        if not 0 < line <= len(lines):
+            return column + 1
+        text = lines[line - 1]
+        return column + 1 if text.isascii() else len(text.encode("utf-8")[:column].decode("utf-8", "replace")) + 1
+
+    def source(self, span: Span) -> str:
+        """The text of a span."""
+        file = self._numbers[span.path]
+        lines = self.lines(file)[span.line - 1 : span.end_line]
+        if not lines:
+            return ""
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        return "\n".join(lines)
+
+    def where(self, file: int, span: Span, function: str | None = None) -> Where:
+        """A place for a finding; in a notebook lines are those of the cell."""
+        cells = self.index.files[file].cells
+        line, end_line, cell = span.line, span.end_line, None
+        if cells and line <= len(cells):
+            cell, line = cells[line - 1]
+            end_line = line + span.end_line - span.line
+        return Where(
+            path=span.path,
+            line=line,
+            column=span.column,
+            end_line=end_line,
+            end_column=span.end_column,
+            cell=cell,
+            object=function,
+        )
+
+    def argument_span(self, call: Call, position: int | None, name: str | None = None) -> Span | None:
+        """Where the value of an argument stands."""
+        node = self._node(call)
+        if node is None:
+            return None
+        value = None
+        if name is not None:
+            value = next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+        if value is None and position is not None and position < len(node.args):
+            value = node.args[position]
+        if value is None:
+            return None
+        return self.span(call.file, value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
+
+    def operand_spans(self, row: Row) -> list[Span]:
+        """Where the operands of a comparison, ``or`` or conditional expression (test, first, second) stand, in order;
+        where the value of an assignment stands."""
+        node = self._node(row)
+        if node is None:
+            return []
+        if hasattr(node, "comparators"):
+            operands = [node.left, *node.comparators]
+        elif hasattr(node, "orelse"):
+            operands = [node.test, node.body, node.orelse]
+        else:
+            operands = getattr(node, "values", None) or [getattr(node, "value", None)]
+        return [
+            self.span(row.file, item.lineno, item.col_offset, item.end_lineno, item.end_col_offset)
+            for item in operands
+            if item is not None
+        ]
+
+    def entry_span(self, call: Call, position: int, key: str) -> Span | None:
+        """Where the value of a key stands in a dict that is written out as an argument."""
+        node = self._node(call)
+        if node is None or position >= len(node.args):
+            return None
+        given = node.args[position]
+        for name, item in zip(getattr(given, "keys", ()), getattr(given, "values", ()), strict=True):
+            if name is not None and getattr(name, "value", None) == key:
+                return self.span(call.file, item.lineno, item.col_offset, item.end_lineno, item.end_col_offset)
+        return None
+
+    def subterms(self, file: int, *roots: int, names: bool = True) -> Iterator[int]:
+        """Terms and all that they are made of, each once; ``names`` also enters what variables of the file are bound
+        to.
+        """
+        terms = self.index.files[file].summary.terms
+        pending, seen = list(roots), set()
+        while pending:
+            number = pending.pop()
+            if number < 0 or number in seen:
+                continue
+            seen.add(number)
+            yield number
+            term = terms[number]
+            operation = term[0]
+            if operation in ("a", "e", "x", "w"):
+                pending.append(term[1])
+            elif operation in ("s", "|", "*"):
+                pending.extend(term[1:3])
+            elif operation == "c":
+                pending.extend((term[1], *term[2], *(value for _, value in term[3])))
+            elif operation in ("o", "="):
+                pending.extend(term[2:4])
+            elif operation == "u":
+                pending.append(term[2])
+            elif operation in ("and", "or", "t", "l", "f"):
+                pending.extend(term[1])
+            elif operation == "d":
+                pending.extend((*term[1], *term[2]))
+            elif operation == "?":
+                pending.extend(term[1:4])
+            elif operation == "v" and names:
+                scope = term[1]
+                while scope >= 0:
+                    own = self.index.scopes[file][scope]
+                    if term[2] in own.bindings:
+                        pending.extend(own.bindings[term[2]])
+                        break
+                    scope = own.parent
+
+    def _node(self, row: Row) -> Any:
+        """The syntax of a call, a comparison or an assignment: parsed once more, for the few files whose findings need
+        it.
+        """
+        call = row
+        if call.file not in self._trees:
+            import ast
+
+            from .extract import parse
+
+            found: dict[tuple[int, int, int, int], Any] = {}
+            for node in ast.walk(parse(self.index.files[call.file].text)):
+                if isinstance(node, (ast.Call, ast.Compare, ast.Assign, ast.BoolOp, ast.IfExp)):
+                    found[(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)] = node
+            self._trees[call.file] = found
+        return self._trees[call.file].get(call.event[3:7])
+
+    def repetitions(self, row: Row) -> list[tuple[Span, str, str]]:
+        """The places of ``[call(…)] * n`` in a statement, each with the sources of the call and of ``n``; none that
+        holds a comment, which an edit would take away.
+        """
+        import ast
+
+        from .extract import parse
+
+        text = self.source(row.span)
+        if not text.isascii():
+            return []
+        try:
+            tree = parse(text)
+        except SyntaxError:  # a part of a statement that is none by itself
+            return []
+        found = []
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+                continue
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Call):
+                    whole, element, count = (ast.get_source_segment(text, part) for part in (node, one.elts[0], other))
+                    if whole and element and count and "#" not in whole:
+                        found.append((_within(row.span, node), element, count))
+        return found
+
+    def last_argument_end(self, call: Call) -> tuple[Span, bool] | None:
+        """The span of a call's last argument and whether a comma follows it, for adding one more; None without
+        arguments.
+        """
+        node = self._node(call)
+        if node is None or not (node.args or node.keywords):
+            return None
+        last = max([*node.args, *node.keywords], key=lambda item: (item.end_lineno, item.end_col_offset))
+        span = self.span(call.file, last.lineno, last.col_offset, last.end_lineno, last.end_col_offset)
+        rest = self.source(Span(call.path, span.end_line, span.end_column, call.span.end_line, call.span.end_column))
+        rest = re.sub(r"#[^\n]*", "", rest)
+        return span, "," in rest
+
+    def argument_edit(self, call: Call, text: str) -> Edit | None:
+        """The edit that adds ``text`` (``name=value``) as the last argument of a call."""
+        found = self.last_argument_end(call)
+        span = call.span
+        if found is None:
+            lines = self.lines(call.file)
+            if lines and lines[span.end_line - 1][span.end_column - 2 : span.end_column - 1] == ")":
+                return Edit(span.path, span.end_line, span.end_column - 1, span.end_line, span.end_column - 1, text)
+            return None
+        return found[0].after(f", {text}")
+
+    def flow(self, *trails: Iterable[Step]) -> list[str]:
+        """The way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
+        lines = []
+        for trail in trails:
+            for step in trail:
+                lines.append(f"{self._place(step.file, step.line)}: {step.text}")
+        return list(dict.fromkeys(lines))
+
+    def _place(self, file: int, line: int) -> str:
+        """``train.py:31``; in a notebook ``nb.ipynb:cell 3:2``."""
+        facts = self.index.files[file]
+        if 0 < line <= len(facts.cells):
+            cell, line = facts.cells[line - 1]
+            return f"{facts.path}:cell {cell}:{line}"
+        return f"{facts.path}:{line}"
+
+    def guard_text(self, file: int, guard: Guard) -> str:
+        """A condition as source, with ``not`` where it is its else."""
+        lines = self.lines(file)
+        match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
+        text = match.group(1) if match else source_text.render(self.index.files[file].summary.terms, guard.term)
+        return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
+
+
+def _within(outer: Span, node: Any) -> Span:
+    """Where a node of a part of a file stands in the file, when that part was parsed by itself."""
+    return Span(
+        outer.path,
+        outer.line + node.lineno - 1,
+        node.col_offset + (outer.column if node.lineno == 1 else 1),
+        outer.line + node.end_lineno - 1,
+        node.end_col_offset + (outer.column if node.end_lineno == 1 else 1),
+    )
+
+
+#: What makes a program one that several ranks run.
+_STARTS = (*sorted(names.INIT), *names.WRAPPERS, "accelerate.Accelerator", "deepspeed.initialize")
+_ASKS = tuple(name for name in names.SOURCES if not name.startswith("torch.cuda."))
+_WRAPPER_NAMES = {
+    "ddp": "torch.nn.parallel.DistributedDataParallel",
+    "fsdp": "torch.distributed.fsdp.FullyShardedDataParallel",
+    "fsdp2": "torch.distributed.fsdp.FSDPModule",
+    "deepspeed": "deepspeed.DeepSpeedEngine",
+    "dp": "torch.nn.parallel.DataParallel",
+    "prepared": "accelerate.Prepared",
+}
+#: Where ``group`` stands among the positional parameters (torch 2.13).
+_GROUP_POSITION = {
+    "torch.distributed.all_reduce": 2,
+    "torch.distributed.reduce": 3,
+    "torch.distributed.broadcast": 2,
+    "torch.distributed.all_gather": 2,
+    "torch.distributed.all_gather_object": 2,
+    "torch.distributed.gather": 3,
+    "torch.distributed.gather_object": 3,
+    "torch.distributed.scatter": 3,
+    "torch.distributed.reduce_scatter": 3,
+    "torch.distributed.reduce_scatter_tensor": 3,
+    "torch.distributed.all_gather_into_tensor": 2,
+    "torch.distributed.all_to_all": 2,
+    "torch.distributed.all_to_all_single": 4,
+    "torch.distributed.barrier": 0,
+    "torch.distributed.broadcast_object_list": 2,
+    "torch.distributed.scatter_object_list": 3,
+    "torch.distributed.monitored_barrier": 0,
+    "torch.distributed.nn.functional.all_reduce": 2,
+    "torch.distributed.nn.functional.all_gather": 1,
+}

@@ -1,0 +1,246 @@
+"""Files that one rank writes and all use, with nothing between that makes the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix
+from distcheck.core.registry import probe
+
+from . import vocabulary
+from .collective_sequences import Sequences, guarded_calls, level, trail_of
+from .program import Call, Program
+from .source_text import last_name
+from .values import FEW, PARTIAL, SINGLE, WRAPPED
+
+#: Functions that write a file, and where its path stands.
+_WRITERS = {
+    "torch.save": (1, "f"), "numpy.save": (0, "file"), "numpy.savez": (0, "file"),
+    "safetensors.torch.save_file": (1, "filename"),
+    "joblib.dump": (1, "filename"),
+}  # fmt: skip
+#: Functions that read one.
+_READERS = {
+    "torch.load": (0, "f"), "numpy.load": (0, "file"), "safetensors.torch.load_file": (0, "filename"),
+    "joblib.load": (0, "filename"),
+    "os.listdir": (0, "path"), "pandas.read_csv": (0, "filepath_or_buffer"), "os.path.getsize": (0, "filename"),
+}  # fmt: skip
+_MAKERS = {"os.makedirs": (0, "name"), "os.mkdir": (0, "path")}
+_WRITING_METHODS = frozenset(["write_text", "write_bytes"])
+_READING_METHODS = frozenset(["read_text", "read_bytes", "iterdir"])
+#: Contexts that make nobody wait.
+_PLAIN_CONTEXTS = frozenset(
+    [
+        "open",
+        "no_grad",
+        "inference_mode",
+        "autocast",
+        "suppress",
+        "catch_warnings",
+        "set_grad_enabled",
+        "device",
+        "record_function",
+    ]
+)
+_WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"])
+
+
+@probe(rules.DC724)
+def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
+    """Between what one rank writes and what all read stands something that makes the others wait."""
+    sequences = Sequences.of(program)
+    done: set[tuple[int, int]] = set()
+    for writer, guards in guarded_calls(program):
+        guard = guards[-1]
+        if len(guards) != 1 or guard.who.who not in FEW or guard.kind != "if" or not guard.polarity:
+            continue
+        made = _written(program, writer)
+        if made is None or _in_a_waiting_context(program, writer, guard.place):
+            continue
+        path, folder = made
+        reader = _reader(program, sequences, writer, guard.place, path, folder)
+        if reader is None or (reader.file, reader.number) in done:
+            continue
+        done.add((reader.file, reader.number))
+        what = "the folder" if folder else "the file"
+        yield rules.DC724.found(
+            f"`{reader.text()}` uses {what} that {_who(guard.who.who)} makes in line {writer.line}, and nothing makes "
+            "the other ranks wait for it",
+            fix=Fix(
+                f"create the folder on every rank: take `{writer.text()}` out of the branch (with exist_ok=True), or "
+                f"put a barrier between line {writer.line} and line {reader.line}"
+                if folder
+                else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
+                where="code",
+            ),
+            where=reader.where(),
+            severity=level(program, reader, rules.DC724),
+            evidence={
+                "flow": [
+                    *trail_of(program, writer.file, guard.term),
+                    f"{writer.path}:{writer.line}: {writer.text()}",
+                    f"{reader.path}:{reader.line}: {reader.text()}",
+                ]
+            },
+        )
+
+
+def _who(who: str) -> str:
+    return {"one rank of each host": "one rank of each host", "one rank": "one rank"}.get(who, "the main process")
+
+
+def _written(program: Program, call: Call) -> tuple[int, bool] | None:
+    """The term of the path that a call writes, and whether that is a folder."""
+    for target in call.targets:
+        if target in _WRITERS:
+            return _term(call, *_WRITERS[target]), False
+        if target in _MAKERS:
+            return _term(call, *_MAKERS[target]), True
+        if target in ("open", "io.open"):
+            return (_term(call, 0, "file"), False) if _mode(call, 1)[:1] in ("w", "x") else None
+    if program.functions(call):
+        return None
+    callee = program.index.files[call.file].summary.terms[call.term[1]]
+    if callee[0] != "a":
+        return None
+    if call.method in _WRITING_METHODS or (call.method == "open" and _mode(call, 0)[:1] in ("w", "x")):
+        return callee[1], False
+    if call.method == "mkdir":
+        return callee[1], True
+    return None
+
+
+def _read(program: Program, call: Call, folder: bool) -> int:
+    """The term of the path that a call needs to be there; -1 for any other call."""
+    for target in call.targets:
+        if target in _READERS:
+            return _term(call, *_READERS[target])
+        if target in ("open", "io.open"):
+            return _term(call, 0, "file") if folder or _mode(call, 1)[:1] in ("r", "") else -1
+        if folder and target in _WRITERS:
+            return _term(call, *_WRITERS[target])
+    if program.functions(call):
+        return -1
+    callee = program.index.files[call.file].summary.terms[call.term[1]]
+    if callee[0] == "a" and (call.method in _READING_METHODS or (folder and call.method in _WRITING_METHODS)):
+        return int(callee[1])
+    if callee[0] == "a" and call.method == "open" and not call.targets and (folder or _mode(call, 0)[:1] in ("r", "")):
+        return int(callee[1])
+    return -1
+
+
+def _term(call: Call, position: int, name: str) -> int:
+    return call.argument_term(position, name)
+
+
+def _mode(call: Call, position: int) -> str:
+    value = call.argument(position, "mode")
+    constant = "" if value is None else value.constant
+    return constant if isinstance(constant, str) else "?"
+
+
+def _reader(program: Program, sequences: Sequences, writer: Call, branch: int, path: int, folder: bool) -> Call | None:
+    """The first call behind the branch by which all ranks need the file, unless something makes them wait."""
+    terms = program.index.files[writer.file].summary.terms
+    own = terms[path] if path >= 0 else ("-",)
+    if own[0] == "-" or (own[0] == "k" and own[2] in (None, ".")):
+        return None
+    loops = [number for number, _ in writer.loops]
+    for row in program.rows_of(writer.file, writer.scope):
+        if row.number <= writer.number:
+            continue
+        if [number for number, _ in row.loops][: len(loops)] != loops:
+            # what stands behind the loop comes after many steps
+            return None
+        if row.kind in ("yield",):
+            return None
+        if any(number == branch for number, _ in row.places):
+            continue
+        if not isinstance(row, Call):
+            continue
+        term = _read(program, row, folder)
+        if term >= 0 and _uses(terms, term, path, folder):
+            reached = row.own_reach.who
+            if reached in PARTIAL or reached == SINGLE or row.inside("except") or program.excludes(writer, row):
+                continue
+            return row
+        if _makes_wait(program, sequences, row):
+            return None
+    return None
+
+
+def _makes_wait(program: Program, sequences: Sequences, row: Call) -> bool:
+    """Whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
+    if sequences.meeting(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
+        return True
+    if any(target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets):
+        return True
+    return row.callee.has(WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
+
+
+def _in_a_waiting_context(program: Program, writer: Call, branch: int) -> bool:
+    """Whether a ``with`` around the branch may itself make the others wait at its end."""
+    terms = program.index.files[writer.file].summary.terms
+    return any(
+        node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
+        for number, node in writer.places
+    )
+
+
+def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> bool:
+    """Whether one path is the other, or for a folder, lies in it."""
+    if _same(terms, term, path):
+        return True
+    if not folder:
+        return False
+    parts = terms[term]
+    if parts[0] == "c":
+        callee = terms[parts[1]]
+        if callee[0] == "a" and callee[2] == "joinpath":
+            return _uses(terms, callee[1], path, True)
+        return bool(parts[2]) and _uses(terms, parts[2][0], path, True)
+    if parts[0] == "o" and parts[1] in ("/", "+"):
+        return _uses(terms, parts[2], path, True)
+    if parts[0] == "f":
+        return bool(parts[1]) and _same(terms, parts[1][0], path)
+    return False
+
+
+def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) -> bool:
+    """Whether two terms are alike: the same calls of the same things."""
+    if one == other:
+        return True
+    if one < 0 or other < 0 or depth > 10:
+        return False
+    first, second = terms[one], terms[other]
+    if first[0] != second[0] or first[0] in ("-", "k", "p", "v", "i", "e", "x", "|", "?"):
+        return False
+    if first[0] == "c":
+        if len(first[2]) != len(second[2]) or len(first[3]) != len(second[3]) or first[4] or second[4]:
+            return False
+        if not _same(terms, first[1], second[1], depth + 1):
+            return False
+        given = zip(
+            (*first[2], *(value for _, value in first[3])),
+            (*second[2], *(value for _, value in second[3])),
+            strict=True,
+        )
+        return _is_pure(terms, first[1]) and all(_same(terms, left, right, depth + 1) for left, right in given)
+    if first[0] == "o":
+        return first[1] == second[1] and all(_same(terms, first[part], second[part], depth + 1) for part in (2, 3))
+    if first[0] == "a":
+        return bool(first[2] == second[2]) and _same(terms, first[1], second[1], depth + 1)
+    if first[0] == "f":
+        return len(first[1]) == len(second[1]) and all(
+            _same(terms, left, right, depth + 1) for left, right in zip(first[1], second[1], strict=True)
+        )
+    return False
+
+
+def _is_pure(terms: list[tuple[Any, ...]], callee: int) -> bool:
+    """Whether a call gives the same for the same arguments: it makes a path."""
+    parts = terms[callee]
+    name = parts[2] if parts[0] in ("a", "v") else str(parts[1]).rsplit(".", 1)[-1] if parts[0] == "i" else ""
+    return name in ("join", "Path", "str", "fspath", "abspath", "format", "with_suffix", "joinpath")

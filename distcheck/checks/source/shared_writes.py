@@ -1,0 +1,604 @@
+"""What all ranks write, load, create, log or fetch at once: checkpoints, folders, runs of trackers, downloads.
+
+Whether a line is reached by every rank is asked of :mod:`.ways`; this room knows what the calls do to files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .call_paths import Way
+from .collective_sequences import Sequences
+from .program import FEW, Call, Program, Row
+from .source_text import last_name
+from .values import LOCAL_OTHERS, NAMED, OTHERS, PARTIAL, RESULT, NoConstant, Value
+
+# saving
+
+
+class _Writer(NamedTuple):
+    """A call that writes a file: where its path stands among the arguments."""
+
+    position: int
+    keyword: str
+    #: it writes a checkpoint: two writers at once leave it broken
+    checkpoint: bool = False
+
+
+_WRITERS = {
+    "torch.save": _Writer(1, "f", True),
+    "torch.jit.save": _Writer(1, "f", True),
+    "safetensors.torch.save_file": _Writer(1, "filename", True),
+    "safetensors.torch.save_model": _Writer(1, "filename", True),
+    "numpy.save": _Writer(0, "file"),
+    "numpy.savez": _Writer(0, "file"),
+    "numpy.savez_compressed": _Writer(0, "file"),
+    "numpy.savetxt": _Writer(0, "fname"),
+    "joblib.dump": _Writer(1, "filename"),
+    "open": _Writer(0, "file"),
+}
+#: What is written to memory, or to a file that only this process has.
+_IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "StringIO")
+
+
+@probe(rules.DC720)
+def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
+    """A file whose path is the same on all ranks is written by one of them."""
+    for call in program.calls_to(*_WRITERS):
+        writer = next(_WRITERS[target] for target in call.targets if target in _WRITERS)
+        path = call.argument_term(writer.position, writer.keyword)
+        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in call_paths.words(call, path):
+            continue
+        yield from _unguarded_save(program, call, path, writer.checkpoint)
+    for call in program.calls_named("save_pretrained"):
+        path = call.argument_term(0, "save_directory")
+        if path < 0 or call.gives(None, "is_main_process") or call.has_star:
+            continue
+        if not any(atom.kind in ("wrapped model",) and atom.const != "ddp" for atom in call.receiver):
+            yield from _unguarded_save(program, call, path, True)
+
+
+def _opens_anew(call: Call) -> bool:
+    mode = call.argument(1, "mode")
+    return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
+
+
+def _unguarded_save(program: Program, call: Call, path: int, checkpoint: bool) -> Iterator[Finding]:
+    given = call_paths.terms_of(call)[path]
+    # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
+    if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
+        return
+    # where one rank goes first, the others mostly find what it has written
+    way = call_paths.way_of_all(program, call, first_is_a_guard=True)
+    if way is None or _only_of_this_process(way, path) or call.inside("except"):
+        return
+    value = call_paths.value_on(way, path)
+    certain = way.certain and call_paths.is_constant(value)
+    if not (checkpoint or certain):
+        return
+    severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
+    if call_paths.owned_by_a_framework(way) or call_paths.in_tests(way):
+        severity = Severity.INFO
+    name = _called(call)
+    shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
+    yield rules.DC720.found(
+        f"every rank writes {_path_text(value, shown)} here: nothing on the way to {name}() asks for the rank",
+        where=call.where(),
+        fix=Fix(
+            f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(way, name)}"
+            ", and dist.barrier() behind it on all ranks if others read the file; or put the rank into the path",
+            where="code",
+        ),
+        evidence={"path": shown, "flow": program.flow(way.steps)},
+        severity=severity,
+    )
+
+
+def _what_to_guard(way: Way, name: str) -> str:
+    if not way.calls:
+        return f"{name}()"
+    outer = way.calls[0]
+    return f"{name}(), or around the call of {outer.method}() at {outer.path}:{outer.line}"
+
+
+def _path_text(value: Value, shown: str) -> str:
+    constant = value.constant
+    if isinstance(constant, str) and constant:
+        return f'"{constant}"'
+    return f"the same file ({shown})" if shown else "the same file"
+
+
+def _only_of_this_process(way: Way, path: int, *, by_data: bool = True) -> bool:
+    """Whether a path, as given on this way, is one of this rank's own, or no path at all."""
+    row, term, calls = way.row, path, way.calls
+    while True:
+        if call_paths.differs(row, term, by_data=by_data) or _is_in_memory(row.term_value(term)):
+            return True
+        new, given, rest = call_paths.term_on(way, row, term, calls[:1])
+        if (new, given) == (row, term):
+            return False
+        row, term, calls = new, given, (*rest, *calls[1:])
+
+
+def _is_in_memory(value: Value) -> bool:
+    return any(atom.kind in (RESULT, NAMED) and atom.const in _IN_MEMORY for atom in value)
+
+
+def _position_of(call: Call, term: int) -> int | None:
+    return call.term[2].index(term) if term in call.term[2] else None
+
+
+def _keyword_of(call: Call, term: int) -> str | None:
+    return next((name for name, value in call.term[3] if value == term), None)
+
+
+def _called(call: Call) -> str:
+    """What a call looks like in the source: ``torch.save``."""
+    terms = call_paths.terms_of(call)
+    text = call.term_text(call.term[1])
+    return text if len(text) < 40 and "…" not in text else last_name(terms, call.term[1])
+
+
+# logging
+
+_TRACKERS = {
+    "wandb.init": "wandb.init",
+    "trackio.init": "trackio.init",
+    "swanlab.init": "swanlab.init",
+    "mlflow.start_run": "mlflow.start_run",
+    "comet_ml.Experiment": "comet_ml.Experiment",
+    "comet_ml.start": "comet_ml.start",
+    "neptune.init_run": "neptune.init_run",
+    "neptune.init": "neptune.init",
+    "clearml.Task.init": "Task.init",
+    "aim.Run": "aim.Run",
+    "torch.utils.tensorboard.SummaryWriter": "SummaryWriter",
+    "tensorboardX.SummaryWriter": "SummaryWriter",
+}
+#: Arguments that say that several processes are meant.
+_FOR_SEVERAL = ("group", "settings", "resume_id", "experiment_key", "system_tracking_interval")
+_SWITCHES = ("WANDB_MODE", "WANDB_DISABLED", "WANDB_SILENT", "NEPTUNE_MODE", "COMET_MODE", "SWANLAB_MODE")
+
+
+@probe(rules.DC721)
+def every_rank_logs(program: Program) -> Iterator[Finding]:
+    """One rank starts the tracker and prints, or each says which rank it is."""
+    for call in program.calls_to(*_TRACKERS):
+        if call.has_star or any(call.gives(None, name) for name in _FOR_SEVERAL) or _is_switched_off(call):
+            continue
+        way = call_paths.way_of_all(program, call)
+        if way is None or _names_its_rank(call, way) or _switched_by_variable(program, call):
+            continue
+        name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
+        loud = not (call_paths.owned_by_a_framework(way) or call_paths.in_tests(way))
+        yield rules.DC721.found(
+            f"every rank starts {name}() here, so that a job has as many runs as ranks",
+            where=call.where(),
+            fix=Fix(_tracker_fix(call, name), where="code"),
+            evidence={"flow": program.flow(way.steps)},
+            severity=Severity.WARNING if loud else Severity.INFO,
+        )
+    seen: set[tuple[int, int]] = set()
+    # where a group is made or a model wrapped; elsewhere a print is too little to follow its callers for
+    files = {file for file, _ in call_paths.tables(program).starting | call_paths.tables(program).wrapping}
+    for call in program.calls_named("print") if files else ():
+        if call.file not in files or (call.file, call.scope) in seen or not call.loops or not call.is_to("print"):
+            continue
+        if _prints_are_replaced(program, call.file):
+            continue
+        way = call_paths.way_of_all(program, call)
+        if way is None or _names_its_rank(call, way) or call.gives(None, "file"):
+            continue
+        seen.add((call.file, call.scope))
+        yield rules.DC721.found(
+            "every rank prints this in each turn of the loop",
+            where=call.where(),
+            fix=Fix("print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text", where="code"),
+            evidence={"flow": program.flow(way.steps)},
+            severity=Severity.INFO,
+        )
+
+
+def _tracker_fix(call: Call, name: str) -> str:
+    if name == "wandb.init":
+        return 'switch it off elsewhere: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
+    target = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
+    if target:
+        return f"make it on one rank only: `{target} = {name}(…) if dist.get_rank() == 0 else None`"
+    return f"call {name}() on one rank only: `if dist.get_rank() == 0:`"
+
+
+def _is_switched_off(call: Call) -> bool:
+    mode = call.argument(None, "mode")
+    return mode is not None and (mode.constant in ("disabled", "offline") or _differs_in(call, "mode"))
+
+
+def _differs_in(call: Call, keyword: str) -> bool:
+    return call_paths.differs(call, call.argument_term(None, keyword))
+
+
+def _names_its_rank(call: Call, way: Way) -> bool:
+    terms = [*call.term[2], *(value for _, value in call.term[3])]
+    return any(_only_of_this_process(way, term, by_data=False) for term in terms)
+
+
+def _switched_by_variable(program: Program, call: Call) -> bool:
+    """Whether a variable that switches trackers off is set for some ranks only."""
+    files = call_paths.related(program, call.file)
+    return any(file in files for file in program.table(_switching))
+
+
+def _switching(program: Program) -> Iterator[int]:
+    for row in program.rows("store"):
+        constants = row.term_value(row.payload[1]).constants if row.own_reach.who in PARTIAL else ()
+        if any(constant in _SWITCHES for constant in constants):
+            yield row.file
+
+
+def _prints_are_replaced(program: Program, file: int) -> bool:
+    files = call_paths.related(program, file)
+    return any(one in files for one in program.table(_replacing))
+
+
+def _replacing(program: Program) -> Iterator[int]:
+    """The files that put something in the place of ``print``."""
+    for (_, name), stores in program.evaluator.outside.items():
+        if name == "print":
+            yield from (file for file, _ in stores)
+    for file in range(len(program.index.files)):
+        if any("print" in scope.bindings for scope in program.index.scopes[file]):
+            yield file
+
+
+# folders
+
+
+@probe(rules.DC722)
+def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
+    """A folder that all ranks create may be there already."""
+    for call in program.calls_named("makedirs", "mkdir"):
+        kind = _kind_of_folder_call(call)
+        if kind is None or call.has_star or call.inside("try") or call.within("suppress"):
+            continue
+        path = call.argument_term(0, "name") if kind == "makedirs" else call.argument_term(0, "path")
+        if kind == "Path.mkdir":
+            path = int(call_paths.terms_of(call)[call.term[1]][1])
+        way = call_paths.way_of_all(program, call, first_is_a_guard=True)
+        if way is None or path < 0 or _only_of_this_process(way, path):
+            continue
+        if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
+            continue
+        yield from _race(program, call, kind, way)
+
+
+def _made_before(program: Program, call: Call) -> Iterator[Call]:
+    """Calls by one rank only, in the same function, that create a folder, followed by a barrier for all."""
+    rows = program.rows_of(call.file, call.scope)
+    for row in rows:
+        if row.number >= call.number:
+            return
+        if isinstance(row, Call) and row.is_to("torch.distributed.barrier") and row.own_reach.who not in PARTIAL:
+            made = [
+                one
+                for one in rows
+                if isinstance(one, Call)
+                and one.number < row.number
+                and one.method in ("makedirs", "mkdir")
+                and one.own_reach.who in FEW
+                and one.argument_term(0) == call.argument_term(0)
+            ]
+            if made:
+                yield row
+
+
+def _kind_of_folder_call(call: Call) -> str | None:
+    """How a folder is created; None where it may be there already, or where it is no folder of this file system."""
+    if call.is_to("os.makedirs"):
+        given = call.argument(2, "exist_ok")
+        return "makedirs" if given is None or given.constant is False else None
+    if call.is_to("os.mkdir"):
+        return "mkdir"
+    if call.method != "mkdir" or ((call.positional or call.targets) and not _of_pathlib(call)):
+        return None
+    given = call.argument(2, "exist_ok")
+    if given is not None and given.constant is not False:
+        return None
+    receiver = call.receiver
+    if receiver.has("object", "module", "name", "wrapped model") or not call.receiver_text:
+        return None
+    return "Path.mkdir"
+
+
+def _of_pathlib(call: Call) -> bool:
+    return any(target.startswith("pathlib.") for target in call.targets)
+
+
+def _race(program: Program, call: Call, kind: str, way: Way) -> Iterator[Finding]:
+    edits = _exist_ok_edit(program, call, kind)
+    shown = (
+        call.receiver_text if kind == "Path.mkdir" else call.argument_text(0, "name") or call.argument_text(0, "path")
+    )
+    text = {
+        "makedirs": f"os.makedirs({shown}, exist_ok=True)",
+        "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir can't be told to forgive",
+        "Path.mkdir": f"{shown}.mkdir(…, exist_ok=True)",
+    }[kind]
+    yield rules.DC722.found(
+        f"every rank creates the folder {shown} here, and all but the first of them raise FileExistsError",
+        where=call.where(),
+        fix=Fix(text, edits=edits, safe=bool(edits), where="code"),
+        evidence={"flow": program.flow(way.steps)},
+        severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
+    )
+
+
+def _exist_ok_edit(program: Program, call: Call, kind: str) -> tuple[Edit, ...]:
+    """The edit that adds ``exist_ok=True``; none for ``os.mkdir``, which does not know it, in another spelling."""
+    given = call.argument_span(2, "exist_ok")
+    if given is not None:
+        return (given.replaced("True"),)
+    edit = program.argument_edit(call, "exist_ok=True")
+    if edit is None:
+        return ()
+    if kind != "mkdir":
+        return (edit,)
+    span = call.span
+    source = program.source(span)
+    if not source.startswith("os.mkdir(") or call.keywords:
+        return ()
+    name = span._replace(column=span.column + len("os."), end_line=span.line, end_column=span.column + len("os.mkdir"))
+    return (name.replaced("makedirs"), edit)
+
+
+# loading
+
+#: Names of what holds weights, and of what holds data.
+_OF_WEIGHTS = re.compile(
+    r"ckpt|check_?point|resume|weight|pretrain|model|snapshot|state_?dict|\.pth|network|backbone|finetune|init_from",
+    re.I,
+)
+_OF_DATA = re.compile(
+    r"data|feature|label|token|embed|target|cache|split|index|indices|vocab|stats|prompt|latent|sample", re.I
+)
+#: Names of what was never a file.
+_MEMORY = re.compile(r"buf|bytes|serialized|stream|blob|payload|memory|BytesIO|\bio\b", re.I)
+_RECEIVERS = ("load_state_dict", "load_model_state_dict", "set_model_state_dict")
+
+
+@probe(rules.DC723)
+def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
+    """A checkpoint that several ranks load is brought to a device of their own."""
+    used = _fed_to_models(program)
+    for call in program.calls_to("torch.load"):
+        given = call.argument_term(1, "map_location")
+        # what is handed on may be None by default; who calls decides
+        if call.has_star or (given >= 0 and call_paths.terms_of(call)[given] != ("k", "none", None)):
+            continue
+        if (
+            call.gives(None, "mmap")
+            or not call.gives(0, "f")
+            or _MEMORY.search(call_paths.words(call, call.argument_term(0, "f")))
+        ):
+            continue
+        if not _loads_weights(call, used):
+            continue
+        way = call_paths.way_of_all(program, call)
+        if way is None or _only_of_this_process(way, call.argument_term(0, "f")):
+            continue
+        if _never_on_gpus(program, way) or _written_from_the_host(program, call):
+            continue
+        edit = _map_location_edit(program, call)
+        yield rules.DC723.found(
+            "every rank loads this checkpoint onto the GPU that it was saved from: GPU 0 where rank 0 has saved it",
+            where=call.where(),
+            fix=Fix(
+                'add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
+                edits=(edit,) if edit is not None else (),
+                safe=False,
+                where="code",
+                risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
+            ),
+            evidence={"flow": program.flow(way.steps)},
+            severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
+        )
+
+
+def _map_location_edit(program: Program, call: Call) -> Edit | None:
+    given = call.argument_span(1, "map_location")
+    return given.replaced('"cpu"') if given is not None else program.argument_edit(call, 'map_location="cpu"')
+
+
+def _fed_to_models(program: Program) -> set[tuple[int, int]]:
+    """The calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
+    found: set[tuple[int, int]] = set()
+    for call in program.calls_named(*_RECEIVERS):
+        for term in (*call.term[2], *(value for _, value in call.term[3])):
+            found |= _loads_in(call, term, 0)
+    return found
+
+
+def _loads_in(row: Row, term: int, depth: int) -> set[tuple[int, int]]:
+    """The calls of torch.load that a term is made of."""
+    if term < 0 or depth > 10:
+        return set()
+    found = {
+        atom.call
+        for atom in row.term_value(term)
+        if atom.kind == "result" and atom.const == "torch.load" and atom.call is not None
+    }
+    parts = call_paths.terms_of(row)[term]
+    for inner in call_paths.operands(parts):
+        found |= _loads_in(row, inner, depth + 1)
+    return found
+
+
+def _loads_weights(call: Call, used: set[tuple[int, int]]) -> bool:
+    """Whether what is loaded are weights: they end in a model, or path and name say so and nothing speaks of data."""
+    if (call.file, call.number) in used:
+        return True
+    name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
+    owner = call.program.evaluator.owner_of(call.file, call.scope)
+    words = f"{name} {call_paths.words(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
+    if owner >= 0:
+        one = call.program.index.classes[call.file][owner]
+        if call.program.evaluator.derives(
+            (call.file, owner), "torch.utils.data.Dataset", "torch.utils.data.IterableDataset"
+        ) or re.search(r"data", one.name, re.I):
+            return False
+    return bool(_OF_WEIGHTS.search(words)) and not _OF_DATA.search(words)
+
+
+def _never_on_gpus(program: Program, way: Way) -> bool:
+    """Whether all process groups of the program are for CPUs."""
+    files = call_paths.related(program, way.root[0])
+    backends = [
+        call.argument(0, "backend")
+        for call in program.calls_to("torch.distributed.init_process_group")
+        if call.file in files
+    ]
+    return bool(backends) and all(
+        backend is not None and backend.constant is not NoConstant and backend.constant in ("gloo", "mpi")
+        for backend in backends
+    )
+
+
+def _written_from_the_host(program: Program, call: Call) -> bool:
+    """Whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
+    path = call.argument(0, "f")
+    if path is None or not path.constants:
+        return False
+    wanted = set(path.constants)
+    for save in program.calls_to("torch.save"):
+        target = save.argument(1, "f")
+        if (
+            target is not None
+            and wanted.intersection(target.constants)
+            and _mentions_cpu(save, save.argument_term(0, "obj"), 0)
+        ):
+            return True
+    return False
+
+
+def _mentions_cpu(row: Row, term: int, depth: int) -> bool:
+    if term < 0 or depth > 8:
+        return False
+    parts = call_paths.terms_of(row)[term]
+    if parts[0] == "a" and parts[2] == "cpu":
+        return True
+    return any(_mentions_cpu(row, inner, depth + 1) for inner in call_paths.operands(parts))
+
+
+# downloads
+
+_FETCHES = {
+    "urllib.request.urlretrieve": (1, "filename"),
+    "torchvision.datasets.utils.download_url": (1, "root"),
+    "torchvision.datasets.utils.download_and_extract_archive": (1, "download_root"),
+    "gdown.download": (1, "output"),
+    "gdown.download_folder": (1, "output"),
+    "wget.download": (1, "out"),
+}
+_DATA_SET_NAMES = (
+    "CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "SVHN", "STL10", "VOCDetection",
+    "VOCSegmentation", "CelebA", "Food101", "Flowers102", "OxfordIIITPet", "StanfordCars", "Caltech101", "Caltech256",
+    "Omniglot", "SBDataset", "SBU", "USPS", "Places365", "DTD", "GTSRB", "Country211", "EuroSAT", "PCAM",
+    "FGVCAircraft", "RenderedSST2", "SUN397", "Imagenette", "INaturalist", "LFWPeople", "PhotoTour", "HMDB51",
+    "UCF101", "MovingMNIST", "Kinetics", "LIBRISPEECH", "SPEECHCOMMANDS", "YESNO", "LJSPEECH", "LIBRITTS", "VCTK_092",
+    "GTZAN", "LibriMix", "TEDLIUM", "CMUARCTIC", "DR_VCTK", "LibriLightLimited",
+)  # fmt: skip
+_DATA_SETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
+
+
+def _downloads(program: Program) -> Iterator[tuple[Call, int]]:
+    """Calls that fetch something, and the term of the place that it is put into."""
+    for call in program.calls_to(*_FETCHES):
+        position, keyword = next(_FETCHES[target] for target in call.targets if target in _FETCHES)
+        yield call, call.argument_term(position, keyword)
+    for call in program.calls_named(*_DATA_SET_NAMES):
+        if call.gives(None, "download") and any(target.startswith(_DATA_SETS) for target in call.targets):
+            yield call, call.argument_term(0, "root")
+
+
+@probe(rules.DC725)
+def every_rank_downloads(program: Program) -> Iterator[Finding]:
+    """One process of each host downloads, and the others wait for it."""
+    for call, path in _downloads(program):
+        way = next(_real_downloads(program, call), None)
+        if way is None or (path >= 0 and _only_of_this_process(way, path)) or call.inside("except"):
+            continue
+        if _others_waited(program, way):
+            continue
+        shown = _called(call)
+        loud = not call_paths.in_tests(way)
+        yield rules.DC725.found(
+            f"every rank downloads into the same place here ({shown})",
+            where=_flag_place(program, call),
+            fix=Fix(_download_fix(call, shown), where="code"),
+            evidence={"flow": program.flow(way.steps)},
+            severity=Severity.WARNING if loud else Severity.INFO,
+        )
+
+
+def _flag_place(program: Program, call: Call) -> Where:
+    """Where a call says that it downloads: its flag, where it has one."""
+    span = call.argument_span(None, "download")
+    if span is None or span.line == call.line:
+        return call.where()
+    return program.where(call.file, span, call.function.qualified or None)
+
+
+def _download_fix(call: Call, shown: str) -> str:
+    if call.gives(None, "download"):
+        return (
+            f"let one rank of each host call {shown}(…, download=True), then dist.barrier() on all ranks, then "
+            f"{shown}(…, download=False) everywhere"
+        )
+    return f"let one rank of each host call {shown}(), and dist.barrier() behind it on all ranks"
+
+
+def _real_downloads(program: Program, call: Call) -> Iterator[Way]:
+    """The ways of all ranks on which the call does fetch: not where it is told not to."""
+    flag = call.argument_term(None, "download")
+    for way in call_paths.ways_of_all(program, call, first_is_a_guard=True):
+        if flag >= 0 and call_paths.value_on(way, flag).constant is not True:
+            continue
+        yield way
+
+
+def _others_waited(program: Program, way: Way) -> bool:
+    """Whether, in a function on the way, the first rank came first: barriers around it, or it was fetched before."""
+    for row in (way.row, *way.calls):
+        before = [
+            one for one in program.rows_of(row.file, row.scope) if isinstance(one, Call) and one.number < row.number
+        ]
+        for one in before:
+            who = one.own_reach.who
+            if who in (OTHERS, LOCAL_OTHERS) and _is_barrier(program, one):
+                return True
+            if who in FEW and _followed_by_a_barrier(program, one, before):
+                return True
+    return False
+
+
+_BARRIERS = frozenset(["barrier", "wait_for_everyone", "rendezvous", "synchronize"])
+
+
+def _followed_by_a_barrier(program: Program, one: Call, calls: Iterable[Call]) -> bool:
+    return any(
+        later.number > one.number and later.own_reach.who not in PARTIAL and _is_barrier(program, later)
+        for later in calls
+    )
+
+
+def _is_barrier(program: Program, call: Call) -> bool:
+    meeting = Sequences.of(program).meeting(call)
+    if meeting is not None and not _BARRIERS.isdisjoint(meeting.operations):
+        return True
+    return call.method in _BARRIERS and not call.is_to("torch.cuda.synchronize")

@@ -1,0 +1,321 @@
+"""Probes of ranks that don't keep step: loops with different numbers of batches, and work of one rank for which all
+others wait longer than their timeout. What only some ranks reach at all is judged in :mod:`.divergence`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+
+from .collective_sequences import Sequences
+from .models import calls_in, is_backward, lifted, precedes
+from .program import FEW, PARTIAL, Call, Program, Row
+from .source_text import last_name
+from .term_queries import table
+from .values import LOCAL_OTHERS, OTHERS, SIZES, Who
+
+# DC519
+
+
+_LOOP = re.compile(r"\s*(?:async\s+)?for\s+.+?\s+in\s+(.+?)\s*:\s*(?:#.*)?$")
+#: Calls that give back the elements of their first argument, one by one or in order.
+_THROUGH = frozenset({"enumerate", "tqdm", "list", "tuple", "sorted", "iter", "reversed", "trange"})
+#: Calls that may divide something, by their last name.
+_DIVIDES = frozenset(["islice", "array_split", "tensor_split", "chunk", "divide", "distribute", "Subset"])
+_SPLITS = frozenset(
+    {"numpy.array_split", "torch.tensor_split", "torch.chunk", "more_itertools.divide", "more_itertools.distribute"}
+)
+
+
+@probe(rules.DC519)
+def uneven_inputs(program: Program) -> Iterator[Finding]:
+    """A loop in which all ranks must meet has the same number of steps on all of them."""
+    shares = _Shares(program)
+    seen: set[tuple[int, int]] = set()
+    for meeting in [*program.calls_named("backward"), *program.collectives()]:
+        if not _all_meet(program, meeting):
+            continue
+        for row in lifted(program, meeting):
+            if row.own_reach.who in PARTIAL or row.inside("except"):
+                break
+            for loop, term in row.loops:
+                if (row.file, loop) in seen:
+                    continue
+                seen.add((row.file, loop))
+                if shares.uneven(row.file, term):
+                    yield from _uneven_loop(program, row, loop)
+
+
+def _uneven_loop(program: Program, meeting: Row, loop: int) -> Iterator[Finding]:
+    """The finding about a loop over an uneven share, unless something keeps its ranks together."""
+    file = meeting.file
+    line = program.index.files[file].summary.places[loop][4]
+    rows = _rows_in_loop(program, file, meeting.scope, loop)
+    first = next((row for row in rows if row.kind == "bind"), None)
+    if first is None or _may_end_early(rows) or meeting.within("join", "Join", "no_sync"):
+        return
+    yield rules.DC519.found(
+        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
+        f" and all ranks meet in each step of this loop, at line {meeting.line}",
+        where=first.where(),
+        severity=Severity.INFO if program.is_test(file) else rules.DC519.severity,
+        fix=Fix(
+            "cut the total to a multiple of the number of ranks before it is divided,"
+            " use a DistributedSampler, or put the loop under Join",
+            where="code",
+        ),
+        evidence={"meeting": f"{meeting.path}:{meeting.line}: {meeting.text()}"},
+    )
+
+
+def _rows_in_loop(program: Program, file: int, scope: int, loop: int) -> list[Row]:
+    """What happens in a loop of a function."""
+    return [row for row in program.rows_of(file, scope) if any(number == loop for number, _ in row.loops)]
+
+
+def _may_end_early(rows: list[Row]) -> bool:
+    """Whether a loop is left by a count of its own, so that its length is not what decides."""
+    return any(row.kind == "exit" and row.payload[0] == "break" for row in rows)
+
+
+def _all_meet(program: Program, call: Call) -> bool:
+    """Whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
+    if not call.loops and not program.callers((call.file, call.scope)):
+        return False
+    if is_backward(call):
+        return _has_wrapper(program, call)
+    return program.is_world_collective(call) is not None
+
+
+def _has_wrapper(program: Program, call: Call) -> bool:
+    """Whether a model is wrapped in what belongs to a file."""
+    return program.in_component(
+        call.file,
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_shard",
+    )
+
+
+def _iterated(program: Program, file: int, line: int) -> str:
+    """The source of what a loop goes over."""
+    lines = program.lines(file)
+    match = _LOOP.match(lines[line - 1]) if 0 < line <= len(lines) else None
+    return match.group(1) if match else "what this loop goes over"
+
+
+class _Shares:
+    """Knows shares by rank whose length differs from rank to rank, unless the total happens to divide."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.dividing: dict[int, bool] = {}
+
+    def divides(self, file: int) -> bool:
+        """Whether a file may divide something, as far as the form of its terms says."""
+        if file not in self.dividing:
+            terms = table(self.program, file)
+            self.dividing[file] = any(
+                (term[0] == ":" and term[1][2] >= 0)
+                or (term[0] == "*" and len(term) > 4)
+                or (term[0] == "c" and last_name(terms, term[1]) in _DIVIDES)
+                for term in terms
+            )
+        return self.dividing[file]
+
+    def is_rank(self, file: int, term: int) -> bool:
+        """Whether a term is certainly a rank."""
+        rank = self.program.evaluator.value(file, term).rank if term >= 0 else None
+        return rank is not None and rank.certain
+
+    def is_size(self, file: int, term: int) -> bool:
+        """Whether a term is a number of ranks."""
+        return term >= 0 and self.program.evaluator.value(file, term).has(*SIZES)
+
+    def uneven(self, file: int, term: int, depth: int = 0) -> bool:
+        """Whether a term is such a share."""
+        if term < 0 or depth > 6:
+            return False
+        terms = table(self.program, file)
+        operation = terms[term]
+        if operation[0] == "c":
+            return self.uneven_call(Call(self.program, file, operation[5]), depth)
+        if operation[0] == "s":
+            index, base = terms[operation[2]], terms[operation[1]]
+            if index[0] == ":":
+                first, last, step = index[1]
+                striding = last < 0 and self.is_size(file, step) and self.is_rank(file, first)
+                return striding and not _is_cut(terms, operation[1])
+            if base[0] == "c" and last_name(terms, base[1]) in _DIVIDES:
+                call = Call(self.program, file, base[5])
+                sized = self.is_size(file, call.argument_term(1))
+                return sized and call.is_to(*_SPLITS) and self.is_rank(file, operation[2])
+        if operation[0] == "*":
+            # every n-th by a condition on its position: i % world_size == rank
+            for test in operation[4:]:
+                condition = terms[test]
+                if condition[0] == "=" and condition[1] == "==":
+                    sides = (condition[2], condition[3])
+                    if any(
+                        self.is_remainder(file, other) and self.is_rank(file, one)
+                        for one, other in (sides, sides[::-1])
+                    ):
+                        return True
+        return False
+
+    def uneven_call(self, call: Call, depth: int) -> bool:
+        """Whether the result of a call is such a share."""
+        file = call.file
+        if call.method == "islice":
+            stop = call.argument(2)
+            endless = stop is not None and stop.constant is None
+            return endless and self.is_size(file, call.argument_term(3)) and self.is_rank(file, call.argument_term(1))
+        if call.method == "range":
+            whole = _is_multiple(table(self.program, file), call.argument_term(1)) if call.positional == 3 else True
+            return not whole and self.is_size(file, call.argument_term(2)) and self.is_rank(file, call.argument_term(0))
+        if call.method == "Subset":
+            return self.uneven(file, call.argument_term(1, "indices"), depth + 1)
+        if call.method == "DataLoader":
+            drops = call.argument(8, "drop_last")
+            settled = drops is not None and drops.constant is not False
+            if settled or call.gives(3, "sampler") or call.gives(4, "batch_sampler") or call.has_star:
+                return False
+            return self.uneven(file, call.argument_term(0, "dataset"), depth + 1)
+        if call.method in _THROUGH and call.positional:
+            return self.uneven(file, call.argument_term(0), depth + 1)
+        return any(
+            row.kind == "return" and self.uneven(row.file, row.payload[0], depth + 2)
+            for function in self.program.functions(call)[:1]
+            if self.divides(function[0])
+            for row in self.program.rows_of(*function)
+        )
+
+    def is_remainder(self, file: int, term: int) -> bool:
+        """Whether a term is something modulo the number of ranks."""
+        operation = table(self.program, file)[term]
+        return bool(operation[0] == "o" and operation[1] == "%" and self.is_size(file, operation[3]))
+
+
+def _is_cut(terms: list[tuple[Any, ...]], number: int) -> bool:
+    """Whether what is divided was cut or padded before: a slice with an end, a sum of lists, a shuffle of such."""
+    operation = terms[number]
+    if operation[0] == "s":
+        index = terms[operation[2]]
+        return bool(index[0] == ":" and index[1][1] >= 0)
+    if operation[0] in ("?", "|"):
+        return any(_is_cut(terms, part) for part in operation[-2:])
+    return bool(operation[0] == "o")
+
+
+def _is_multiple(terms: list[tuple[Any, ...]], number: int) -> bool:
+    """Whether a number is rounded to a multiple of something: ``n // k * k``, ``n - n % k``."""
+    operation = terms[number]
+    return operation[0] == "o" and operation[1] in ("*", "-", "//")
+
+
+# DC726
+
+
+_DATASETS = re.compile(
+    r"^datasets\.(load_dataset|load_from_disk|concatenate_datasets|Dataset|DatasetDict)\b.*\.(map|filter)$"
+)
+_SLOW = frozenset(
+    {
+        "huggingface_hub.snapshot_download",
+        "modelscope.snapshot_download",
+        "modelscope.hub.snapshot_download.snapshot_download",
+        "shutil.unpack_archive",
+        "tarfile.open.extractall",
+        "tarfile.TarFile.extractall",
+        "tarfile.TarFile.open.extractall",
+        "zipfile.ZipFile.extractall",
+        "torchvision.datasets.utils.extract_archive",
+        "torchvision.datasets.utils.download_and_extract_archive",
+    }
+)
+_WORK = {
+    "map": "works through a data set",
+    "filter": "works through a data set",
+    "snapshot_download": "downloads a model",
+    "extractall": "unpacks an archive",
+}
+
+
+@probe(rules.DC726)
+def slow_rank_zero(program: Program) -> Iterator[Finding]:
+    """One rank's long work fits into the time that the others wait."""
+    reported: set[tuple[int, int]] = set()
+    for call in program.calls_named("map", "filter", *{name.rsplit(".", 1)[-1] for name in _SLOW}):
+        if (call.file, call.scope) in reported or not any(
+            target in _SLOW or _DATASETS.match(target) for target in call.targets
+        ):
+            continue
+        reach = call.reach
+        if reach.who not in FEW or not reach.certain:
+            continue
+        timeout = _timeout(program, call)
+        waiting = _waited_for(program, call)
+        if timeout is None or waiting is None:
+            continue
+        reported.add((call.file, call.scope))
+        quiet = program.is_test(call.file) or program.framework(call.file) is not None
+        yield rules.DC726.found(
+            f"{reach.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
+            f" at {waiting.path}:{waiting.line}, at most {timeout}",
+            where=call.where(),
+            severity=Severity.INFO if quiet else rules.DC726.severity,
+            fix=Fix(
+                "do it before the job in a script of its own, or give init_process_group a timeout that the work"
+                " fits in: timeout=timedelta(hours=2)",
+                where="code",
+            ),
+            evidence={"waiting": f"{waiting.path}:{waiting.line}: {waiting.text()}", "limit": timeout},
+        )
+
+
+def _timeout(program: Program, call: Call) -> str | None:
+    """How long the group lets ranks wait where nobody set it; None where somebody did, or no group is made before."""
+    files = set(program.component(call.file))
+    made = [init for init in program.calls_to("torch.distributed.init_process_group") if init.file in files]
+    if not made:
+        return None
+    backends = set()
+    for init in made:
+        if init.gives(2, "timeout") or init.has_star or precedes(program, call, init):
+            return None
+        backend = init.argument(0, "backend")
+        backends.add(str(backend.constant) if backend is not None and isinstance(backend.constant, str) else "")
+    if backends == {"nccl"}:
+        return "10 minutes (the default of nccl)"
+    if backends == {"gloo"}:
+        return "30 minutes (the default of gloo)"
+    return "10 minutes on nccl and 30 on gloo (the defaults)"
+
+
+def _waited_for(program: Program, call: Call) -> Call | None:
+    """The collective in which the others wait while one rank makes a call; None where nobody waits for it."""
+    for row in lifted(program, call):
+        calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_meeting(program, one)]
+        later = [one for one in calls if one.number > row.number and not program.excludes(row, one)]
+        for one in later:
+            if one.own_reach.who not in PARTIAL:
+                return one
+        mine = [one for one in later if one.own_reach.who in FEW]
+        theirs = [one for one in calls if one.own_reach.who in (OTHERS, LOCAL_OTHERS)]
+        if mine and theirs:
+            return theirs[0]
+        if row.entry == Who("everyone"):
+            return None
+    return None
+
+
+def _is_meeting(program: Program, call: Call) -> bool:
+    """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
+    if call.gives(None, "timeout"):
+        return False
+    return Sequences.of(program).meeting(call) is not None or call.is_to("torch.nn.parallel.DistributedDataParallel")

@@ -1,0 +1,477 @@
+"""``distcheck ci``: all that applies where it runs, in one report with one exit status, within a time limit.
+
+Which parts there are, and what differs between a CI runner, a login node, a GPU node and a container, stands in
+:mod:`..profiles`; the parts themselves are in :mod:`.ci_parts`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Report
+from distcheck.core.world import World
+from distcheck.reporters import FORMATS, escape, render
+from distcheck.reporters.locations import checkout_of
+
+from . import ci_profiles, output
+from . import options as shared
+from .ci_profiles import PARTS, PROFILES, Choice, Profile, Surroundings
+from .ci_report import Asked, Done, against, joined
+
+if TYPE_CHECKING:
+    from distcheck.reporters.progress import Progress
+
+    from .ci_parts import Seen
+
+WHAT, LIMITS, OUTPUT = "What is looked at", "Known findings", "Output and verdict"
+_TITLES = {
+    **dict.fromkeys(("profile", "show_profile", "parts", "with_pickle", "budget"), WHAT),
+    **dict.fromkeys(("select", "extend_select", "ignore"), "Which rules"),
+    **dict.fromkeys(("baseline", "write_baseline"), LIMITS),
+    **dict.fromkeys(("config", "isolated"), "How it runs"),
+}
+#: Seconds below which a part is not begun: importing torch alone takes a few, and what is ended half way says nothing.
+_LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
+#: How a part that broke is looked into: without the process in between, all that it prints is seen.
+_ALONE = {"lint": "distcheck lint", "smoke": "distcheck collective --quick", "pickle": "distcheck pickle"}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+#: Seconds that are kept for a part that follows, so that a large repository does not take them all; and the most of
+#: the time that is left, since what comes first counts more.
+_KEPT_S, _MOST_KEPT = {"lint": 5.0, "env": 1.0, "smoke": 15.0, "pickle": 5.0}, 0.25
+#: Files that a project has in its first folder, also where it was brought without its repository.
+_PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+
+EPILOG = """\b
+Examples:
+  distcheck ci                                      what applies here, within a minute
+  distcheck ci src/ launch/ --budget 2m
+  distcheck ci --profile gpu-node                   before a node takes jobs
+  distcheck ci --show-profile                       what would run here, and why; --profile NAME for another place
+  distcheck ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
+  distcheck ci --also sarif=distcheck.sarif --also junit=distcheck.xml
+  distcheck ci --write-baseline known.json          accept what is there; later: --baseline known.json
+
+'distcheck init' writes the file that runs this in GitHub, GitLab or pre-commit.
+
+Each option can be given as a variable: DISTCHECK_CI_PROFILE=login-node.
+"""
+
+
+class CiCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections, and the profiles."""
+
+    sections = (WHAT, "Which rules", LIMITS, OUTPUT, "How it runs")
+    section_of = _TITLES
+    others = OUTPUT
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(context, formatter)
+        with formatter.section("Profiles (--show-profile --profile NAME tells all of one)"):
+            formatter.write_dl(
+                [(item.name, f"{item.text}: {', '.join(item.parts)}") for item in PROFILES.values()], col_max=30
+            )
+
+
+class Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """``90``, ``90s``, ``2m``: seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|)", str(value).strip())
+        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        if not 1.0 <= seconds <= 86400.0:
+            self.fail(f"{value!r} is no time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
+        return seconds
+
+
+class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Parts, separated by commas."""
+
+    name = "parts"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
+        wrong = [name for name in names if name not in PARTS]
+        if wrong or not names:
+            self.fail(f"{(wrong or [value])[0]!r} is no part; expected some of {', '.join(PARTS)}")
+        return names
+
+
+class Also(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """``FORMAT=FILE``: the same report once more."""
+
+    name = "also"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        chosen, equals, path = str(value).partition("=")
+        if not equals or not path or chosen not in FORMATS:
+            self.fail(f"{value!r}: expected FORMAT=FILE, with a format of {', '.join(FORMATS)}")
+        return chosen, path
+
+
+@click.command("ci", cls=CiCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_CI"})
+@click.argument("paths", metavar="[PATH]…", nargs=-1)
+@click.option(
+    "--profile", type=click.Choice(list(PROFILES)), help="What kind of place this is.  [default: told by what is here]"
+)
+@click.option("--show-profile", is_flag=True, help="Say what would run and which rules keep silent, and end.")
+@click.option("--parts", type=Names(), metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
+@click.option("--pickle", "with_pickle", is_flag=True, help="Judge the checkpoints and pickles of the repository too.")
+@click.option(
+    "--budget", type=Time(), default="60s", show_default=True, metavar="TIME",
+    help="For all parts together; what does not fit is not checked.",
+)  # fmt: skip
+@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    allow_from_autoenv=False,
+    help="Write what is found to this file, and exit with 0.",
+)
+@click.option("--summary", metavar="FILE", help="Add the report to the end of this file, as Markdown.")
+@click.option(
+    "--also", type=Also(), multiple=True, metavar="FORMAT=FILE", help="Write the report in another format as well."
+)
+@shared.selection_options
+@shared.output_options
+@shared.verdict_options
+@shared.configuration_options
+def command(**given: Any) -> int:
+    """Check all that can be checked here, in one report with one exit status: for CI, and before a node takes jobs.
+
+    It lints the repository, looks at this host, and lets two ranks prove every collective where torch is installed; the
+    profile says which of these, and which rules keep silent. PATHs are files and folders to lint; without one, the
+    working folder. It never takes longer than its time limit.
+    """
+    began = time.monotonic()
+    shared.working_folder()
+    world = World()
+    _refuse_contradictions(given)
+    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
+    selection = shared.selection_of(
+        given["select"] or configuration.values("select"),
+        (*given["extend_select"], *configuration.values("extend-select")),
+        (*given["ignore"], *configuration.values("ignore")),
+    )
+    gpus = _usable_gpus(world)
+    choice = _choice(given["profile"], world, gpus)
+    if given["show_profile"]:
+        return show(choice, gpus)
+    baseline = _baseline(given, configuration)
+    fail_on = given["fail_on"] or shared.fail_on_of(configuration)
+    asked = Asked(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
+    done = _run(asked, parts_of(given, choice.profile))
+    report = joined(done, asked, time.monotonic() - began)
+    if given["write_baseline"] is not None:
+        return _write_baseline(report, done, given)
+    report = against(report, baseline)
+    return _finish(report, done, asked)
+
+
+def parts_of(given: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
+    """The parts that are wanted, in their order."""
+    if given["parts"] is not None:
+        return tuple(given["parts"])
+    # files that are named are to be read, also where the profile would read none
+    named = ("lint",) if given["paths"] and "lint" not in profile.parts else ()
+    return (*named, *profile.parts, *(("pickle",) if given["with_pickle"] else ()))
+
+
+def _refuse_contradictions(given: Mapping[str, Any]) -> None:
+    for option in ("output_file", "write_baseline", "summary"):
+        shared.check_output_file(given[option], {"output_file": "-o"}.get(option, f"--{option.replace('_', '-')}"))
+    if "-" in (given["write_baseline"], given["summary"]):
+        raise click.UsageError("--summary and --write-baseline take the name of a file")
+    for _, path in given["also"]:
+        if path == "-":
+            raise click.UsageError("--also takes the name of a file; --output-format says what is printed")
+        shared.check_output_file(path, "--also")
+    _refuse_one_file_for_two(given)
+    if given["parts"] is not None and given["with_pickle"] and "pickle" not in given["parts"]:
+        raise click.UsageError("--pickle adds to the profile's parts, --parts names all of them; give one of them")
+    if given["parts"] is not None and given["paths"] and not {"lint", "pickle"} & set(given["parts"]):
+        raise click.UsageError(f"{given['paths'][0]} is to be read, and --parts leaves out lint and pickle")
+    for path in given["paths"]:
+        if path == "-":
+            raise click.UsageError("standard input can't be checked here; 'distcheck lint -' reads it")
+        if not os.path.lexists(path):
+            raise click.UsageError(f"{path}: {shared.why_absent(path)}")
+
+
+def _refuse_one_file_for_two(given: Mapping[str, Any]) -> None:
+    """Of two reports in one file the first would be lost without a word."""
+    wanted = [given["output_file"], given["summary"], given["write_baseline"], *(path for _, path in given["also"])]
+    seen = set()
+    for path in wanted:
+        target = os.path.realpath(path) if path not in (None, "-") else None
+        # a device or a pipe takes several
+        if target is None or (os.path.exists(target) and not os.path.isfile(target)):
+            continue
+        if target in seen:
+            raise click.UsageError(
+                f"{path} is named for two reports, and would hold the last one; give each its own file"
+            )
+        seen.add(target)
+
+
+# where it runs
+
+
+def _usable_gpus(world: World) -> int:
+    from distcheck.runtime.smoke_test.run import usable_gpus
+
+    return usable_gpus(world)
+
+
+def _choice(name: str | None, world: World, gpus: int) -> Choice:
+    if name is not None:
+        return Choice(PROFILES[name], "")
+    return ci_profiles.choose(surroundings(world, os.environ, gpus))
+
+
+def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> Surroundings:
+    """What the choice of a profile depends on."""
+    from distcheck.checks.host.platform import read_platform
+    from distcheck.launch.schedulers import scheduler_of
+
+    said = [name for name in ci_profiles.CI_VARIABLES if environ.get(name, "").lower() not in ("", "false", "0")]
+    submitter = None
+    scheduler = scheduler_of(world.environ)
+    if scheduler is None or scheduler.job_id is None:
+        submitter = next((name for name in ci_profiles.SUBMITTERS if shutil.which(name)), None)
+    container = read_platform(world).container
+    return Surroundings(said[0] if said else None, gpus, submitter, container, _in_a_repository())
+
+
+def _in_a_repository() -> bool:
+    from distcheck.checks.source.discovery import SUFFIXES
+
+    # scripts that lie open are somebody's work, which nobody wants to hear to be sound because it was not read
+    try:
+        names = os.listdir()
+    except PermissionError:
+        names = []
+    is_a_project = any(name in _PROJECT_FILES or name.lower().endswith(SUFFIXES) for name in names)
+    return is_a_project or checkout_of(os.getcwd()) is not None
+
+
+def show(choice: Choice, gpus: int) -> int:
+    """Print what a profile means here."""
+    import textwrap
+
+    from tabulate import tabulate
+
+    profile = choice.profile
+    table = [
+        (name, "\n".join(textwrap.wrap(text, 72, break_on_hyphens=False))) for name, text in ci_profiles.rows(profile)
+    ]
+    head = f"profile {profile.name}" + (f", since {choice.why}" if choice.why else "")
+    here = f"{gpus} GPU{'s' * (gpus != 1)} can be used here; torch is {'' if _has_torch() else 'not '}installed"
+    output.to_stdout(f"{head}\n{tabulate(table, tablefmt='plain', disable_numparse=True)}\n{here}\n")
+    return output.CLEAN
+
+
+def _has_torch() -> bool:
+    """Whether torch is installed for this Python; a folder of that name is none. Nothing is imported."""
+    found = importlib.util.find_spec("torch")
+    return found is not None and found.origin is not None
+
+
+# the parts
+
+
+def _run(asked: Asked, parts: Sequence[str]) -> list[Done]:
+    """All parts, one after another: each may use what is left of the time, but for what the next ones need."""
+    from distcheck.reporters.progress import Progress
+
+    from .ci_parts import rules_of
+
+    useful = [part for part in parts if any(asked.selection.takes(rule) for rule in rules_of(part))]
+    if not useful:
+        raise click.UsageError(
+            f"the selection leaves no rule that {' or '.join(parts)} can see; 'distcheck rules' lists all of them"
+        )
+    done = []
+    with Progress(sys.stderr) as line:
+        for number, part in enumerate(parts):
+            if part not in useful:
+                done.append(Done(part, "left-out", 0.0, said="the selection leaves no rule that it can see"))
+                continue
+            kept_s = sum(_KEPT_S[name] for name in parts[number + 1 :] if name in useful and _can_begin(name))
+            done.append(_one(part, asked, line, kept_s))
+    return done
+
+
+def _can_begin(part: str) -> bool:
+    return part != "smoke" or _has_torch()
+
+
+def _one(part: str, asked: Asked, line: Progress, kept_s: float) -> Done:
+    """Run one part.
+
+    :param kept_s: what the parts that follow want of the time
+    """
+    from .subprocess_call import Broken, Overdue
+
+    began = time.monotonic()
+    named = asked.given["parts"] is not None
+    left = asked.until - began
+    if not _can_begin(part):
+        why = f"torch is not installed for {sys.executable}"
+        return Done(part, "left-out", 0.0, said=why, lacking=why if named else "")
+    if left < _LEAST_S[part]:
+        said = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
+        return Done(part, "cut", 0.0, said=said)
+    try:
+        seen = _look(part, asked, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
+    except Overdue:
+        took = time.monotonic() - began
+        return Done(part, "cut", took, said=f"its time was over after {took:.1f} s; a larger --budget gives it more")
+    except Broken as broken:
+        said = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
+        return Done(part, "broken", time.monotonic() - began, said=said, lacking=said)
+    finally:
+        line.clear()
+    elapsed = time.monotonic() - began
+    lacking = seen.lacking
+    if part == "lint" and lacking:
+        # nothing to read is nothing that could not be read
+        named = named or bool(asked.given["paths"])
+        return Done(part, "left-out", elapsed, None, lacking, lacking if named else "")
+    return Done(part, "ran", elapsed, seen.report, seen.said, lacking)
+
+
+def _look(part: str, asked: Asked, limit_s: float, tell: Callable[[], None]) -> Seen:
+    from . import ci_parts
+    from .subprocess_call import call
+
+    given = asked.given
+    profile = asked.choice.profile
+    if part == "env":
+        return ci_parts.look_at_this_host(
+            profile, asked.gpus, asked.world, asked.configuration, asked.selection, limit_s,
+            every_fact=given["verbose"], all_info=asked.all_info,
+        )  # fmt: skip
+    if part == "smoke":
+        ranks = asked.gpus if profile.nccl and asked.gpus > 1 else 0
+        selection = ci_parts.with_silence(asked.selection, profile, asked.gpus)
+        proved: Seen = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, tell).value
+        return proved
+    words = _selecting(given)
+    if part == "lint":
+        words += ["--verbose"] * asked.all_info + ["--quiet"] * given["quiet"]
+        answer = call(ci_parts.lint, ([*words, "--", *given["paths"]], asked.configuration), limit_s, tell)
+    else:
+        from distcheck.checks.source.discovery import DEFAULT_EXCLUDES
+
+        words += ["--exclude", ",".join(DEFAULT_EXCLUDES)]
+        paths = given["paths"] or (".",)
+        answer = call(ci_parts.scan, ([*words, "--", *paths], asked.configuration), limit_s, tell)
+    if answer.text and not given["quiet"]:
+        sys.stderr.write(answer.text)
+    seen: Seen = answer.value
+    return seen
+
+
+def _selecting(given: Mapping[str, Any]) -> list[str]:
+    """The options of the selection, as another command takes them."""
+    return [
+        word for name in ("select", "extend_select", "ignore") for codes in given[name]
+        for word in (f"--{name.replace('_', '-')}", codes)
+    ]  # fmt: skip
+
+
+# known findings
+
+
+def _baseline(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
+    from .lint import baseline_of
+
+    return baseline_of(given, configuration)
+
+
+def _write_baseline(report: Report, done: Sequence[Done], given: Mapping[str, Any]) -> int:
+    from distcheck.core.baseline import dump_baseline
+
+    path = given["write_baseline"]
+    cut = [item for item in done if item.status in ("cut", "broken")]
+    if cut:
+        output.say(f"distcheck: no baseline is written: {cut[0].part} was not done: {cut[0].said}")
+        return output.NOT_CHECKED
+    try:
+        output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
+    except OSError as error:
+        raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
+    number = len(report.findings)
+    output.say(f"distcheck: {path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline")
+    return output.CLEAN
+
+
+# the end
+
+
+def _finish(report: Report, done: Sequence[Done], asked: Asked) -> int:
+    """Write the report wherever it is wanted, and the exit status."""
+    given = asked.given
+    report = output.with_settings_line(report, given, asked.configuration)
+    style = output.style_of(given)
+    written = output.emit(report, given["output_format"], given["output_file"], style)
+    to_file = output.make_style("never", verbose=given["verbose"], quiet=False, to_file=True)
+    for chosen, path in given["also"]:
+        written = _to_file(path, partial(render, report, chosen, to_file), output.write_file) and written
+    if given["summary"] is not None:
+        written = _to_file(given["summary"], partial(render, report, "markdown", to_file), _append) and written
+    own = asked.choice.profile.must_check
+    asked_for = given["must_check"] or asked.configuration.values("must-check")
+    must = shared.selection_of([*asked_for, *_required(own, done, asked)])
+    status = output.conclude(
+        report, given, written=written, fail_on=asked.fail_on, must_check=must if must.select else None
+    )
+    if status != output.CLEAN or given["exit_zero"]:
+        return status
+    lacking = [f"{item.part}: {item.lacking}" for item in done if item.lacking]
+    for text in lacking:
+        output.say(f"distcheck: {escape(text)}")
+    return output.NOT_CHECKED if lacking else output.CLEAN
+
+
+def _required(codes: Iterable[str], done: Sequence[Done], asked: Asked) -> list[str]:
+    """The rules of the profile that must be checked: those of parts that were wanted, and not switched off by hand."""
+    from .ci_parts import rules_of
+
+    wanted = {rule.code: rule for item in done for rule in rules_of(item.part)}
+    return [code for code in codes if code in wanted and asked.selection.takes(wanted[code])]
+
+
+def _to_file(path: str, make: Callable[[], str], write: Callable[[str, str], None]) -> bool:
+    """Write a text to a file; False where that is not possible."""
+    try:
+        write(path, make())
+    except OSError as error:
+        output.say(f"distcheck: {path} can't be written: {error.strerror}")
+        return False
+    return True
+
+
+def _append(path: str, text: str) -> None:
+    """As a CI system's file of summaries is written: what other steps have put there stays."""
+    with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)

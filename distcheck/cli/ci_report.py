@@ -1,0 +1,114 @@
+"""One report of all parts of ``distcheck ci``: what became of each, and every finding with the part that saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding, NotChecked, Report, merge_not_checked, sort_findings
+from distcheck.core.world import World
+from distcheck.rules import Selection
+
+from .ci_profiles import Choice
+
+
+class Asked(NamedTuple):
+    """What a call asks for."""
+
+    given: Mapping[str, Any]
+    world: World
+    configuration: Configuration
+    selection: Selection
+    choice: Choice
+    gpus: int
+    until: float
+    fail_on: str
+
+    @property
+    def all_info(self) -> bool:
+        """Whether findings of level info are wanted of all rules."""
+        return bool(self.given["verbose"]) or self.fail_on == "info"
+
+
+class Done(NamedTuple):
+    """What became of a part."""
+
+    part: str
+    #: ``ran``, ``left-out`` (there is nothing for it here), ``cut`` (the time was over) or ``broken``
+    status: str
+    elapsed_s: float
+    report: Report | None = None
+    #: what it looked at, or why it did not
+    said: str = ""
+    #: it applies here, or was named, and not all of it could be done: no clean end
+    lacking: str = ""
+
+
+def joined(done: Sequence[Done], asked: Asked, elapsed_s: float) -> Report:
+    """One report of all parts."""
+    reports = [item.report._replace(findings=_marked(item)) for item in done if item.report is not None]
+    first, *others = reports or [Report("ci")]
+    report = first.merge(*others)
+    by_part = {item.part: item.report for item in done if item.report is not None}
+    host = by_part.get("env")
+    smoke = by_part.get("smoke")
+    unseen = [NotChecked(item.part, item.said) for item in done if item.status != "ran"]
+    unseen += [NotChecked(item.part, item.lacking) for item in done if item.status == "ran" and item.lacking]
+    about = host or smoke
+    subject = {} if about is None else {name: value for name, value in about.subject.items() if name != "line"}
+    subject["profile"] = asked.choice.profile.name
+    subject["parts"] = [
+        {"part": item.part, "status": item.status, "elapsed_s": round(item.elapsed_s, 3), "said": item.said}
+        for item in done
+    ]
+    why = asked.choice.why
+    subject["line"] = [
+        f"profile {asked.choice.profile.name}" + (f" ({why})" if why else ""),
+        *(f"{item.part}: {item.said if item.status == 'ran' else 'not checked'}" for item in done),
+    ]
+    return report._replace(
+        command="ci",
+        stage=host.stage if host is not None else None,
+        subject=subject,
+        findings=each_once(report.findings),
+        not_checked=merge_not_checked((*unseen, *report.not_checked)),
+        facts=host.facts if host is not None else {},
+        elapsed_s=elapsed_s,
+        out_of_time=report.out_of_time or any(item.status == "cut" for item in done),
+        measurements=smoke.measurements if smoke is not None else {},
+    )
+
+
+def _marked(item: Done) -> tuple[Finding, ...]:
+    """The findings of a part, each with its name."""
+    if item.report is None:
+        return ()
+    return tuple(finding._replace(evidence={**finding.evidence, "part": item.part}) for finding in item.report.findings)
+
+
+def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What two parts saw of this host is told by the one that thinks worse of it; two places in a file are two."""
+    kept: dict[str, Finding] = {}
+    rest: list[Finding] = []
+    for finding in sort_findings(findings):
+        if finding.where.path is not None:
+            rest.append(finding)
+            continue
+        first = kept.setdefault(finding.key, finding)
+        if first.evidence.get("part") == finding.evidence.get("part") and first is not finding:
+            rest.append(finding)
+    return sort_findings((*kept.values(), *rest))
+
+
+def against(report: Report, baseline: tuple[str, Mapping[str, int]] | None) -> Report:
+    """The report without what the baseline knows."""
+    if baseline is None:
+        return report
+    from distcheck.core.baseline import compare
+
+    folder, counts = baseline
+    # which files lint has read whole is known to it alone: what is gone is its matter
+    compared = compare(report.findings, counts, folder=folder, looked_at=())
+    subject = {**report.subject, "line": [*report.subject["line"], f"{len(compared.known)} known to the baseline"]}
+    return report._replace(findings=sort_findings(compared.new), subject=subject)

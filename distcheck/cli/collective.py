@@ -1,0 +1,456 @@
+"""``distcheck collective``: are all ranks there, are the results right, how fast is it, and who is to blame if not."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+import click
+
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Report
+from distcheck.core.world import World
+from distcheck.launch.model import Launch, LaunchCommand
+from distcheck.launch.reader import LaunchOptions, make_launch
+from distcheck.rules import Selection
+
+from . import options as shared
+from . import output
+
+LAUNCH, TEST = "Which ranks", "What is run"
+
+EPILOG = """\b
+Examples:
+  distcheck collective --nproc 8                    the ranks of this host
+  torchrun --nproc-per-node=8 -m distcheck.collective
+  srun --ntasks-per-node=8 python -m distcheck.collective
+  distcheck collective --nnodes 2 --node-rank 0 --master-addr node1 --nproc 8
+  distcheck collective --nproc 8 --quick            prove and compare only
+  distcheck collective --nproc 8 -b 8M -e 1G -f 2 --min-busbw 400
+  distcheck collective --nproc 8 --output-format json -o good.json
+  distcheck collective --nproc 8 --baseline good.json
+
+Each option can be given as a variable: DISTCHECK_COLLECTIVE_TIMEOUT=120.
+"""
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A number of bytes as nccl-tests takes it: ``8M`` is 8 x 1024 x 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([BKMGT]?)(?:i?B)?\s*", str(value), re.IGNORECASE)
+        size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+        if size < 1:
+            self.fail(
+                f"{value!r} is no size; expected a number of bytes such as 1024, 64K, 8M or 1G", parameter, context
+            )
+        return size
+
+
+_LAUNCH_NAMES = frozenset(
+    {"nproc", "nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port", "backend", "device"}
+)
+#: Options that describe ranks to be started.
+_MEETING = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
+_TEST_NAMES = frozenset(
+    {
+        "min_bytes", "max_bytes", "factor", "iterations", "warmup", "check", "collectives", "dtype", "quick", "pairs",
+        "timeout", "go_on", "min_busbw", "baseline",
+    }
+)  # fmt: skip
+_TITLES = {**dict.fromkeys(_LAUNCH_NAMES, LAUNCH), **dict.fromkeys(_TEST_NAMES, TEST)}
+
+
+class CollectiveCommand(shared.GroupedCommand):
+    """Shows its many options in sections."""
+
+    sections = (LAUNCH, TEST, "Options")
+    section_of = _TITLES
+
+
+@click.command(
+    cls=CollectiveCommand,
+    epilog=EPILOG,
+    context_settings={"auto_envvar_prefix": "DISTCHECK_COLLECTIVE"},
+)
+@click.option("--nproc", metavar="N|gpu", help="Ranks to start on this host.  [default: one a GPU; 2 without GPUs]")
+@click.option("--nnodes", type=click.IntRange(min=1), help="Hosts; this command is started on each.")
+@click.option("--node-rank", type=click.IntRange(min=0), help="Which of the hosts this one is.")
+@click.option("--master-addr", help="The first host's name or address.")
+@click.option("--master-port", type=click.IntRange(1, 65535), help="Where torch's store is served.  [default: 29500]")
+@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="Let the hosts meet by c10d, without node ranks.")
+@click.option(
+    "--roll-port", type=click.IntRange(1, 65535), help="Where the hosts call their roll.  [default: the other port + 1]"
+)
+@click.option(
+    "--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", help="[default: NCCL; gloo without GPUs]"
+)
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where the tensors are.")
+@click.option("-b", "--min-bytes", type=Size(), metavar="SIZE", help="Smallest message: 1024, 64K, 8M.")
+@click.option("-e", "--max-bytes", type=Size(), metavar="SIZE", help="Largest message.")
+@click.option("-f", "--factor", type=click.IntRange(min=2), default=4, show_default=True, help="From size to size.")
+@click.option(
+    "-n", "--iterations", type=click.IntRange(min=1), default=20, show_default=True, help="Timed, at each size."
+)
+@click.option(
+    "-w", "--warmup", type=click.IntRange(min=0), default=5, show_default=True, help="Before that, not timed."
+)
+@click.option(
+    "-c", "--check", type=click.IntRange(min=0), default=1, show_default=True, help="Proofs with new seeds; 0: none."
+)
+@click.option(
+    "--collectives", metavar="NAMES", help="What to measure: all, or all_reduce,all_gather,…  [default: all_reduce]"
+)
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float16", "bfloat16", "int64"]), default="float32", show_default=True,
+    help="What to measure with.",
+)  # fmt: skip
+@click.option("--quick", is_flag=True, help="Call the roll, compare and prove; measure nothing.")
+@click.option("--pairs/--no-pairs", default=None, help="Measure pairs of ranks, to find a slow link.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1.0, 86400.0),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for each phase.",
+)
+@click.option("--continue", "go_on", is_flag=True, help="Go on although something was found that should stop the run.")
+@click.option("--min-busbw", type=click.FloatRange(0.0, 1e6), metavar="GB/S", help="Fail below this bus bandwidth.")
+@click.option("--baseline", metavar="FILE", help="Compare with the JSON of an earlier run.")
+@click.option("--list", "list_phases", is_flag=True, help="Show the phases and end.")
+@click.option("--output-dir", metavar="DIR", help="Let each rank leave a record in this folder.")
+@click.option("--merge", metavar="DIR", help="Judge the records of such a folder instead of running.")
+@shared.selection_options
+@shared.configuration_options
+@shared.verdict_options
+@shared.output_options
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> int:
+    """Prove that every rank is there, that all see the same world, and that collectives are right and fast.
+
+    Starts the ranks of this host itself, or is one rank where a launcher started it. Whatever hangs is ended at its
+    phase's deadline, and the rank, host or link to blame is named.
+    """
+    if given["list_phases"]:
+        return list_phases()
+    world = World()
+    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
+    selection = shared.selection_of(
+        given["select"] or configuration.values("select"),
+        (*given["extend_select"], *configuration.values("extend-select")),
+        (*given["ignore"], *configuration.values("ignore")),
+    )
+    environ = dict(os.environ)
+    first = environ.get("RANK", environ.get("SLURM_PROCID", "0")) in ("", "0")
+    if first:  # only the first rank writes, and its host may be the only one that has the folder
+        shared.check_output_file(given["output_file"])
+    finish = _Finish(given, configuration)
+    if given["merge"] is not None:
+        from distcheck.runtime.smoke_test.rank_records import RecordsError, merged_report
+
+        try:
+            return finish.status(merged_report(given["merge"], selection))
+        except RecordsError as error:
+            raise click.UsageError(f"--merge {given['merge']}: {error}") from None
+    ask = ask_of(given, selection, first=first)._replace(show=finish.show)
+    as_rank = bool(context.obj and context.obj.get("as_rank"))
+    from distcheck.runtime.coordination.rank_info import seat_of, with_rank_variables
+
+    environ = with_rank_variables(environ)
+    described = any(
+        given[name] is not None for name in ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
+    )
+    seat = seat_of(environ)
+    # a variable is an option's default for all commands of a shell; a launcher's word counts more
+    typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _MEETING)
+    if as_rank and seat is not None and not typed:
+        described = False
+    if as_rank and described:
+        raise click.UsageError(
+            "the launcher has started this rank, and says how many there are; --nproc, --nnodes and where to meet "
+            "belong to 'distcheck collective'"
+        )
+    from distcheck.runtime.smoke_test.run import TorchMissing
+
+    try:
+        return start(given, environ, seat if as_rank or not described else None, as_rank, ask, finish)
+    except TorchMissing as error:
+        raise click.UsageError(f"{error}; the smoke test needs it: pip install torch") from None
+
+
+def start(given: dict[str, Any], environ: dict[str, str], seat: Any, as_rank: bool, ask: Any, finish: _Finish) -> int:
+    """Be a rank, or start those of this host, alone or among several."""
+    if as_rank or seat is not None:
+        return run_rank(environ, seat, ask, finish)
+    if (given["nnodes"] or 1) > 1:
+        return run_hosts(given, ask, finish)
+    meeting = [name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None]
+    if meeting:
+        option = "--" + meeting[0].replace("_", "-")
+        raise click.UsageError(f"{option} says where several hosts meet, but --nnodes is not given; add --nnodes N")
+    return run_here(given, ask, finish)
+
+
+class _Finish:
+    """Writes the report as the options say, and knows the exit status."""
+
+    def __init__(self, given: dict[str, Any], configuration: Configuration) -> None:
+        self.given = given
+        self.configuration = configuration
+        # a bound that was given must be judged
+        bound = ("DC513",) if given["min_busbw"] is not None or given["baseline"] is not None else ()
+        must = (*given["must_check"], *bound)
+        self.must_check = shared.selection_of(must) if must else None
+        self.fail_on = given["fail_on"] or shared.fail_on_of(configuration)
+        self.line: Any = None
+
+    def unstarted(self, report: Report) -> int:
+        """The exit status of a report on ranks that were not started: never 0 unless that was asked for."""
+        status = self.status(report)
+        return status if self.given["exit_zero"] or status != output.CLEAN else output.NOT_CHECKED
+
+    def show(self, phase: str, step: str, _seconds: float = 0.0) -> None:
+        """Say on the terminal what goes on."""
+        if self.line is None:
+            from distcheck.reporters.progress import Progress
+
+            self.line = Progress(sys.stderr)
+        if not self.given["quiet"]:
+            self.line.show(phase, step)
+
+    def status(self, report: Report) -> int:
+        """Print or write; the exit status."""
+        given = self.given
+        if self.line is not None:
+            self.line.clear()
+        status = output.finish(report, given, self.configuration, fail_on=self.fail_on, must_check=self.must_check)
+        if given["exit_zero"]:
+            return status
+        # a run that did not come to its end is no sound one, whatever rules may speak
+        unfinished = report.command == "collective" and dict(report.measurements).get("failure")
+        return max(status, output.NOT_CHECKED) if unfinished and status == output.CLEAN else status
+
+
+def list_phases() -> int:
+    """The phases as a table."""
+    from tabulate import tabulate
+
+    from distcheck.runtime.smoke_test.phases import PHASES
+
+    rows = [(phase.name, phase.text) for phase in PHASES]
+    output.to_stdout(tabulate(rows, tablefmt="plain", maxcolwidths=[None, 64]) + "\n")
+    return output.CLEAN
+
+
+def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
+    """What is asked for, as a value; a usage error where options contradict each other.
+
+    :param first: this process may be the one that judges
+    """
+    from distcheck.runtime.smoke_test.bandwidth_checks import BaselineError, load_baseline
+    from distcheck.runtime.smoke_test.model import Options
+    from distcheck.runtime.smoke_test.run import Ask
+
+    if given["min_bytes"] and given["max_bytes"] and given["min_bytes"] > given["max_bytes"]:
+        raise click.UsageError(f"-b {given['min_bytes']} is more than -e {given['max_bytes']}")
+    for name in ("min_busbw", "baseline"):
+        if given["quick"] and given[name] is not None:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(
+                f"{option} judges what is measured, and --quick measures nothing; leave one of them out"
+            )
+    if given["min_busbw"] != given["min_busbw"] or given["timeout"] != given["timeout"]:
+        raise click.UsageError("--timeout and --min-busbw take numbers; nan is none")
+    if given["backend"] == "nccl" and given["device"] == "cpu":
+        raise click.UsageError("--backend nccl works on GPUs only; leave --device cpu out, or take --backend gloo")
+    baselines = None
+    if given["baseline"] is not None and first:
+        try:
+            baselines = load_baseline(given["baseline"])
+        except BaselineError as error:
+            raise click.UsageError(f"--baseline {given['baseline']}: {error}") from None
+    options = Options(
+        given["backend"], given["device"], given["min_bytes"], given["max_bytes"], given["factor"], given["iterations"],
+        given["warmup"], collectives_of(given["collectives"]), given["dtype"], given["check"], given["quick"],
+        given["pairs"], given["timeout"], given["min_busbw"],
+    )  # fmt: skip
+    output_dir = folder_of(given["output_dir"])
+    return Ask(options, selection, given["go_on"], baselines, None, output_dir)
+
+
+def folder_of(path: str | None) -> str | None:
+    """The folder for the ranks' records, made where it is not there; a usage error where that can't be."""
+    if path is None:
+        return None
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--output-dir {path}: it can't be made: {error.strerror}") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise click.UsageError(f"--output-dir {path}: it can't be written by this user; name another folder")
+    return path
+
+
+def collectives_of(text: str | None) -> tuple[str, ...]:
+    """The collectives to measure, by name; a usage error names what is not known."""
+    from distcheck.runtime.smoke_test.bandwidth import COLLECTIVES, collective_name
+
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if names == ("all",):
+        return tuple(COLLECTIVES)
+    try:
+        return tuple(collective_name(name) for name in names)
+    except ValueError as error:
+        raise click.UsageError(f"--collectives: {error}") from None
+
+
+def run_rank(environ: dict[str, str], seat: Any, ask: Any, finish: _Finish) -> int:
+    """One rank that a launcher started."""
+    from distcheck.checks.host.examine import examine
+    from distcheck.runtime.smoke_test import run
+
+    if seat is not None and seat.world_size == 1:
+        # one rank meets nobody; what it lacks is of no consequence
+        alone = {"LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        environ = {**environ, **{name: value for name, value in alone.items() if not environ.get(name)}}
+    world = World(environ)
+    launch = make_launch(world.environ, launched=True, host_name=world.host_name())
+    # so that the line to type names this module, and a number of ranks that proves something
+    command_line = LaunchCommand("python", script="distcheck.collective", module=True)
+    if seat is None or seat.rank >= seat.world_size:
+        launch = launch._replace(command=command_line, script=command_line.script, nproc=run.usable_gpus(world) or 2)
+        report = examine(launch, world, selection=ask.selection)
+        return finish.unstarted(report._replace(command="collective"))
+    launch = launch if ask.options.backend == "auto" else launch._replace(backend=ask.options.backend)
+    looked = run.look((seat,), launch, world, ask.selection)
+    return finished(run.run((seat,), looked, ask), finish)
+
+
+def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
+    """All ranks on this host, started and watched by this process."""
+    from distcheck.runtime.coordination.rank_info import Seat
+    from distcheck.runtime.smoke_test import run
+
+    world = World()
+    count = ranks_here(given["nproc"], world)
+    backend = None if ask.options.backend == "auto" else ask.options.backend
+    launch: Launch = make_launch(
+        world.environ,
+        options=LaunchOptions(nproc_per_node=str(count), nnodes="1", backend=backend),
+        host_name=world.host_name(),
+    )
+    seats = tuple(Seat(rank, count, rank, count, 0) for rank in range(count))
+    looked = run.look(seats, launch, world, ask.selection)
+    return finished(run.run(seats, looked, ask), finish)
+
+
+def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
+    """The ranks of this host among several: the roll of hosts first, then torchrun's launch API."""
+    import importlib.util
+
+    from distcheck.checks.cluster.membership_check import RollError
+    from distcheck.checks.host.examine import examine
+    from distcheck.runtime.smoke_test import multi_host
+    from distcheck.runtime.smoke_test.run import TorchMissing
+
+    if importlib.util.find_spec("torch") is None:
+        raise TorchMissing(f"torch is not installed for {sys.executable}")
+
+    world = World()
+    count = ranks_here(given["nproc"], world)
+    names = ("nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port")
+    try:
+        plan = multi_host.HostPlan.of(nproc=count, **{name: given[name] for name in names})
+        backend = None if ask.options.backend == "auto" else ask.options.backend
+        launch = make_launch(
+            world.environ,
+            options=LaunchOptions(
+                str(count), str(plan.nnodes), plan.node_rank,
+                given["master_addr"], given["master_port"], given["rdzv_endpoint"], None, backend,
+            ),
+            host_name=world.host_name(),
+        )  # fmt: skip
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    looked = examine(launch, world, selection=ask.selection)
+    try:
+        answer = multi_host.call(
+            plan,
+            name=world.host_name(),
+            looked=looked,
+            timeout_s=ask.options.timeout_s,
+            job=job_of(world),
+            progress=lambda present, of, missing: finish.show(
+                "roll-call", f"{present} of {of} hosts; missing: {missing}"
+            ),
+        )
+    except RollError as error:
+        answer = multi_host.unanswered(plan, world.host_name(), error)
+    stopped = multi_host.report_of_hosts(answer, looked, plan, ask)
+    if stopped is not None:
+        return finish.unstarted(stopped)
+    try:
+        return multi_host.start(
+            plan, _rank_of_host, (ask._replace(show=None), given, finish.configuration), ask.options.timeout_s
+        )
+    except multi_host.StartError as error:
+        return finish.unstarted(multi_host.report_of_start(plan, looked, error))
+
+
+def job_of(world: World) -> str:
+    """The scheduler's number of the job, "" without one."""
+    from distcheck.launch.schedulers import scheduler_of
+
+    scheduler = scheduler_of(world.environ)
+    return "" if scheduler is None or scheduler.job_id is None else scheduler.job_id
+
+
+def _rank_of_host(ask: Any, given: dict[str, Any], configuration: Configuration) -> int:
+    """What torchrun's agent runs for each rank, forked from this process."""
+    from distcheck.runtime.coordination.rank_info import seat_of
+
+    environ = dict(os.environ)
+    finish = _Finish(given, configuration)
+    status = run_rank(environ, seat_of(environ), ask._replace(show=finish.show), finish)
+    sys.stdout.flush()
+    return status
+
+
+def finished(ended: Any, finish: _Finish) -> int:
+    """Print where this process speaks, and tell the others how it ended; else hear it."""
+    if ended.report is None:
+        status, line = ended.hear()
+        if line is not None:
+            click.echo(f"distcheck: {line}", err=True)
+        return int(status)
+    try:
+        status = finish.status(ended.report)
+    except BaseException:
+        ended.publish(output.MISUSED)  # the others must not wait for a verdict that will not come
+        raise
+    ended.keep(ended.report.as_dict())
+    ended.publish(status)
+    return status
+
+
+def ranks_here(text: str | None, world: World) -> int:
+    """How many ranks to start; a usage error for what is no number."""
+    if text is None or text == "gpu":
+        from distcheck.runtime.smoke_test.run import usable_gpus
+
+        gpus = usable_gpus(world)
+        if gpus == 0 and text == "gpu":
+            raise click.UsageError("--nproc gpu: no GPU can be used here; give a number")
+        return gpus or 2
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 1024:
+        raise click.UsageError(f"--nproc {text}: expected a number from 1 to 1024, or gpu")
+    return int(text)

@@ -1,0 +1,451 @@
+"""``distcheck env``: this process and this host, against a launch that runs or is yet to come."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distcheck import rules
+from distcheck._version import __version__
+from distcheck.checks.cluster.local_position import Place, place_of
+from distcheck.checks.host.examine import ELSEWHERE, examine
+from distcheck.core import registry
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import NotChecked, Report, Unavailable, merge_not_checked, sort_findings
+from distcheck.core.world import World
+from distcheck.launch.model import Launch, LaunchCommand
+from distcheck.launch.reader import LaunchOptions, make_launch, without_credentials
+from distcheck.rules import Selection
+
+from . import options as shared
+from . import output, prolog_guard
+
+if TYPE_CHECKING:
+    from distcheck.checks.cluster.merge import HostReport
+    from distcheck.checks.cluster.records import RankRecord
+    from distcheck.core.checker import Plan
+
+    from .env_merge import Asked
+
+LAUNCH_OPTIONS = "The launch that is judged"
+MERGE_OPTIONS = "Many hosts, one report"
+_TITLES = {
+    **dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS),
+    **dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS),
+}
+#: Where the click context keeps whether ``--`` stood in front of the words that are no options.
+_DASHES = "distcheck.env.dashes"
+
+
+class EnvCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections, and that knows a command behind ``--`` from files."""
+
+    sections = (LAUNCH_OPTIONS, MERGE_OPTIONS, "Options")
+    section_of = _TITLES
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        if prolog_guard.asked_for(["env", *words], os.environ):
+            context.exit(prolog_guard.run(["env", *words]))
+        # behind --merge stand files, and options may follow them; a command's own options stand behind --
+        context.allow_interspersed_args = "--merge" in words[: words.index("--") if "--" in words else None]
+        rest = super().parse_args(context, args)
+        behind = len(context.params.get("command_line") or ())
+        context.meta[_DASHES] = 0 < behind < len(words) and words[-behind - 1] == "--"
+        return rest
+
+
+EPILOG = """\b
+Examples:
+  distcheck env                                     this shell, this host
+  distcheck env --nproc-per-node 8                  would eight ranks start here?
+  distcheck env -- torchrun --nproc-per-node=8 train.py
+  distcheck env -- sbatch train.sbatch              reads the job script, too
+  distcheck env --nnodes 2 --master-addr node1 --master-port 29500 --node-rank 1
+  torchrun --nproc-per-node=8 --no-python distcheck env
+  distcheck env --save-facts good.json              for 'distcheck diff' and --facts
+  srun -N40 --ntasks-per-node=1 distcheck env --merge
+  pdsh -w gpu[01-40] distcheck env --save-record - | distcheck env --merge -
+  distcheck env --profile prolog                    in a scheduler's prologue
+
+Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
+"""
+
+
+@click.command(
+    cls=EnvCommand,
+    epilog=EPILOG,
+    context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_ENV"},
+)
+@click.option("--nproc-per-node", metavar="N|gpu|auto|cpu", help="Processes on this host.")
+@click.option("--nnodes", metavar="N|MIN:MAX", help="Nodes of the job.")
+@click.option("--node-rank", type=click.IntRange(min=0), help="Which of the nodes this one is.")
+@click.option("--master-addr", help="Where the store is served (static rendezvous).")
+@click.option("--master-port", type=int, help="And on which port.")
+@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="Where the agents meet (c10d, etcd).")
+@click.option("--rdzv-backend", metavar="c10d|static|etcd…", help="How they meet.")
+@click.option("--backend", metavar="nccl|gloo…", help="The backend that init_process_group will be given.")
+@click.option("--launched", is_flag=True, help="This is a launched process, even where no variable says so.")
+@shared.selection_options
+@shared.configuration_options
+@shared.verdict_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.05),
+    metavar="S",
+    help="Seconds for all of it; what is not read by then is not checked.",
+)
+@shared.output_options
+@click.option(
+    "--profile",
+    type=click.Choice(["prolog"]),
+    help="prolog: node facts only, within 5 s, one line on stderr, status 1 only for what drains a node.",
+)
+@click.option("--save-facts", metavar="FILE", help="Keep what was read in a file.")
+@click.option("--redact", is_flag=True, help="With --save-facts: replace names of hosts and users, and addresses.")
+@click.option("--facts", metavar="FILE|DIR", help="Judge a saved file instead of this host, or a folder of them.")
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="One report of all hosts that srun or mpirun started this on, or of the record FILEs behind it.",
+)
+@click.option(
+    "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for their records.  [default: this one]"
+)
+@click.option("--wait", metavar="TIME", help="How long other hosts are waited for: 30s, 2m.  [default: 30s]")
+@click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many.")
+@click.option("--save-record", metavar="FILE|DIR", help="Keep what --merge needs of this host; '-' prints it.")
+@click.argument("command_line", metavar="[-- COMMAND …]", nargs=-1, type=click.UNPROCESSED)
+def command(**given: Any) -> int:
+    """Look at this process and this host, and say what will make a distributed job fail, hang or crawl.
+
+    Nothing is changed, no GPU is touched, torch is not imported. COMMAND is read, never run: the launch that it
+    describes is judged. Without one, and outside a launch, only what is wrong with the host itself is said.
+    """
+    seen = World()
+    configuration = shared.configuration_of(seen, given["config"], isolated=given["isolated"])
+    chosen = {name: given[name.replace("-", "_")] or configuration.values(name) for name in ("select", "must-check")}
+    ignore = (*given["ignore"], *configuration.values("ignore"))
+    extend = (*given["extend_select"], *configuration.values("extend-select"))
+    selection = shared.selection_of(chosen["select"], extend, ignore)
+    merging = given["merge"] or (given["facts"] is not None and os.path.isdir(given["facts"]))
+    ways = ("env", "launch") if given["command_line"] else ("env",)
+    refuse_an_empty_selection(selection, ("env", "ranks") if merging else ways)
+    refuse_what_only_merging_takes(given, merging)
+    must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
+    fail_on = given["fail_on"] or shared.fail_on_of(configuration)
+    shared.check_output_file(given["output_file"])
+    shared.check_output_file(given["save_facts"], "--save-facts")
+    if given["save_facts"] in ("", "-") or (given["save_facts"] and given["save_facts"] == given["output_file"]):
+        raise click.UsageError("--save-facts takes the name of a file of its own")
+    if given["redact"] and not given["save_facts"]:
+        raise click.UsageError("--redact changes what --save-facts writes; give --save-facts FILE as well")
+    style = output.style_of(given)
+    wants_all = bool(given["verbose"] or given["save_facts"] or given["save_record"])
+    if merging:
+        from .env_merge import Asked, rank_of
+
+        with_settings = partial(output.with_settings_line, given=given, configuration=configuration)
+        asked = Asked(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
+        status = merged(asked)
+        if status is not None:
+            return status
+
+    if given["facts"] is not None:
+        saved = read_facts(given["facts"])
+        world = None
+        launch, facts = replayed_launch(saved, given)
+    else:
+        world = seen
+        launch, facts = launch_of(world.environ, given, world.host_name()), {Configuration: configuration}
+
+    place = None if world is None or launch.stage == "planned" else own_place(world, launch)
+    if place is not None and place.local_rank != 0 and world is not None:
+        from distcheck.checks.cluster import host_records
+
+        own = examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process")
+        if host_records.send(place, own, rank_of(own, launch, world) if merging else None):
+            return output.CLEAN
+        # nobody collects: what this rank saw must not be lost
+        report = own
+    else:
+        report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
+    report = with_job_script(report, launch, seen, selection, configuration, None if world else facts, given["facts"])
+    report = output.with_settings_line(report, given, configuration)
+    if given["save_facts"]:
+        save_facts(given["save_facts"], report, launch, redact=given["redact"])
+    if given["save_record"]:
+        from .env_merge import host_report, save_record
+
+        save_record(given["save_record"], host_report(report, launch, world))
+        if given["save_record"] == "-":
+            return output.CLEAN
+    written = output.emit(report, given["output_format"], given["output_file"], style)
+    return output.conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
+
+
+def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> None:
+    """Options that mean nothing without ``--merge``, and files that would be written by every host at once."""
+    for name in ("merge_dir", "wait", "expect"):
+        if given[name] is not None and not merging:
+            raise click.UsageError(f"--{name.replace('_', '-')} belongs to --merge")
+    for name in ("save_facts", "save_record"):
+        if given[name] is not None and merging:
+            raise click.UsageError(f"--{name.replace('_', '-')} is about one host; run it without --merge")
+    path = given["save_record"]
+    if path == "" or (path and path == given["output_file"]):
+        raise click.UsageError("--save-record takes the name of a file of its own")
+    if path is not None and not os.path.isdir(path):
+        shared.check_output_file(path, "--save-record")
+
+
+def merged(asked: Asked) -> int | None:
+    """The report of many hosts; None where another process of this host speaks for this one."""
+    from . import env_merge as merging
+
+    given = asked.given
+    words = given["command_line"]
+    if given["facts"] is not None:
+        if given["merge_dir"] is not None:
+            raise click.UsageError("--merge-dir is where hosts exchange records; --facts brings them along")
+        return merging.run_files([given["facts"]], partial(judged_facts, given=given, asked=asked, plans={}), asked)
+    if words and not click.get_current_context().meta.get(_DASHES):
+        if given["merge_dir"] is not None:
+            raise click.UsageError("--merge-dir is where hosts exchange records; FILEs hold them already")
+        given = {**given, "command_line": ()}
+        return merging.run_files(words, partial(judged_facts, given=given, asked=asked, plans={}), asked)
+    launch = launch_of(asked.world.environ, given, asked.world.host_name())
+    step = merging.step_here(launch, asked)
+    if not step.first_on_host:
+        return output.CLEAN if launch.stage == "planned" else None
+
+    def look_here() -> HostReport:
+        place = None if launch.stage == "planned" else own_place(asked.world, launch)
+        facts: dict[type, object] = {Configuration: asked.configuration}
+        ranks: list[RankRecord] = []
+        report = look(launch, asked.world, facts, asked.selection, given["timeout"], True, place, ranks)
+        return merging.host_report(with_what_is_not_known(report, launch), launch, asked.world, step, ranks)
+
+    return merging.run_in_step(step, look_here, asked)
+
+
+def judged_facts(text: str, *, given: Mapping[str, Any], asked: Asked, plans: dict[Any, Plan]) -> HostReport:
+    """What the facts of one host's file give; raises ValueError for a file that is none.
+
+    :param plans: kept from one file to the next
+    """
+    from distcheck.core.facts_file import load_facts
+
+    from . import env_merge as merging
+
+    launch, facts = replayed_launch(load_facts(text, known_facts()).facts, given)
+    report = examine(
+        launch,
+        facts=facts,
+        selection=asked.selection,
+        budget_s=given["timeout"],
+        every_fact=True,
+        plans=plans,
+    )
+    return merging.host_report(with_what_is_not_known(report, launch), launch, None)
+
+
+def known_facts() -> dict[str, type]:
+    """All facts of one host by their names."""
+    __import__("distcheck.checks.host")
+    # with --merge, own_record's are among them
+    return {made.__name__: made for made in (Launch, *registry.readers())}
+
+
+def refuse_an_empty_selection(selection: Selection, ways: tuple[str, ...] = ("env",)) -> None:
+    """A run in which no rule may speak would look like a sound host; a usage error says so."""
+    seen_here = [rule for rule in rules.known(registry.plug_in_rules()).values() if set(ways) & set(rule.ways)]
+    if not any(selection.takes(rule) for rule in seen_here):
+        raise click.UsageError(
+            "the selection leaves no rule that env can see; 'distcheck rules --way env' lists those that it can"
+        )
+
+
+def look(
+    launch: Launch,
+    world: World | None,
+    facts: Mapping[type, object],
+    selection: Selection,
+    budget_s: float | None,
+    every_fact: bool,
+    place: Place | None,
+    ranks: list[RankRecord] | None = None,
+) -> Report:
+    """The report on this host; local rank 0 of several adds what the others saw.
+
+    :param ranks: what the others say of themselves is added here
+    """
+    if place is None:
+        return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
+    from distcheck.checks.cluster import host_records
+
+    with host_records.collecting(place) as trouble:
+        report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
+        return report.merge(*host_records.receive(place, trouble, ranks))
+
+
+def own_place(world: World, launch: Launch) -> Place | None:
+    """Where this process stands among the launched ones of its host; the scheduler may know it where torch does not."""
+    from distcheck.launch.schedulers import read_scheduler
+
+    try:
+        scheduler = read_scheduler(world)
+    except Unavailable:
+        return place_of(launch, world.environ, None, None)
+    return place_of(launch, world.environ, scheduler.local_rank, scheduler.tasks_on_node)
+
+
+def launch_of(environ: Mapping[str, str], given: Mapping[str, Any], host_name: str) -> Launch:
+    """The launch that the options, the command and the variables describe; a usage error where they can't be read."""
+    launch_options = LaunchOptions(**{name: given[name] for name in LaunchOptions._fields})
+    try:
+        return make_launch(
+            environ,
+            options=launch_options,
+            command=read_command(environ, given),
+            launched=given["launched"],
+            host_name=host_name,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def read_command(environ: Mapping[str, str], given: Mapping[str, Any]) -> LaunchCommand | None:
+    """The command behind ``--``."""
+    if not given["command_line"]:
+        return None
+    from distcheck.launch.command import parse_command
+
+    words = given["command_line"]
+    if len(words) == 1 and " " in words[0].strip():
+        import shlex
+
+        # the whole command in quotes: a shell would take it apart
+        try:
+            words = shlex.split(words[0])
+        except ValueError as error:
+            raise click.UsageError(f"the command {words[0]!r} can't be taken apart: {error}") from None
+    return parse_command(words, environ)
+
+
+def with_job_script(
+    report: Report,
+    launch: Launch,
+    world: World,
+    selection: Selection,
+    configuration: Configuration,
+    saved: Mapping[type, object] | None,
+    origin: str | None,
+) -> Report:
+    """The report with what is wrong with the script that the command hands over (``sbatch train.sbatch``).
+
+    :param saved: the facts of a node that the job will run on, from the file ``origin``
+    """
+    command = launch.command
+    if command is None or command.launcher != "other" or command.script is None:
+        return with_what_is_not_known(report, launch)
+    from . import env_job_script
+
+    nodes = env_job_script.nodes_of(saved, origin, configuration)
+    found = env_job_script.report_on(command, world, selection=selection, configuration=configuration, nodes=nodes)
+    if found is None:
+        return with_what_is_not_known(report, launch)
+    return report._replace(
+        findings=sort_findings((*report.findings, *found.findings)),
+        not_checked=merge_not_checked((*report.not_checked, *found.not_checked)),
+        probes=(*report.probes, *found.probes),
+        checked=report.checked | found.checked,
+    )
+
+
+def with_what_is_not_known(report: Report, launch: Launch) -> Report:
+    """A command that is no launcher is said to be none: what it starts was not judged."""
+    command = launch.command
+    if command is None or command.launcher != "other":
+        return report
+    word = command.argv[0] if command.argv else ""
+    unread = NotChecked("what the command starts", f"{word!r} is no launcher whose options are known here")
+    return report._replace(not_checked=(*report.not_checked, unread))
+
+
+def read_facts(path: str) -> Mapping[type, object]:
+    """The facts of a saved file; a usage error that says what is wrong with it."""
+    from distcheck.core.facts_file import FactsFileError, load_facts
+
+    known = known_facts()
+    try:
+        if path == "-":
+            return load_facts(sys.stdin.read(), known).facts
+        with open(path, encoding="utf-8") as file:
+            return load_facts(file.read(), known).facts
+    except IsADirectoryError:
+        raise click.UsageError(f"--facts {path}: it is a folder; name a file that --save-facts wrote") from None
+    except OSError as error:
+        raise click.UsageError(f"--facts {path}: it can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"--facts {path}: it is no text; name a file that --save-facts wrote") from None
+    except FactsFileError as error:
+        raise click.UsageError(f"--facts {path}: {error}") from None
+
+
+def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> tuple[Launch, Mapping[type, object]]:
+    """The launch of a saved file, or another one for the same host: then what depended on the old one is dropped."""
+    described = (
+        any(given[name] is not None for name in LaunchOptions._fields) or given["command_line"] or given["launched"]
+    )
+    kept = saved.get(Launch)
+    if isinstance(kept, Launch) and not described:
+        return kept, saved
+    from distcheck.checks.host.hostnames import HostName
+    from distcheck.launch.settings import COMMAND, Settings
+
+    settings = saved.get(Settings)
+    environ = (
+        {item.name: item.value for item in settings.items if item.origin != COMMAND}
+        if isinstance(settings, Settings)
+        else {}
+    )
+    host = saved.get(HostName)
+    host_name = host.name.name if isinstance(host, HostName) else ""
+    launch = launch_of(environ, given, host_name)
+    facts = {made: value for made, value in saved.items() if outlives_its_launch(made)}
+    if isinstance(settings, Settings):
+        facts[Settings] = settings.with_command({} if launch.command is None else launch.command.assignments)
+    return launch, facts
+
+
+def outlives_its_launch(made: type) -> bool:
+    """Whether a saved fact holds for another launch on the same host; what is only derived is derived again."""
+    reader = registry.readers().get(made)
+    if reader is None or reader.of_launch:
+        return False
+    return any(parameter.type is World for parameter in registry.parameters(reader.function))
+
+
+def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> None:
+    """Write what was read; a usage error where the file can't be written."""
+    from datetime import datetime, timezone
+
+    from distcheck.core.facts_file import dump_facts, redacted
+
+    known = {made.__name__: made for made in (Launch, *registry.readers())}
+    # that this host is not in one job says nothing about another
+    facts = {known[name]: value for name, value in report.facts.items() if name in known and value != ELSEWHERE}
+    facts[Launch] = without_credentials(launch)
+    text = dump_facts(
+        facts, tool_version=__version__, saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds")
+    )
+    try:
+        output.write_file(path, redacted(text) if redact else text)
+    except OSError as error:
+        raise click.UsageError(f"--save-facts {path}: it can't be written: {error.strerror}") from None

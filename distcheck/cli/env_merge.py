@@ -1,0 +1,425 @@
+"""``distcheck env --merge``: many hosts, one report. Imported only where it is asked for.
+
+Three ways lead here: tasks that a scheduler or mpirun has started together exchange records in a shared folder;
+records that were written before (``--save-record``) are named; or a folder of facts files is judged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from distcheck.checks.cluster import own_record, record_exchange
+from distcheck.checks.cluster.hostlist import shorten_hosts
+from distcheck.checks.cluster.merge import HostReport, Missing, cluster_of, merge, one_per_host, silent_hosts
+from distcheck.checks.cluster.records import RankRecord, RecordError
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Report
+from distcheck.core.world import World
+from distcheck.launch.model import Launch
+from distcheck.launch.schedulers import expand_hostlist, scheduler_of
+from distcheck.reporters import Style, render
+from distcheck.rules import Selection
+
+from . import output
+
+#: Seconds that hosts are waited for without ``--wait``.
+WAIT_S = 30.0
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_HOW = (
+    "start it on every host with srun --ntasks-per-node=1 or mpirun, or name what --save-record wrote: "
+    "distcheck env --merge FILE…"
+)
+
+
+class Asked(NamedTuple):
+    """What the options say, read and checked."""
+
+    given: Mapping[str, Any]
+    world: World
+    configuration: Configuration
+    selection: Selection
+    must_check: Selection | None
+    fail_on: str
+    style: Style
+    #: the line that the report's first line gets where something hides findings
+    with_settings: Callable[[Report], Report]
+    #: what another command does with what came together, in place of :func:`finish`
+    finish: Callable[..., int] | None = None
+
+
+def seconds_of(text: str | None) -> float:
+    """``30``, ``30s``, ``2m`` as seconds, WAIT_S for None; a usage error for what is none."""
+    if text is None:
+        return WAIT_S
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|)", text.strip())
+    if match is None:
+        raise click.UsageError(f"--wait is {text!r}; expected a time such as 30s, 30 or 2m")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+# one host
+
+
+def host_report(
+    report: Report,
+    launch: Launch,
+    world: World | None,
+    step: record_exchange.Step | None = None,
+    ranks: Sequence[RankRecord] = (),
+) -> HostReport:
+    """What this host sends: its report, and the record that is laid beside the others'.
+
+    :param world: None where facts of a file were judged
+    :param ranks: other ranks of this host, as they said of themselves
+    """
+    host = str(report.subject.get("host") or "localhost")
+    record = None
+    if launch.on_this_host:
+        if world is None:
+            record = own_record.make_host_record(report.facts, launch, host=host)
+        else:
+            record = own_record.read_host_record(launch, world, report.facts)
+        record = record._replace(ranks=tuple(sorted((*record.ranks, *ranks), key=lambda item: item.rank)))
+    return HostReport(
+        host,
+        # the facts of a thousand hosts are many, and the record holds what is compared
+        report._replace(facts={}),
+        record,
+        node=None if step is None else step.node,
+        task=None if step is None else step.rank,
+        tasks=1 if step is None else step.tasks_here,
+        backend=launch.backend,
+        rendezvous=own_record.rendezvous_of(launch),
+        world_size=launch.world_size,
+    )
+
+
+def rank_of(report: Report, launch: Launch, world: World) -> RankRecord | None:
+    """What a rank beside the first of its host says of itself; None where it is no rank."""
+    return next(iter(own_record.read_host_record(launch, world, report.facts, whole=False).ranks), None)
+
+
+# started together
+
+
+class _Ended(BaseException):
+    """A signal that ends this process."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def step_here(launch: Launch, asked: Asked) -> record_exchange.Step:
+    """Where this process stands among those that were started together; a usage error where nothing tells."""
+    given = asked.given
+    step = record_exchange.step_of(os.environ, launch, scheduler_of(asked.world.environ))
+    if step is None:
+        raise click.UsageError(f"--merge: nothing here says which other hosts take part; {_HOW}")
+    if not step.key and given["merge_dir"] is None:
+        raise click.UsageError(
+            "--merge: nothing here tells this run from others; name a new folder that all hosts share with --merge-dir"
+        )
+    if given["merge_dir"] is not None and not os.path.isdir(given["merge_dir"]):
+        raise click.UsageError(f"--merge-dir {given['merge_dir']}: it is no folder on {asked.world.host_name()}")
+    seconds_of(given["wait"])
+    nodes, count = expected_of(given["expect"])
+    return step._replace(nodes=nodes or step.nodes, hosts=count or step.hosts)
+
+
+def run_in_step(step: record_exchange.Step, look: Callable[[], HostReport], asked: Asked) -> int:
+    """Look at this host, and hand what was seen to the first task, or be it."""
+    try:
+        with _signals_that_end():
+            return _in_step(step, look, asked)
+    except _Ended as ended:
+        return 128 + ended.number
+
+
+def _in_step(step: record_exchange.Step, look: Callable[[], HostReport], asked: Asked) -> int:
+    base = _base(asked)
+    wait_s = seconds_of(asked.given["wait"])
+    own: HostReport | None = None
+    try:
+        if step.collects:
+            with contextlib.suppress(record_exchange.TakenError), record_exchange.collecting(base, step) as folder:
+                return _collect(folder, step, wait_s, look(), asked)
+        own = look()
+        text = record_exchange.to_text(own)
+        if record_exchange.send(base, step, text, wait_s):
+            return output.CLEAN
+        # the first task did not come: whoever notices first takes its place, and the others find its folder
+        try:
+            with record_exchange.collecting(base, step) as folder:
+                return _collect(folder, step, wait_s, own, asked)
+        except record_exchange.TakenError:
+            if record_exchange.send(base, step, text, wait_s):
+                return output.CLEAN
+        raise record_exchange.ExchangeError(f"no task collected the records in {base}")
+    except record_exchange.ExchangeError as error:
+        return _alone(look() if own is None else own, str(error), asked)
+
+
+def _base(asked: Asked) -> Path:
+    if asked.given["merge_dir"] is not None:
+        return Path(asked.given["merge_dir"])
+    try:
+        return Path(asked.world.working_folder)
+    except OSError as error:
+        raise click.UsageError(f"the working directory can't be had ({error.strerror}); give --merge-dir") from None
+
+
+def _collect(folder: Path, step: record_exchange.Step, wait_s: float, own: HostReport, asked: Asked) -> int:
+    start = time.monotonic()
+    collected = record_exchange.collect(folder, step, wait_s, own)
+    hosts = one_per_host(collected.reports)
+    missing = _missing(step, hosts, collected, wait_s)
+    if len(collected.reports) == 1 and missing.anyone:
+        where = f"{folder.parent} within {wait_s:g} s; is that a folder that all hosts share? --merge-dir names another"
+        if not step.collects:
+            return _alone(own, f"no other host's record came to {where}", asked)
+        note = f"no other host's record came to {where}"
+    else:
+        note = ""
+    elapsed_s = own.report.elapsed_s + time.monotonic() - start
+    end = asked.finish or finish
+    return end(hosts, missing, asked, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
+
+
+def _missing(
+    step: record_exchange.Step, hosts: Sequence[HostReport], collected: record_exchange.Collected, wait_s: float
+) -> Missing:
+    """Who sent nothing: by name where the list of hosts leaves no doubt, else counted."""
+    damaged = collected.damaged
+    if collected.complete:
+        return Missing(damaged=damaged)
+    silent = silent_hosts(step.nodes, hosts, damaged)
+    senders = len(hosts) + len(damaged)
+    lost_tasks = None if step.tasks is None else step.tasks - sum(item.tasks for item in hosts) - len(damaged)
+    lost = lost_tasks if step.hosts is None else step.hosts - senders
+    # the list is the job's, and the run may use fewer hosts
+    certain = silent and (lost is None or len(silent) <= lost)
+    return Missing(
+        silent=tuple(silent) if certain else (),
+        unnamed=0 if certain else max(1, lost_tasks or lost or 1),
+        damaged=damaged,
+        waited_s=wait_s,
+    )
+
+
+def _alone(own: HostReport, why: str, asked: Asked) -> int:
+    """This host speaks for itself: one line says why, then its own findings in short."""
+    click.echo(f"distcheck: {own.name}: {why}", err=True)
+    output.to_stdout(render(own.report, "concise", asked.style))
+    status, _ = _status(own.report, asked)
+    return status or output.MISUSED
+
+
+@contextlib.contextmanager
+def _signals_that_end() -> Iterator[None]:
+    """Signals that end a process at once end it with its folder removed."""
+
+    own_pid = os.getpid()
+
+    def end(number: int, _frame: object) -> None:
+        if os.getpid() != own_pid:  # a forked reader: the folder is not its to remove
+            os._exit(128 + number)
+        raise _Ended(number)
+
+    names = ("SIGTERM", "SIGHUP")
+    try:
+        before = {
+            number: signal.signal(number, end)
+            for name in names
+            if (number := getattr(signal, name, None)) is not None
+            # nohup's own setting stands
+            and signal.getsignal(number) is not signal.SIG_IGN
+        }
+    except ValueError:  # not the main thread: the caller handles signals
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# records that were written before
+
+
+def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], asked: Asked) -> int:
+    """Merge the records and facts of files and folders; ``-`` is standard input.
+
+    :param judge_facts: makes a report of a facts file's text; raises ValueError
+    """
+    start = time.monotonic()
+    nodes, count = expected_of(asked.given["expect"])
+    reports: list[HostReport] = []
+    damaged: dict[str, str] = {}
+    for name, text in _texts(words):
+        for place, item in _documents(name, text, judge_facts):
+            if isinstance(item, HostReport):
+                reports.append(item)
+            else:
+                damaged[place] = item
+    if not reports:
+        place, why = next(iter(damaged.items()), (" ".join(words), "there is no record in it"))
+        raise click.UsageError(f"{place}: {why}")
+    hosts = one_per_host(reports)
+    silent = silent_hosts(nodes, hosts, damaged.items())
+    lost = 0 if count is None or nodes else max(0, count - len(hosts) - len(damaged))
+    missing = Missing(tuple(silent), lost, tuple(damaged.items()), unit="host")
+    return finish(hosts, missing, asked, elapsed_s=time.monotonic() - start)
+
+
+def expected_of(text: str | None) -> tuple[tuple[str, ...], int | None]:
+    """``--expect``: hosts by name, and their number."""
+    if text is None:
+        return (), None
+    if re.fullmatch(r"[0-9]{1,7}", text.strip()):
+        return (), int(text)
+    try:
+        nodes = tuple(dict.fromkeys(expand_hostlist(text)))
+    except ValueError as error:
+        raise click.UsageError(f"--expect: {error}") from None
+    return nodes, len(nodes)
+
+
+def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and text of each file; a usage error for one that can't be read."""
+    for word in words:
+        if word == "-":
+            yield "-", sys.stdin.read()
+            continue
+        path = Path(word)
+        if path.is_dir():
+            inside = sorted(path.glob("*.json"))
+            if not inside:
+                raise click.UsageError(f"{word}: there is no .json file in this folder")
+        else:
+            inside = [path]
+        for file in inside:
+            try:
+                yield str(file), file.read_text(encoding="utf-8", errors="replace")
+            except FileNotFoundError:
+                raise click.UsageError(
+                    f"{word}: there is no such file; a command that is to be judged stands behind --"
+                ) from None
+            except OSError as error:
+                raise click.UsageError(f"{file}: it can't be read: {error.strerror}") from None
+
+
+def _documents(
+    name: str, text: str, judge_facts: Callable[[str], HostReport]
+) -> Iterator[tuple[str, HostReport | str]]:
+    """What stands in one text: one record or facts file, or a record on each line, as pdsh collects them."""
+    whole = _json(text)
+    if isinstance(whole, dict):
+        yield name if name != "-" else "standard input", _one(whole, text, judge_facts)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        front, brace, rest = line.partition("{")
+        if not brace or not line.strip():
+            continue
+        # pdsh and clush put "host: " in front of each line
+        host = front.strip().removesuffix(":")
+        place = host if re.fullmatch(r"[\w.-]+", host) else f"{'line' if name == '-' else name + ':'}{number}"
+        plain = _json(brace + rest)
+        if isinstance(plain, dict):
+            yield place, _one(plain, line, judge_facts)
+        else:
+            yield place, "it is damaged: no whole record stands on its line"
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _one(plain: Mapping[str, Any], text: str, judge_facts: Callable[[str], HostReport]) -> HostReport | str:
+    """A record, a facts file judged, or why neither."""
+    try:
+        if plain.get("kind") == "distcheck facts":
+            return judge_facts(text)
+        return record_exchange.from_plain(plain)
+    except (RecordError, ValueError) as error:
+        return str(error)
+
+
+# the end of all ways
+
+
+def finish(
+    hosts: Sequence[HostReport],
+    missing: Missing,
+    asked: Asked,
+    *,
+    scheduler: str | None = None,
+    elapsed_s: float | None = None,
+    note: str = "",
+) -> int:
+    """Compare, merge, print; the exit status."""
+    from distcheck.checks.cluster.comparison import ALSO_SEEN_BY_HOSTS, judge
+
+    report = merge(
+        hosts,
+        judged=judge(cluster_of(hosts, missing), selection=asked.selection, command="env"),
+        missing=missing,
+        scheduler=scheduler,
+        elapsed_s=elapsed_s,
+        note=note,
+        seen_by_both=ALSO_SEEN_BY_HOSTS,
+    )
+    report = asked.with_settings(report)
+    given = asked.given
+    written = output.emit(report, given["output_format"], given["output_file"], asked.style)
+    status, line = _status(report, asked)
+    if missing.anyone:
+        status = status or output.NOT_CHECKED
+        line = line or f"distcheck: not every host was looked at: {_who(missing)}"
+    if line is not None:
+        click.echo(line, err=True)
+    if not written:
+        return output.MISUSED
+    return output.CLEAN if given["exit_zero"] else status
+
+
+def _who(missing: Missing) -> str:
+    lost = [*missing.silent, *(name for name, _ in missing.damaged)]
+    return shorten_hosts(lost) if lost else f"nothing came from {missing.counted}"
+
+
+def _status(report: Report, asked: Asked) -> tuple[int, str | None]:
+    return output.exit_status(
+        report,
+        fail_on=asked.fail_on,
+        must_check=asked.must_check,
+        strict=asked.given["strict"],
+    )
+
+
+def save_record(path: str, report: HostReport) -> None:
+    """Write a record; into a folder under the host's name, and on standard output for ``-``."""
+    text = record_exchange.to_text(report) + "\n"
+    if path == "-":
+        output.to_stdout(text)
+        return
+    name = re.sub(r"[^\w.-]", "_", report.name)
+    target = os.path.join(path, f"{name}.json") if os.path.isdir(path) else path
+    try:
+        output.write_file(target, text)
+    except OSError as error:
+        raise click.UsageError(f"--save-record {path}: it can't be written: {error.strerror}") from None

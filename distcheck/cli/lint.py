@@ -1,0 +1,305 @@
+"""``distcheck lint``: rank and device misuse in training scripts, and what is wrong with the files that start them.
+
+Here are the options and what they and the configuration ask for; the work is done in :mod:`.linting`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distcheck import rules
+from distcheck._version import __version__
+from distcheck.core import registry
+from distcheck.core.configuration import SITE_FILE, Configuration, pattern_pairs
+from distcheck.core.model import Rule
+from distcheck.core.world import World
+from distcheck.rules import Selection
+
+from . import lint_run
+from . import options as shared
+from .lint_results import finish
+from .lint_run import Asked
+from .output import cores
+
+if TYPE_CHECKING:
+    from distcheck.checks.launch_files.model import Nodes
+    from distcheck.checks.source.cache import Cache
+    from distcheck.checks.source.discovery import Globs
+
+RULES, FILES, FIXES, OUTPUT = "Which rules", "Which files", "Fixes and baselines", "Output and verdict"
+_ABOUT_FILES = (
+    "exclude", "extend_exclude", "force_exclude", "respect_gitignore", "include_markdown", "node_facts",
+    "stdin_filename",
+)  # fmt: skip
+_TITLES = {
+    **dict.fromkeys(("select", "extend_select", "ignore", "per_file_ignores", "preview"), RULES),
+    **dict.fromkeys(_ABOUT_FILES, FILES),
+    **dict.fromkeys(("fix", "unsafe_fixes", "diff", "baseline", "write_baseline"), FIXES),
+    **dict.fromkeys(("config", "isolated", "jobs", "no_cache", "cache_dir"), "How it runs"),
+}
+
+EPILOG = """\b
+Examples:
+  distcheck lint                                    all scripts, notebooks and launch files below this folder
+  distcheck lint train.py src/ --select DC2,DC701
+  distcheck lint train.sbatch --node-facts h100.json  before it is submitted; the script that it starts is read, too
+  distcheck lint --fix                              mend what can be mended safely
+  distcheck lint --unsafe-fixes --diff              show what --fix would change, and change nothing
+  distcheck lint --write-baseline known.json        accept what is there; later: --baseline known.json
+  distcheck lint --per-file-ignores 'tests/*:DC720'
+  distcheck lint --output-format github             annotations of a pull request
+  distcheck lint --stdin-filename train.py - < train.py
+
+\b
+One finding is silenced in its line, one rule in a file:
+  torch.cuda.set_device(rank)  # noqa: DC201
+  torch.cuda.set_device(rank)  # distcheck: ignore[DC201] one host only
+  # distcheck: ignore-file[DC720]
+In launch files also in a comment above the command, where none can stand behind it.
+
+'distcheck explain DC201' prints the page of a rule; 'distcheck rules --way lint' and '--way launch' list those that
+are seen here.
+"""
+
+
+class LintCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections."""
+
+    sections = (RULES, FILES, FIXES, OUTPUT, "How it runs")
+    section_of = _TITLES
+    others = OUTPUT
+
+
+@click.command(cls=LintCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LINT"})
+@click.argument("paths", metavar="[PATH|-]…", nargs=-1)
+@shared.selection_options
+@click.option(
+    "--per-file-ignores",
+    multiple=True,
+    metavar="PATTERN:CODES",
+    help="Rules that keep silent in some files: 'tests/*:DC720,DC721'.",
+)
+@click.option("--preview", is_flag=True, default=None, help="Add the rules that are off by default.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out instead of the usual folders.")
+@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
+@click.option("--force-exclude", is_flag=True, default=None, help="Leave excluded files out even where they are named.")
+@click.option(
+    "--respect-gitignore/--no-respect-gitignore",
+    default=None,
+    help="Leave out what .gitignore names.  [default: respect]",
+)
+@click.option(
+    "--include-markdown", is_flag=True, default=None, help="Look for commands in the Markdown files of folders as well."
+)
+@click.option(
+    "--node-facts",
+    metavar="FILE",
+    help="The nodes that jobs will run on: a file of 'distcheck env --save-facts' there, or of the site.",
+)
+@click.option("--stdin-filename", metavar="FILE", help="The name of what - reads from standard input.")
+@click.option("--fix", is_flag=True, allow_from_autoenv=False, help="Carry out the safe fixes.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, allow_from_autoenv=False, help="With --fix or --diff: also those that have a risk."
+)
+@click.option("--diff", is_flag=True, help="Print what --fix would change; exit with 1 if it would change anything.")
+@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    allow_from_autoenv=False,
+    help="Write what is found to this file, and exit with 0.",
+)
+@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of showing them.")
+@shared.output_options
+@shared.verdict_options
+@shared.configuration_options
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
+@click.option("--cache-dir", metavar="DIR", help="Where the cache is.  [default: the user's cache folder]")
+def command(**given: Any) -> int:
+    """Find rank and device misuse in training scripts, and what is wrong with the files that start them.
+
+    In Python files it follows what a value is (the global rank, the local rank, a device) and which ranks reach a line,
+    across functions and files. In launch files (shell and Slurm scripts, Kubernetes manifests, Dockerfiles, Makefiles,
+    workflows, configurations of Accelerate and DeepSpeed) it reads launch commands, variables and allocations, and
+    compares them. Nothing is run or imported, torch is not needed. PATHs are files and folders; - is standard input.
+    """
+    began = time.monotonic()
+    _refuse_contradictions(given)
+    for option in ("output_file", "write_baseline"):
+        shared.check_output_file(given[option], {"output_file": "-o"}.get(option, "--write-baseline"))
+    world = World()
+    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
+    asked = asked_of(given, configuration)
+    inputs = lint_run.inputs_of(asked)
+    wants_fixes = given["fix"] or given["diff"]
+    changed: dict[str, bytes] = {}
+    fixed = 0
+    from distcheck.reporters.progress import Progress
+
+    with Progress(sys.stderr) as line:
+        progress = lint_run.Patient(line, began)
+        looked = lint_run.look(asked, inputs, changed, progress)
+        if wants_fixes:
+            looked, fixed = lint_run.fix(asked, inputs, looked, changed, progress)
+    lint_run.save_cache(asked)
+    looked = looked._replace(report=looked.report._replace(elapsed_s=time.monotonic() - began))
+    return finish(asked, inputs, configuration, looked, changed, fixed)
+
+
+def _refuse_contradictions(given: Mapping[str, Any]) -> None:
+    if given["unsafe_fixes"] and not (given["fix"] or given["diff"]):
+        raise click.UsageError("--unsafe-fixes belongs to --fix or --diff")
+    if given["fix"] and given["diff"]:
+        raise click.UsageError("--diff shows what --fix would do; give one of them")
+    if given["write_baseline"] is not None and (given["fix"] or given["diff"]):
+        raise click.UsageError("--write-baseline keeps what is there; run it after --fix")
+    if given["write_baseline"] in ("", "-"):
+        raise click.UsageError("--write-baseline takes the name of a file")
+    if "-" in given["paths"] and len(given["paths"]) > 1:
+        raise click.UsageError("- is standard input, and stands alone")
+    if given["stdin_filename"] is not None and given["paths"] not in ((), ("-",)):
+        raise click.UsageError("--stdin-filename names what - reads; give - and no other path")
+    if given["cache_dir"] is not None and os.path.exists(given["cache_dir"]) and not os.path.isdir(given["cache_dir"]):
+        raise click.UsageError(f"--cache-dir {given['cache_dir']}: it is a file; name a folder")
+
+
+def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+    """The options and the configuration in one; a usage error where they are not right."""
+    from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, Globs
+
+    select = given["select"] or configuration.values("select")
+    extend = (*given["extend_select"], *configuration.values("extend-select"))
+    ignore = (*given["ignore"], *configuration.values("ignore"))
+    preview = bool(configuration.flag("preview") if given["preview"] is None else given["preview"])
+    if preview:
+        # a rule that was switched off by its code stays off
+        extend = (*extend, *(rule.code for rule in _seen_here() if not rule.on_by_default and rule.code not in ignore))
+    selection = shared.selection_of(select, extend, ignore)
+    if not any(selection.takes(rule) for rule in _seen_here()):
+        raise click.UsageError(
+            "the selection leaves no rule that lint can see; 'distcheck rules --way lint' and '--way launch' list "
+            "those that it can"
+        )
+    here = shared.working_folder()
+    own = configuration.placed("exclude") or tuple((name, here) for name in DEFAULT_EXCLUDES)
+    if given["exclude"]:
+        own = tuple((pattern, here) for pattern in _split(given["exclude"]))
+    also = (*configuration.placed("extend-exclude"), *((pattern, here) for pattern in _split(given["extend_exclude"])))
+    respect = given["respect_gitignore"]
+    if respect is None:
+        respect = configuration.flag("respect-gitignore") is not False
+    fail_on = given["fail_on"] or shared.fail_on_of(configuration)
+    return Asked(
+        given,
+        selection,
+        Globs((pattern, base or here) for pattern, base in (*own, *also)),
+        bool(configuration.flag("force-exclude") if given["force_exclude"] is None else given["force_exclude"]),
+        respect,
+        _per_file_ignores(given, configuration, here),
+        fail_on,
+        given["verbose"] or fail_on == "info",
+        baseline_of(given, configuration),
+        _cache(given, configuration, here),
+        given["jobs"] or cores(),
+        bool(
+            configuration.flag("include-markdown") if given["include_markdown"] is None else given["include_markdown"]
+        ),
+        _nodes(given, configuration),
+        configuration,
+    )
+
+
+def _seen_here() -> list[Rule]:
+    return [rule for rule in rules.known(registry.plug_in_rules()).values() if {"lint", "launch"} & set(rule.ways)]
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _per_file_ignores(
+    given: Mapping[str, Any], configuration: Configuration, here: str
+) -> tuple[tuple[Globs, bool, Selection], ...]:
+    from distcheck.checks.source.discovery import Globs
+
+    pairs = list(configuration.placed("per-file-ignores"))
+    try:
+        pairs.extend((pair, here) for text in given["per_file_ignores"] for pair in pattern_pairs(text))
+    except ValueError as error:
+        raise click.UsageError(f"--per-file-ignores: {error}") from None
+    codes: dict[tuple[str, str], list[str]] = {}
+    for pair, base in pairs:
+        pattern, _, code = pair.rpartition(":")
+        codes.setdefault((pattern, base or here), []).append(code)
+    return tuple(
+        (
+            Globs([(pattern.removeprefix("!"), base)]),
+            pattern.startswith("!"),
+            shared.selection_of(listed),
+        )
+        for (pattern, base), listed in codes.items()
+    )
+
+
+def baseline_of(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
+    from distcheck.core.baseline import BaselineError, load_baseline
+
+    path, said_by = given["baseline"], "--baseline"
+    if path is None:
+        if given["write_baseline"] is not None or (path := configuration.word("baseline")) is None:
+            return None
+        said_by = f"{configuration.origin('baseline')}: baseline"
+        path = os.path.join(dict(reversed(configuration.placed("baseline")))[path], path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return os.path.dirname(os.path.abspath(path)), load_baseline(file.read())
+    except FileNotFoundError:
+        raise click.UsageError(f"{said_by} {path}: there is no such file; --write-baseline {path} makes it") from None
+    except OSError as error:
+        raise click.UsageError(f"{said_by} {path}: it can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{said_by} {path}: it is no text; name a file that --write-baseline wrote") from None
+    except BaselineError as error:
+        raise click.UsageError(f"{said_by} {path}: {error}") from None
+
+
+def _nodes(given: Mapping[str, Any], configuration: Configuration) -> Nodes | None:
+    """The nodes that the option or the configuration states; a usage error where their file is not right."""
+    path, said_by = given["node_facts"], "--node-facts"
+    if path is None:
+        placed = configuration.placed("node-facts")
+        if not placed:
+            return None
+        path = os.path.join(placed[0][1], placed[0][0])
+        said_by = f"{configuration.origin('node-facts')}: node-facts"
+    from distcheck.checks.launch_files.nodes import NodesError, read_nodes
+
+    try:
+        return read_nodes(path)
+    except NodesError as error:
+        raise click.UsageError(f"{said_by} {path}: {error}") from None
+
+
+def _cache(given: Mapping[str, Any], configuration: Configuration, here: str) -> Cache | None:
+    """The cache in the folder of the option, of the site, or of this user. A project can't choose what is written."""
+    from distcheck.checks.source.cache import Cache, user_folder
+    from distcheck.checks.source.summary import ENGINE_VERSION
+    from distcheck.reporters.locations import checkout_of
+
+    if given["no_cache"]:
+        return None
+    folder = given["cache_dir"]
+    if folder is None:
+        sites = (one for one in configuration.entries if one.name == "cache-dir" and one.origin == SITE_FILE)
+        site = next((value for entry in sites for value in entry.values), None)
+        folder = user_folder() if site is None else os.path.expanduser(os.path.expandvars(site))
+    if folder is None:
+        return None
+    return Cache(os.path.join(here, folder), f"{__version__}-{ENGINE_VERSION}", checkout=checkout_of(here) or here)

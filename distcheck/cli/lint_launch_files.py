@@ -1,0 +1,268 @@
+"""The launch files of ``distcheck lint``: which of its input they are, what is found in them, what fixing them takes.
+
+:mod:`.linting` asks for it where something among its input may be a launch file, and imports it only then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from distcheck import rules
+from distcheck.checks.launch_files import engine
+from distcheck.checks.launch_files.files import LookUp
+from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles
+from distcheck.core.checker import Checker
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Where, merge_not_checked
+from distcheck.core.redaction import MASK, mask, mask_forms, names_a_credential
+from distcheck.rules import Selection
+
+if TYPE_CHECKING:
+    from distcheck.checks.launch_files.model import Nodes
+    from distcheck.checks.launch_files.scripts import Started
+    from distcheck.checks.source.program import Program
+
+    from .lint_run import Asked, Input, Patient
+
+_WORD = re.compile(r"\S+")
+#: Files that are named where the shell in many was not read.
+_MOST_NAMED = 3
+
+
+class LaunchSide(NamedTuple):
+    """The launch files of one look."""
+
+    files: LaunchFiles
+    #: Python files that they start and that nobody has named: read for what the launch makes of them
+    scripts: frozenset[str]
+    look_up: LookUp
+    #: all of them by path, with those that they source and in which something was found
+    by_path: Mapping[str, LaunchFile]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The launch files among the input."""
+        return tuple(file.path for file in self.files.files)
+
+    @property
+    def unasked(self) -> frozenset[str]:
+        """What was read for the sake of launch files only: its comments count, and are not judged."""
+        return self.scripts | (self.by_path.keys() - set(self.paths))
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Those of which all could be read."""
+        return tuple(file.path for file in self.files.files if not file.problems)
+
+    @property
+    def unread(self) -> int:
+        """How many of them say nothing because they can't be read."""
+        return sum(bool(file.problems) and not engine.says_something(file) for file in self.files.files)
+
+    def comments(self) -> dict[str, tuple[tuple[int, str], ...]]:
+        """The comments of all of them, by path, for suppressions."""
+        return {path: file.comments for path, file in self.by_path.items()}
+
+    def lines_of(self, finding: Finding) -> Collection[int | None]:
+        """The lines whose comments count for a finding."""
+        lines = (finding.where.line, finding.where.end_line)
+        file = self.by_path.get(finding.where.path or "")
+        return lines if file is None else engine.lines_around(file, lines)
+
+    def in_place(self, finding: Finding) -> Finding:
+        """The finding with its line of source, where it is about one of them."""
+        file = self.by_path.get(finding.where.path or "")
+        return finding if file is None else with_source(finding, file)
+
+    def not_read(self) -> list[Finding]:
+        """DC904 for what can't be read of them."""
+        return [
+            rules.DC904.found(
+                mask_forms(why if why.startswith("it can't be read") else f"{_how_much(file)} can't be read: {why}"),
+                where=Where(path=file.path, line=line or None, column=column or None),
+                evidence={"kind": file.kind},
+                fix=Fix("mend it, or leave it out with --exclude; the rest was checked", where="job-script"),
+            )
+            for file in self.files.files
+            for why, line, column in file.faults
+        ]
+
+    def not_looked_at(self) -> list[NotChecked]:
+        """Whose shell nothing here can read."""
+        whys = {file.path: file.why_no_shell for file in self.files.files if file.why_no_shell is not None}
+        shown = list(whys)[: _MOST_NAMED if len(whys) > _MOST_NAMED + 1 else None]
+        left = len(whys) - len(shown)
+        found = [NotChecked(f"the shell in {path}", why) for path, why in whys.items() if path in shown]
+        return found + [NotChecked(f"the shell in {left} more files", why) for why in [*whys.values()][-1:] if left]
+
+    def why_it_reads_worse(self, path: str, data: bytes) -> str | None:
+        """What could no longer be read if a file of them had these bytes; None where all can."""
+        return engine.why_it_reads_worse(path, self.by_path[path], data, self.look_up)
+
+
+def _how_much(file: LaunchFile) -> str:
+    return "a part of it" if engine.says_something(file) or file.lines else "it"
+
+
+def read(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> LaunchSide:
+    """Which of what may be launch files are some, what they say, and which scripts they start."""
+    from .lint_run import beginning_of
+
+    def source(path: str) -> engine.Source:
+        return engine.Source(path, lambda limit: beginning_of(path, limit, inputs, changed))
+
+    known = {**inputs.texts, **changed}
+    given = [path for path in asked.given["paths"] if path != "-"]
+    roots = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
+    look_up = engine.remembering(engine.look_up_below(os.getcwd(), known, roots=roots))
+    files = engine.read_launch_files(
+        [source(path) for path in inputs.launch],
+        look_up=look_up,
+        include_markdown=asked.include_markdown,
+        named=inputs.named,
+        progress=lambda done, total: progress.tell("reading launch files", done, total),
+    )
+    scripts: frozenset[str] = frozenset()
+    if any(file.sites for file in files.files):
+        from distcheck.checks.launch_files.scripts import wanted_scripts
+
+        scripts = frozenset(wanted_scripts(files)).difference(inputs.paths)
+    return LaunchSide(files, scripts, look_up, {file.path: file for file in files.files})
+
+
+def judge(asked: Asked, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
+    """The report on the Python files with what is found in the launch files, and where both are seen."""
+    # they are read for what the launch makes of them; nobody has asked for their own findings
+    own = [finding for finding in python.findings if finding.where.path not in side.scripts]
+    unread = side.not_looked_at()
+    python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
+    if not unread and not any(engine.says_something(file) for file in side.files.files):
+        return side, python
+    from distcheck.checks.launch_files.scripts import find_started, without_missing_launchers, without_weaker
+
+    started = find_started(side.files, program)
+    nodes = NotApplicable("no --node-facts were given") if asked.nodes is None else asked.nodes
+    judged = probe(side.files, started, nodes, asked.configuration, selection=asked.selection, command="lint")
+    side = _with_sourced(side, judged.findings, program)
+    here = os.getcwd()
+    found = [
+        finding
+        for finding in _each_once(judged.findings)
+        # what was left out is not to be heard of because another file sources it
+        if finding.where.path not in side.unasked or not asked.excludes.match_file(finding.where.path, here)
+    ]
+    return side, python._replace(
+        findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
+        not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
+        probes=(*python.probes, *judged.probes),
+        # a rule that may be broken in what was not read was not looked for, wherever else it was
+        checked=python.checked - judged.checked if unread else python.checked | judged.checked,
+    )
+
+
+def probe(
+    files: LaunchFiles,
+    started: Started,
+    nodes: Nodes | NotApplicable,
+    configuration: Configuration,
+    *,
+    selection: Selection,
+    command: str,
+) -> Report:
+    """What the probes of launch files find in some, beside the Python files that they start."""
+    from distcheck.checks.launch_files.model import Nodes
+
+    # the plug-ins are there: whoever asks has imported them, and has told which don't import
+    checker = Checker(selection, rooms=("distcheck.checks.launch_files",), plug_ins=False)
+    plan = checker.plan(LaunchFiles, type(started), command=command, closed=True)
+    facts: dict[type, object] = {type(started.program): started.program, Configuration: configuration, Nodes: nodes}
+    report = plan.run(files, started, facts=facts)
+    return report._replace(findings=tuple(map(_without_credentials, report.findings)))
+
+
+def _without_credentials(finding: Finding) -> Finding:
+    """A finding that repeats no credential, whatever of a file it repeats: a token may stand where a name belongs."""
+    where = finding.where
+    return finding._replace(
+        message=mask_forms(finding.message),
+        evidence={name: _masked(value) for name, value in finding.evidence.items()},
+        where=where._replace(object=_masked(where.object), variable=_masked(where.variable)),
+        fix=finding.fix._replace(text=mask_forms(finding.fix.text)),
+    )
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_masked(one) for one in value]
+    return mask_forms(value) if isinstance(value, str) else value
+
+
+def with_source(finding: Finding, file: LaunchFile) -> Finding:
+    """A finding in a launch file with its line, as far as that may be shown."""
+    line = finding.where.line
+    if finding.where.path != file.path or line is None or not 1 <= line <= len(file.lines):
+        return finding
+    source = without_credentials(file.lines[line - 1].rstrip("\r\n"))
+    return finding._replace(evidence={**finding.evidence, "source": source})
+
+
+def _each_once(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that say the same of the same place are one: several files may source what is wrong.
+
+    Of them the one stays that can be mended: seen from another file it may be told without its edits.
+    """
+    seen: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        known = seen.setdefault((finding.code, finding.severity, finding.message, finding.where), finding)
+        if finding.fix.edits and not known.fix.edits:
+            seen[finding.code, finding.severity, finding.message, finding.where] = finding
+    return list(seen.values())
+
+
+def _with_sourced(side: LaunchSide, findings: Iterable[Finding], program: Program) -> LaunchSide:
+    """With the files that are no input and in which something was found all the same: their lines and comments."""
+    more: dict[str, LaunchFile] = {}
+    for path in {finding.where.path for finding in findings}:
+        if path is None or path in side.by_path or path in program.files:
+            continue
+        data = side.look_up(path)
+        file = None if data is None else engine.read_one(path, data, side.look_up)
+        if file is not None:
+            more[path] = file
+    return side._replace(by_path={**side.by_path, **more}) if more else side
+
+
+def _open_quote(word: str) -> str:
+    """The quote that a word begins with and that ends in a later one, else nothing."""
+    bare = word.lstrip("\\")
+    return bare[0] if bare[:1] in ("'", '"') and bare[0] not in bare[1:] else ""
+
+
+def without_credentials(line: str) -> str:
+    """A line without what looks like a credential; all else keeps its column."""
+    hide_next = False
+    #: the quote at which a value ends whose first words are hidden already
+    until = ""
+    parts: list[str] = []
+    position = 0
+    for match in _WORD.finditer(line):
+        word = match[0]
+        name, equals, value = word.partition("=")
+        if until:
+            shown, until = "", "" if until in word else until
+        elif hide_next:
+            shown, hide_next, until = MASK, False, _open_quote(word)
+        elif equals:
+            shown = f"{name}={mask(value, name=name)}"
+            until = _open_quote(value) if names_a_credential(name) else ""
+        else:
+            shown = mask(word)
+            is_name = word.startswith("-") or word.endswith(":")
+            hide_next = word.lower() == "bearer" or (is_name and names_a_credential(word.strip("-:\"'{[,")))
+        shown = word if shown == word else shown[: len(word)].ljust(len(word))
+        parts.append(line[position : match.start()] + shown)
+        position = match.end()
+    return "".join([*parts, line[position:]]).rstrip()

@@ -1,0 +1,233 @@
+"""What ``distcheck lint`` prints and writes in the end: the report, a baseline, a difference, the mended files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from distcheck import rules
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding, Report
+
+from . import options as shared
+from . import output
+from .lint_run import Asked, Input, Looked, bytes_of, say
+
+
+def finish(
+    asked: Asked,
+    inputs: Input,
+    configuration: Configuration,
+    looked: Looked,
+    changed: Mapping[str, bytes],
+    fixed: int,
+) -> int:
+    """Write what is to be written, and the exit status."""
+    given = asked.given
+    report = described(looked, inputs, asked, configuration)
+    style = output.style_of(given)
+    tell_what_is_odd(asked, inputs, looked)
+    if given["write_baseline"] is not None:
+        return _write_baseline(asked, inputs, report)
+    if given["diff"]:
+        return _print_diff(asked, inputs, changed, fixed)
+    written = True
+    if given["fix"] and inputs.standard_input:
+        # what was read comes out again, mended or not; the report must not stand in it
+        (name,) = inputs.paths or inputs.launch or ("",)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(changed.get(name, inputs.texts.get(name, b"")))
+        sys.stdout.flush()
+    elif given["fix"]:
+        written = _write_changes(asked, changed, fixed)
+    if given["statistics"]:
+        written = _print(_statistics(report, given["output_format"]), given["output_file"]) and written
+    elif given["fix"] and inputs.standard_input and given["output_file"] is None:
+        from distcheck.reporters import render
+
+        click.echo(render(report, _format(given), style), err=True, nl=False)
+    else:
+        written = output.emit(report, _format(given), given["output_file"], style) and written
+    _say_what_can_be_fixed(asked, looked)
+    if _nothing_was_read(inputs, looked):
+        click.echo("distcheck: none of the input could be read", err=True)
+        return output.MISUSED
+    must_check = shared.must_check_of(given, configuration)
+    return output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=must_check)
+
+
+def _format(given: Mapping[str, Any]) -> str:
+    """One line is all that ``-q`` wants, of the formats that people read."""
+    chosen = str(given["output_format"])
+    return "full" if given["quiet"] and chosen == "concise" else chosen
+
+
+def _nothing_was_read(inputs: Input, looked: Looked) -> bool:
+    files = looked.program.files
+    problems = sum(path in files and files[path].problem is not None for path in inputs.paths)
+    number = len(inputs.paths)
+    if looked.launch is not None:
+        problems += looked.launch.unread
+        number += len(looked.launch.paths)
+    return problems == number if number else bool(inputs.problems)
+
+
+def described(looked: Looked, inputs: Input, asked: Asked, configuration: Configuration) -> Report:
+    """The report with its first line."""
+    launch_files = 0 if looked.launch is None else len(looked.launch.paths)
+    number = len(inputs.paths) + launch_files
+    line = ["standard input" if inputs.standard_input else _of_files(number, launch_files)]
+    if asked.baseline is not None:
+        line.append(f"{looked.known} known to the baseline")
+    if looked.silenced:
+        line.append(f"{looked.silenced} silenced in the code or by per-file-ignores")
+    if looked.hidden:
+        line.append(f"{looked.hidden} info not shown (-v)")
+    report = looked.report._replace(
+        subject={"files": number, "python": ".".join(map(str, sys.version_info[:3])), "line": line},
+    )
+    return output.with_settings_line(report, asked.given, configuration)
+
+
+def _of_files(number: int, launch_files: int) -> str:
+    """How many files there are, and how many of them are launch files."""
+    if launch_files == number and number:
+        return f"{number} launch file{'s' * (number != 1)}"
+    among = f", {launch_files} of them {'launch files' if launch_files != 1 else 'a launch file'}"
+    return f"{number} file{'s' * (number != 1)}" + (among if launch_files else "")
+
+
+def tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
+    """What a user has to know and what is no finding."""
+    launch_files = () if looked.launch is None else looked.launch.paths
+    silent = sorted(inputs.named.difference(launch_files))
+    for path in silent:
+        say(asked, f"{path}: nothing in it starts ranks or configures a launcher")
+    if not (inputs.paths or launch_files or silent or inputs.problems or inputs.standard_input):
+        say(asked, f"no Python files and no launch files in {', '.join(asked.given['paths']) or 'this folder'}")
+    if inputs.problems and not asked.selection.takes(rules.DC904):
+        for path, why in inputs.problems:
+            say(asked, f"{path}: {why}")
+    for path, line, text in looked.unknown:
+        say(asked, f"{path}:{line}: a comment that silences nothing: {text}")
+    if looked.gone:
+        say(
+            asked,
+            f"{looked.gone} finding{'s' * (looked.gone != 1)} of the baseline "
+            f"{'is' if looked.gone == 1 else 'are'} gone; --write-baseline forgets them",
+        )
+
+
+def _say_what_can_be_fixed(asked: Asked, looked: Looked) -> None:
+    if asked.given["output_format"] not in ("full", "concise"):
+        return
+    fixes = [finding.fix for finding in looked.report.findings if finding.fix.edits]
+    safe = sum(fix.safe for fix in fixes)
+    if safe:
+        say(asked, f"{safe} of these can be mended with --fix")
+    if len(fixes) > safe and not asked.given["unsafe_fixes"]:
+        say(asked, f"{len(fixes) - safe} of these can be mended with --fix --unsafe-fixes; --diff shows how")
+
+
+def _write_baseline(asked: Asked, inputs: Input, report: Report) -> int:
+    from distcheck.core.baseline import dump_baseline
+
+    path = asked.given["write_baseline"]
+    if inputs.problems and not inputs.paths:
+        click.echo("distcheck: none of the input could be read; no baseline is written", err=True)
+        return output.MISUSED
+    try:
+        output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
+    except OSError as error:
+        raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
+    number = len(report.findings)
+    say(asked, f"{path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline {path}")
+    return output.CLEAN
+
+
+def _print_diff(asked: Asked, inputs: Input, changed: Mapping[str, bytes], fixed: int) -> int:
+    from distcheck.core.fixes import unified_diff
+
+    texts = []
+    for path in sorted(changed):
+        texts.append(unified_diff(path, bytes_of(path, inputs), changed[path], python=path in inputs.paths))
+    if not _print("".join(texts), asked.given["output_file"]):
+        return output.MISUSED
+    number = len(changed)
+    say(asked, f"--fix would mend {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
+    return output.FOUND if changed and not asked.given["exit_zero"] else output.CLEAN
+
+
+def _write_changes(asked: Asked, changed: Mapping[str, bytes], fixed: int) -> bool:
+    """Write the changed files; False where one can't be written."""
+    from distcheck.core.fixes import write_atomically
+
+    number = 0
+    for path in sorted(changed):
+        try:
+            write_atomically(path, changed[path])
+            number += 1
+        except OSError as error:
+            click.echo(f"distcheck: {path} can't be written: {error.strerror}", err=True)
+    if number:
+        say(asked, f"mended {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
+    return number == len(changed)
+
+
+def _of_fixes(number: int) -> str:
+    return f"{number} finding{'s' * (number != 1)}"
+
+
+def _statistics(report: Report, output_format: str) -> str:
+    """How many findings each rule has, most first."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        groups.setdefault(finding.code, []).append(finding)
+    rows = [
+        {
+            "code": code,
+            "name": found[0].name,
+            "severity": max(finding.severity for finding in found).word,
+            "count": len(found),
+            "fixable": sum(finding.fix.safe and bool(finding.fix.edits) for finding in found),
+        }
+        for code, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+    if output_format in ("json", "json-lines"):
+        import json
+
+        if output_format == "json":
+            return json.dumps(rows, indent=2) + "\n"
+        return "".join(json.dumps(row) + "\n" for row in rows)
+    if not rows:
+        return ""
+    from tabulate import tabulate
+
+    table = [
+        (
+            row["count"],
+            row["code"],
+            row["severity"],
+            row["name"],
+            f"{row['fixable']} with --fix" if row["fixable"] else "",
+        )
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in tabulate(table, tablefmt="plain").splitlines()) + "\n"
+
+
+def _print(text: str, output_file: str | None) -> bool:
+    """Print a text, or write it to a file. False where that is not possible."""
+    if output_file in (None, "-"):
+        output.to_stdout(text)
+        return True
+    try:
+        output.write_file(output_file, text)
+    except OSError as error:
+        click.echo(f"distcheck: {output_file} can't be written: {error.strerror}", err=True)
+        return False
+    return True

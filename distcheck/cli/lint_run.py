@@ -1,0 +1,418 @@
+"""The work of ``distcheck lint``: which files, one look at them, what is kept back, and the rounds of fixing.
+
+The options are read in :mod:`.lint`, and what is printed and written in the end is in :mod:`.lint_results`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from distcheck import rules
+from distcheck.core import registry
+from distcheck.core.checker import Checker
+from distcheck.core.configuration import SITE_FILE, Configuration
+from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
+from distcheck.rules import Selection
+
+if TYPE_CHECKING:
+    from distcheck.checks.launch_files.model import Nodes
+    from distcheck.checks.source.cache import Cache
+    from distcheck.checks.source.discovery import Globs
+    from distcheck.checks.source.engine import SourceFile
+    from distcheck.checks.source.program import Program
+    from distcheck.reporters.progress import Progress
+
+    from .lint_launch_files import LaunchSide
+
+#: Most rounds of fixing: one fix may make room for another; more than a few means that two undo each other.
+_MOST_ROUNDS = 10
+#: Seconds after which a terminal is told how far the run is.
+_PATIENCE_S = 2.0
+
+
+class Asked(NamedTuple):
+    """What a call asks for, from its options and the configuration."""
+
+    given: Mapping[str, Any]
+    selection: Selection
+    excludes: Globs
+    force_exclude: bool
+    respect_gitignore: bool
+    #: patterns with the rules that they switch off; True where the pattern says which files are not meant
+    per_file: tuple[tuple[Globs, bool, Selection], ...]
+    fail_on: str
+    #: findings of level info are shown for all rules
+    all_info: bool
+    baseline: tuple[str, Mapping[str, int]] | None
+    cache: Cache | None
+    jobs: int
+    #: documents in folders are searched for commands
+    include_markdown: bool = False
+    #: the nodes that the jobs will run on, where they were stated
+    nodes: Nodes | None = None
+    configuration: Configuration = Configuration()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether one line is all that is wanted."""
+        return bool(self.given["quiet"])
+
+
+class Input(NamedTuple):
+    """What is looked at: paths as they are shown, and what stands in place of a file's own bytes."""
+
+    #: the Python files
+    paths: tuple[str, ...]
+    #: time of change and size of each file when it was first read
+    stamps: dict[str, tuple[int, int]]
+    problems: tuple[tuple[str, str], ...] = ()
+    texts: Mapping[str, bytes] = {}
+    standard_input: bool = False
+    #: what may be launch files, and those of them that were named
+    launch: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
+
+
+class Looked(NamedTuple):
+    """One look at all files."""
+
+    report: Report
+    program: Program
+    #: None where nothing among the input may be a launch file
+    launch: LaunchSide | None
+    #: findings that an option, the configuration or a comment keeps back, by why
+    silenced: int
+    hidden: int
+    known: int
+    gone: int
+    #: (path, line, what) of suppressions that name no rule
+    unknown: tuple[tuple[str, int, str], ...]
+
+
+class Patient:
+    """The line on a terminal, silent for as long as nobody wonders."""
+
+    def __init__(self, line: Progress, began: float) -> None:
+        self.line = line
+        self._from = began + _PATIENCE_S
+
+    def tell(self, phase: str, done: int = 0, total: int = 0) -> None:
+        """Say where the run is."""
+        if time.monotonic() >= self._from:
+            self.line.show("lint", phase, done, total)
+
+    def tell_files(self, done: int, total: int) -> None:
+        """Say how many files are done."""
+        self.tell("reading files", done, total)
+
+
+def inputs_of(asked: Asked) -> Input:
+    """The files that are meant."""
+    given = asked.given
+    if given["paths"] == ("-",) or given["stdin_filename"] is not None:
+        name = given["stdin_filename"] or "<stdin>"
+        if asked.force_exclude and asked.excludes.match_file(name, os.getcwd()):
+            return Input((), {}, standard_input=True)
+        texts = {name: sys.stdin.buffer.read()}
+        if _is_no_python(name, texts[name]):
+            return Input((), {}, texts=texts, standard_input=True, launch=(name,), named=frozenset([name]))
+        return Input((name,), {}, texts=texts, standard_input=True)
+    from distcheck.checks.source.discovery import discover
+
+    found = discover(
+        given["paths"] or (".",),
+        excludes=asked.excludes,
+        force_exclude=asked.force_exclude,
+        respect_gitignore=asked.respect_gitignore,
+        include_markdown=asked.include_markdown,
+    )
+    problems = tuple((problem.path, problem.why) for problem in found.problems)
+    return Input(found.files, {}, problems, launch=found.launch_files, named=found.named)
+
+
+def _is_no_python(name: str, data: bytes) -> bool:
+    """Whether standard input is a launch file: by its name, or by its first line where the name says nothing."""
+    from distcheck.checks.source.discovery import SUFFIXES, may_be_a_launch_file
+
+    name = name.replace(os.sep, "/").rpartition("/")[2]
+    if name.endswith(SUFFIXES):
+        return False
+    if name != "<stdin>" and "." in name:
+        return may_be_a_launch_file(name, include_markdown=True)
+    if name == "<stdin>" and not data.startswith(b"#!"):
+        return False
+    from distcheck.checks.launch_files.files import kind_of
+
+    return kind_of(name, data, include_markdown=True) is not None
+
+
+def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> Looked:
+    """Analyse and judge, and keep back what is not to be reported.
+
+    :param changed: bytes that stand in place of a file's own
+    """
+    from distcheck.checks.source.engine import analyse
+    from distcheck.checks.source.suppressions import apply_suppressions
+
+    launch: LaunchSide | None = None
+    if inputs.launch:
+        from . import lint_launch_files
+
+        launch = lint_launch_files.read(asked, inputs, changed, progress)
+    paths = inputs.paths if launch is None else (*inputs.paths, *sorted(launch.scripts))
+    program = analyse(
+        _source_files(paths, inputs, changed), jobs=asked.jobs, cache=asked.cache, progress=progress.tell_files
+    )
+    progress.tell("judging")
+    plan = Checker(asked.selection, rooms=("distcheck.checks.source",)).plan(type(program), command="lint", closed=True)
+    report = plan.run(program)
+    if launch is not None:
+        launch, report = lint_launch_files.judge(asked, launch, program, report)
+    progress.line.clear()
+
+    extra = registry.plug_in_rules()
+    takes = asked.selection.takes
+    broken = {path for path, facts in program.files.items() if facts.problem is not None}
+    comments = {path: facts.comments for path, facts in program.files.items() if path not in broken}
+    unreadable = [*_unread(inputs), *_not_parsed(program), *(() if launch is None else launch.not_read())]
+    heard = apply_suppressions(
+        [_as_one_source(finding, program) for finding in report.findings],
+        comments if launch is None else {**comments, **launch.comments()},
+        looked_for=report.checked.__contains__,
+        extra=extra,
+        lines_of=None if launch is None else launch.lines_of,
+    )
+    unasked = frozenset() if launch is None else launch.unasked
+    unused = [finding for finding in heard.unused if finding.where.path not in unasked]
+    lines: dict[str, list[str]] = {}
+    found = [
+        _in_place(finding, program, lines) if launch is None else launch.in_place(_in_place(finding, program, lines))
+        for finding in (
+            *heard.kept,
+            *(unreadable if takes(rules.DC904) else ()),
+            *(unused if takes(rules.DC905) else ()),
+        )
+    ]
+    known_rules = rules.known(extra)
+    said = [item for item in found if not _ignored_there(item, known_rules, asked)]
+    shown = [item for item in said if _is_shown(item, known_rules, asked)]
+    new, known, gone = tuple(shown), 0, 0
+    if asked.baseline is not None:
+        from distcheck.core.baseline import compare
+
+        folder, counts = asked.baseline
+        whole = [path for path in inputs.paths if path not in broken]
+        whole.extend(() if launch is None else launch.whole)
+        compared = compare(sort_findings(shown), counts, folder=folder, looked_at=whole)
+        new, known, gone = compared.new, len(compared.known), compared.gone
+    report = report._replace(
+        findings=sort_findings(new),
+        facts={},
+        checked=report.checked | {rules.DC904.code, rules.DC905.code},
+    )
+    silenced = len(heard.silenced) + len(found) - len(said)
+    unknown = tuple(item for item in heard.unknown if item[0] not in unasked)
+    return Looked(report, program, launch, silenced, len(said) - len(shown), known, gone, unknown)
+
+
+def _source_files(paths: Iterable[str], inputs: Input, changed: Mapping[str, bytes]) -> list[SourceFile]:
+    from distcheck.checks.source.engine import SourceFile
+
+    def reader(path: str) -> Callable[[], bytes]:
+        return lambda: changed[path] if path in changed else bytes_of(path, inputs)
+
+    return [SourceFile(path, reader(path)) for path in paths]
+
+
+def beginning_of(path: str, limit: int, inputs: Input, changed: Mapping[str, bytes]) -> bytes:
+    """As :func:`bytes_of`, at most so many bytes: what is only called like a launch file may be large."""
+    text = changed.get(path, inputs.texts.get(path))
+    if text is not None:
+        return text[:limit]
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
+        return file.read(limit)
+
+
+def bytes_of(path: str, inputs: Input) -> bytes:
+    """The bytes of a file; raises OSError. When a file is read first, what tells of later changes is noted."""
+    text = inputs.texts.get(path)
+    if text is not None:
+        return text
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
+        return file.read()
+
+
+def _has_changed(path: str, inputs: Input) -> bool:
+    """Whether a file is no longer what was looked at. Raises OSError."""
+    if path not in inputs.stamps:
+        return False
+    found = os.stat(path)
+    return inputs.stamps[path] != (found.st_mtime_ns, found.st_size)
+
+
+def _unread(inputs: Input) -> list[Finding]:
+    """DC904 for what was named, or is in a folder that was, and can't be looked at."""
+    return [
+        rules.DC904.found(
+            f"can't be checked: {why}",
+            where=Where(path=path),
+            fix=Fix("name a file or folder that can be read, or leave it out with --exclude", where="this-shell"),
+        )
+        for path, why in inputs.problems
+    ]
+
+
+def _not_parsed(program: Program) -> list[Finding]:
+    """DC904 for files that are no Python as this interpreter has it."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    found = []
+    for path, facts in program.files.items():
+        if facts.problem is None:
+            continue
+        why, line, column = facts.problem
+        found.append(
+            rules.DC904.found(
+                f"Python {version} can't read it: {why}",
+                where=Where(path=path, line=line or None, column=column or None),
+                evidence={"python": version},
+                fix=Fix(
+                    "mend it, or run distcheck with the Python that the file is written for; "
+                    "the other files were checked",
+                    where="code",
+                ),
+            )
+        )
+    return found
+
+
+def _ignored_there(finding: Finding, known: Mapping[str, Rule], asked: Asked) -> bool:
+    """Whether a per-file ignore is about it."""
+    path = finding.where.path
+    rule = known.get(finding.code)
+    if path is None or rule is None:
+        return False
+    here = os.getcwd()
+    return any(
+        globs.match_file(path, here) is not negated and codes.matches(rule) for globs, negated, codes in asked.per_file
+    )
+
+
+def _is_shown(finding: Finding, known: Mapping[str, Rule], asked: Asked) -> bool:
+    """Findings of level info are shown where their rule was asked for."""
+    if finding.severity > Severity.INFO or asked.all_info:
+        return True
+    rule = known.get(finding.code)
+    wanted = Selection((*asked.selection.select, *asked.selection.extend_select))
+    return rule is not None and wanted.matches(rule)
+
+
+def fix(
+    asked: Asked, inputs: Input, looked: Looked, changed: dict[str, bytes], progress: Patient
+) -> tuple[Looked, int]:
+    """Fix, look again, and so on until nothing is left to do; nothing is written. How many fixes were carried out."""
+    from distcheck.core.fixes import apply_fixes
+    from distcheck.reporters.locations import repository
+
+    place = repository().place
+    fixed = 0
+    refused: dict[str, str] = {}
+    for _ in range(_MOST_ROUNDS):
+        fixes = [finding.fix for finding in looked.report.findings if _wants(asked, finding)]
+        others = {} if looked.launch is None else dict.fromkeys(looked.launch.paths, looked.launch.why_it_reads_worse)
+        paths = {edit.path for fix in fixes for edit in fix.edits} & {*inputs.paths, *others}
+        texts: dict[str, bytes] = {}
+        for path in paths - set(refused):
+            if path.endswith(".ipynb"):
+                refused[path] = "notebooks are not edited"
+                continue
+            if os.path.islink(path) and not place(os.path.realpath(path)).inside:
+                refused[path] = f"it is a link to {os.path.realpath(path)}, outside of the checkout"
+                continue
+            try:
+                # an edit says where, not what: it must meet the text that was looked at
+                if _has_changed(path, inputs):
+                    refused[path] = "it was changed while it was looked at"
+                else:
+                    texts[path] = changed[path] if path in changed else bytes_of(path, inputs)
+            except OSError as error:
+                refused[path] = f"it can't be read: {error.strerror}"
+        edited = apply_fixes(fixes, texts, others=others)
+        refused.update((item.path, item.why) for item in edited.refused)
+        if not edited.files:
+            break
+        changed.update(edited.files)
+        fixed += len(edited.done)
+        looked = look(asked, inputs, changed, progress)
+    for path, why in refused.items():
+        say(asked, f"{path} is left as it is: {why}")
+    return looked, fixed
+
+
+def _wants(asked: Asked, finding: Finding) -> bool:
+    return bool(finding.fix.edits) and (finding.fix.safe or bool(asked.given["unsafe_fixes"]))
+
+
+def _as_one_source(finding: Finding, program: Program) -> Finding:
+    """The finding with its line in the cells of the notebook one after another, where comments and texts count too."""
+    where = finding.where
+    if where.cell is None or where.line is None:
+        return finding
+    cells = program.files[where.path or ""].cells
+    line = cells.index((where.cell, where.line)) + 1
+    end_line = None if where.end_line is None else line + where.end_line - where.line
+    return finding._replace(where=where._replace(cell=None, line=line, end_line=end_line))
+
+
+def _in_place(finding: Finding, program: Program, known: dict[str, list[str]]) -> Finding:
+    """The finding with its line of source, and in a notebook with the place in its cell.
+
+    :param known: lines by path, kept from one finding to the next
+    """
+    where = finding.where
+    facts = program.files.get(where.path or "")
+    if facts is None or where.line is None:
+        return finding
+    evidence = dict(finding.evidence)
+    if facts.path not in known:
+        known[facts.path] = facts.lines
+    lines = known[facts.path]
+    if where.line <= len(lines):
+        evidence["source"] = lines[where.line - 1]
+    if where.line <= len(facts.cells):
+        cell, line = facts.cells[where.line - 1]
+        end_line = None if where.end_line is None else line + where.end_line - where.line
+        where = where._replace(cell=cell, line=line, end_line=end_line)
+    return finding._replace(where=where, evidence=evidence)
+
+
+def save_cache(asked: Asked) -> None:
+    """Write what is new in the cache, and report a folder that is not used."""
+    if asked.cache is None:
+        return
+    given = asked.given
+    for entry in asked.configuration.entries:
+        if entry.name == "cache-dir" and entry.origin != SITE_FILE and not given["cache_dir"]:
+            say(asked, f"{entry.origin}: cache-dir is ignored: a project can not choose it; fix: pass --cache-dir")
+    why = asked.cache.save()
+    if asked.cache.unsafe is not None:
+        say(asked, f"the cache is not used: {why}")
+    elif why is not None and (given["cache_dir"] or given["verbose"]):
+        say(asked, f"the cache can't be written: {why}")
+
+
+def say(asked: Asked, text: str) -> None:
+    """A line on standard error, unless one line is all that is wanted."""
+    if not asked.quiet:
+        from distcheck.reporters import escape
+
+        click.echo(f"distcheck: {escape(text)}", err=True)

@@ -1,0 +1,210 @@
+"""``distcheck log``: the log of a dead job in, the guilty rank and the cause out.
+
+Here are the options and what they and the configuration ask for; the work is done in ``checks/logs``, and on a
+job that still runs in :mod:`.following`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from distcheck import rules
+from distcheck.core import registry
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Report
+from distcheck.core.world import World
+from distcheck.reporters import escape
+from distcheck.rules import Selection
+
+from . import options as shared
+from . import output
+
+LOGS, RULES, OUTPUT = "The log", "Which rules", "Output and verdict"
+_TITLES = {
+    **dict.fromkeys(("follow", "idle", "jobs", "every_event"), LOGS),
+    **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
+    **dict.fromkeys(("config", "isolated"), "How it runs"),
+}
+
+EPILOG = """\b
+Examples:
+  distcheck log train.log                      the text of all ranks in one file
+  distcheck log logs/                          torchrun --log-dir, one file a rank, rotated, compressed
+  distcheck log slurm-4711.out job-4711-*.out  what srun wrote, and what its tasks wrote
+  kubectl logs -l job=train --prefix --tail=-1 | distcheck log -
+  dmesg -T | distcheck log train.log -         with what the kernel said
+  distcheck log --follow train.log             a job that still runs: told as soon as it is seen
+  distcheck log --all --output-format json train.log
+  distcheck run -- torchrun … train.py         start it, and look at its log if it dies
+
+\b
+Exit status: 1 the cause is known; 3 there is a failure, and its cause is not in the text; 0 no failure.
+
+'distcheck explain DC511' prints the page of a rule; 'distcheck rules --way log' lists those that are seen here.
+"""
+
+
+class LogCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections."""
+
+    sections = (LOGS, RULES, OUTPUT, "How it runs")
+    section_of = _TITLES
+    others = OUTPUT
+
+
+class Asked(NamedTuple):
+    """What a call asks for, from its options and the configuration."""
+
+    paths: tuple[str, ...]
+    given: Mapping[str, Any]
+    selection: Selection
+    fail_on: str
+    must_check: Selection | None
+    jobs: int
+    configuration: Configuration
+
+
+@click.command("log", cls=LogCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LOG"})
+@click.argument("paths", metavar="FILE|DIR|-…", nargs=-1, required=True)
+@click.option("--all", "every_event", is_flag=True, help="Show every event, not only those that the story rests on.")
+@click.option("-f", "--follow", is_flag=True, help="Keep reading what is written; tell the story when it is clear.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="With --follow: end when nothing was written for so long.",
+)
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@shared.selection_options
+@shared.output_options
+@shared.verdict_options
+@shared.configuration_options
+def command(**given: Any) -> int:
+    """Find what happened first in the log of a job that died, which rank is to blame, and what to type.
+
+    The loudest rank is rarely the guilty one: one process dies, and hundreds print that their peer is gone. PATHs are
+    logs of any launcher (torchrun, srun, mpirun, DeepSpeed, Ray, Kubernetes, Docker), flight-recorder dumps, error.json
+    files and dmesg, in one file or in one for each rank; of a folder, all that are such files; - is standard input.
+    """
+    if given["idle"] is not None and not given["follow"]:
+        raise click.UsageError("--idle belongs to --follow")
+    shared.check_output_file(given["output_file"])
+    _refuse_absent(given["paths"])
+    _refuse_overwriting(given["output_file"], given["paths"])
+    asked = _asked(given, shared.configuration_of(World(), given["config"], isolated=given["isolated"]))
+    if given["follow"]:
+        from .log_follow import follow
+
+        return follow(asked)
+    return look(asked)
+
+
+def look(asked: Asked) -> int:
+    """Read to the end, tell, and the exit status."""
+    from distcheck.checks.logs.diagnose import diagnose, read_timeline
+    from distcheck.reporters.progress import Progress
+
+    began = time.monotonic()
+    with Progress(sys.stderr) as line:
+
+        def tell(done: int, total: int) -> None:
+            # a pipe has no length
+            step = f"{done / 1e6:,.0f} MB" if total <= done else f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+            if time.monotonic() - began > _PATIENCE_S:
+                line.show("read", step)
+
+        timeline = read_timeline(asked.paths, jobs=asked.jobs, told=tell)
+    report = diagnose(timeline, selection=asked.selection, every_event=asked.given["every_event"])
+    return finish(asked, report._replace(elapsed_s=time.monotonic() - began))
+
+
+#: Seconds after which a terminal is told how far the run is.
+_PATIENCE_S = 0.5
+
+
+def finish(asked: Asked, report: Report) -> int:
+    """Write the report, and the exit status."""
+    from distcheck.checks.logs.diagnose import is_undecided
+
+    given = asked.given
+    report = with_subject(report)
+    status = output.finish(report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check)
+    sources = report.story["sources"]
+    if sources and all(source["problem"] and not source["lines"] for source in sources):
+        output.say("distcheck: nothing of the input could be read; name a log that is text, or a folder that holds one")
+        return output.MISUSED
+    if not sources:
+        output.say("distcheck: no log is in what was named; name the files themselves")
+        return output.MISUSED
+    if status == output.CLEAN and not given["exit_zero"] and is_undecided(report):
+        output.say("distcheck: a failure is in the text, and no rule names its cause: see 'fix' for what to do")
+        return output.NOT_CHECKED
+    if status == output.CLEAN and not given["exit_zero"] and any(source["problem"] for source in sources):
+        output.say("distcheck: no failure is in what could be read, and not all could be")
+        return output.NOT_CHECKED
+    return status
+
+
+def with_subject(report: Report) -> Report:
+    """The report with what its first line says: which files, how many ranks, hosts and starts."""
+    story = report.story
+    sources = story["sources"]
+    lines = sum(source["lines"] for source in sources)
+    parts = [
+        sources[0]["path"] if len(sources) == 1 else f"{len(sources)} files",
+        f"{lines:,} line{'s' * (lines != 1)}",
+    ]
+    if story["world_size"]:
+        parts.append(f"{story['world_size']} rank{'s' * (story['world_size'] != 1)}")
+    elif story["ranks_seen"]:
+        parts.append(f"rank{'s' * (not story['ranks_seen'].isdecimal())} {story['ranks_seen']} seen")
+    if len(story["hosts"]) > 1:
+        parts.append(f"{len(story['hosts'])} hosts")
+    if story["attempts"] > 1:
+        parts.append(f"{story['attempts']} starts")
+    subject = {**report.subject, "line": parts, "files": len(sources)}
+    return report._replace(subject=subject)
+
+
+def _refuse_absent(paths: tuple[str, ...]) -> None:
+    if paths.count("-") > 1:
+        raise click.UsageError("- is standard input, and can be read once")
+    for path in paths:
+        if path != "-" and not os.path.lexists(path):
+            raise click.UsageError(f"{escape(path) or repr(path)}: {shared.why_absent(path)}")
+
+
+def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None:
+    """The report must not replace the log that it is about."""
+    if output_file in (None, "-") or not os.path.isfile(output_file):
+        return
+    if any(path != "-" and os.path.exists(path) and os.path.samefile(path, output_file) for path in paths):
+        raise click.UsageError(f"-o {escape(output_file)}: this is the log itself, and the report would replace it")
+
+
+def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+    """The options and the configuration in one; a usage error where they are not right."""
+    select = given["select"] or configuration.values("select")
+    extend = (*given["extend_select"], *configuration.values("extend-select"))
+    ignore = (*given["ignore"], *configuration.values("ignore"))
+    selection = shared.selection_of(select, extend, ignore)
+    seen = [rule for rule in rules.known(registry.plug_in_rules()).values() if "log" in rule.ways]
+    if not any(selection.takes(rule) for rule in seen):
+        raise click.UsageError(
+            "the selection leaves no rule that log can see; 'distcheck rules --way log' lists those that it can"
+        )
+    return Asked(
+        paths=given["paths"],
+        given=given,
+        selection=selection,
+        fail_on=given["fail_on"] or shared.fail_on_of(configuration),
+        must_check=shared.must_check_of(given, configuration),
+        jobs=given["jobs"] or output.cores(),
+        configuration=configuration,
+    )

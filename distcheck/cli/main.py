@@ -1,0 +1,137 @@
+"""The command ``distcheck``: a lazy table of subcommands. Each is imported only when it is called.
+
+It also turns what a user's shell may do (a closed pipe, Ctrl-C) into a quiet end with a proper status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from distcheck._version import __version__
+
+from .exit_status import end_with, leave
+
+#: name → module and function, short help. The help stands here so that ``--help`` imports no subcommand.
+COMMANDS = {
+    "env": ("env", "Look at this process and this host, against a launch that runs or is yet to come."),
+    "collective": ("collective", "Prove that all ranks are there and that collectives are right and fast."),
+    "lint": ("lint", "Find rank and device misuse in training scripts, by reading them."),
+    "pickle": ("pickle", "Say what loading a file would do, or what in a live object can't be pickled."),
+    "log": ("log", "Find the guilty rank and the cause in the log of a job that died."),
+    "rehearse": ("rehearse", "Run a script's first steps here as if on all nodes, and say what would go wrong."),
+    "watch": ("watch", "Run a training script unmodified, and say within seconds who is stuck where."),
+    "stuck": ("stuck", "Say where the ranks of a job that runs stand, and who keeps the others waiting."),
+    "run": ("run", "Look first, run a command, and look at what it printed if it fails."),
+    "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
+    "rules": ("rules", "List the rules."),
+    "ci": ("ci", "Check all that applies here, in one report: lint, env, smoke test."),
+    "init": ("init", "Write the configuration and the CI file for this repository, after showing them."),
+    "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
+}
+
+SYMPTOMS = (
+    ("environment variable RANK expected, but not set", "distcheck env -- python train.py"),
+    ("invalid device ordinal", "distcheck env -- torchrun --nproc-per-node=8 train.py"),
+    ("EADDRINUSE, Address already in use", "distcheck env -- torchrun … train.py"),
+    ("hangs in init_process_group or the first collective", "torchrun … -m distcheck.collective"),
+    ("before the first job on many GPUs", "distcheck rehearse --nnodes 2 -- train.py"),
+    ("a job runs, and nothing moves", "distcheck stuck"),
+    ("it hangs, and the watchdog takes half an hour", "torchrun … -m distcheck.watch train.py"),
+    ("Watchdog caught collective operation timeout", "distcheck log train.log"),
+    ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
+    ("hangs at the same step, trains on one GPU, torn checkpoints", "distcheck lint"),
+    ("cannot pickle … object, Can't pickle local object", "distcheck pickle --object module:name"),
+    ("Weights only load failed; is this checkpoint safe to load", "distcheck pickle model.pt"),
+    ("a job died, and its log is long", "distcheck log train.log"),
+    ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
+    ("any other text", 'distcheck explain "the text"'),
+)
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands stand in COMMANDS."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        module = import_module(f"distcheck.cli.{COMMANDS[name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no such command {args[0]!r}; {hint}", context) from None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def format_help_text(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("What you see, and what to type"):
+            formatter.write_dl(list(SYMPTOMS), col_max=34)
+        super().format_help_text(context, formatter)
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DISTCHECK", "max_content_width": 100}
+
+
+@click.group(cls=LazyGroup, context_settings=CONTEXT)
+# a pipeline that pins a release in DISTCHECK_VERSION does not ask for it to be printed
+@click.version_option(__version__, prog_name="distcheck", allow_from_autoenv=False)
+def group() -> None:
+    """Says why a PyTorch distributed job will fail, hang or crawl, and what to type to mend it.
+
+    Exit status: 0 nothing at or above --fail-on; 1 findings; 2 used wrongly, or input can't be read; 3 nothing
+    found, but something that had to be checked was not.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    _end_with(lambda: group.main(prog_name="distcheck", standalone_mode=False))
+
+
+def run_command(name: str, **obj: object) -> None:
+    """A module that is a door to one command (``python -m distcheck.collective``); ``obj`` tells it so."""
+    found = group.get_command(click.Context(group), name)
+    if found is None:
+        raise ValueError(f"no command {name!r}")
+    settings = {**CONTEXT, **found.context_settings, "obj": obj}
+    settings.pop("auto_envvar_prefix", None)
+    _end_with(
+        lambda: found.main(
+            prog_name=f"python -m distcheck.{name}",
+            standalone_mode=False,
+            **{**settings, "auto_envvar_prefix": f"DISTCHECK_{name.upper()}"},
+        )
+    )
+
+
+def _end_with(run: Callable[[], Any]) -> None:
+    """Run a command and end the process with its status."""
+    end_with(lambda: _with_clicks_errors(run), lambda status: leave(status))
+
+
+def _with_clicks_errors(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        return 130

@@ -1,0 +1,187 @@
+"""The options that all checking commands share, and what they mean: selection, output, verdict.
+
+One vocabulary: an option has the same name and the same meaning in every command. What is done with the report
+stands in :mod:`.output`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from distcheck.core.checker import make_selection
+from distcheck.core.configuration import Configuration, ConfigurationError, load
+from distcheck.core.world import World
+from distcheck.reporters import FORMATS
+from distcheck.rules import Selection, UnknownRule
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in sections; each command says which, in a class of its own."""
+
+    #: titles of the sections, in their order
+    sections: tuple[str, ...] = ("Options",)
+    #: parameter → title of its section
+    section_of: Mapping[str, str] = {}
+    #: where all other options stand
+    others = "Options"
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None and not isinstance(parameter, click.Argument):
+                groups[self.section_of.get(parameter.name or "", self.others)].append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=30)
+
+
+class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Rules by code, prefix or name, separated by commas; the option may be repeated."""
+
+    name = "codes"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return value
+
+    def shell_complete(self, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        from distcheck.rules import ALL
+
+        return [CompletionItem(rule.code, help=rule.name) for rule in ALL if rule.code.startswith(incomplete.upper())]
+
+
+def selection_options(function: Function) -> Function:
+    """``--select``, ``--extend-select``, ``--ignore``."""
+    for name, text in (
+        ("--ignore", "Rules that keep silent."),
+        ("--extend-select", "Rules to add to those that are on by default."),
+        ("--select", "Only these rules: codes (DC401), prefixes (DC4), names (master-port-in-use), or ALL."),
+    ):
+        function = click.option(name, type=Codes(), multiple=True, metavar="CODES", help=text)(function)
+    return function
+
+
+def configuration_options(function: Function) -> Function:
+    """``--config``, ``--isolated``."""
+    function = click.option("--isolated", is_flag=True, help="Read no configuration file.")(function)
+    return click.option(
+        "--config", metavar="FILE", help="Read this file instead of the nearest pyproject.toml, setup.cfg or tox.ini."
+    )(function)
+
+
+def configuration_of(world: World, config: str | None, *, isolated: bool) -> Configuration:
+    """The configuration that applies; a usage error where a file is not right."""
+    if isolated:
+        return Configuration()
+    try:
+        return load(world, config)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def verdict_options(function: Function) -> Function:
+    """``--fail-on``, ``--must-check``, ``--strict``, ``--exit-zero``."""
+    function = click.option(
+        "--exit-zero", is_flag=True, help="Exit with 0 whatever is found (not where it was used wrongly)."
+    )(function)
+    function = click.option("--strict", is_flag=True, help="Exit with 3 if anything could not be checked.")(function)
+    function = click.option(
+        "--must-check",
+        type=Codes(),
+        multiple=True,
+        metavar="CODES",
+        help="Exit with 3 if one of these rules could not be checked.",
+    )(function)
+    return click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "info", "never"]),
+        help="Exit with 1 at findings of this severity or worse.  [default: error]",
+    )(function)
+
+
+def output_options(function: Function) -> Function:
+    """``--output-format``, ``-o``, ``--color``, ``-q``, ``-v``."""
+    function = click.option(
+        "-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."
+    )(function)
+    function = click.option("-q", "--quiet", is_flag=True, help="Print one line.")(function)
+    function = click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Colours; auto: on a terminal, and as NO_COLOR and FORCE_COLOR say.",
+    )(function)
+    function = click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file.")(function)
+    return click.option(
+        "--output-format",
+        type=click.Choice(list(FORMATS)),
+        default="full",
+        show_default=True,
+        help="How to write the report.",
+    )(function)
+
+
+def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
+    """A selection from the options; a usage error names the nearest rule."""
+    try:
+        return make_selection(select, extend_select, ignore)
+    except UnknownRule as error:
+        raise click.UsageError(str(error)) from None
+
+
+def working_folder() -> str:
+    """Where the command was called; a usage error where that folder was removed meanwhile."""
+    try:
+        return os.getcwd()
+    except OSError:
+        raise click.UsageError("the working folder does not exist any more; change to one that does") from None
+
+
+def why_absent(path: str) -> str:
+    """Why nothing can be read at a path: nothing is there, or what leads to it lets nobody through."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass
+    except OSError as error:
+        return f"it can't be reached: {error.strerror}"
+    return "there is no such file or folder"
+
+
+def check_output_file(path: str | None, option: str = "-o") -> None:
+    """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
+    if path is None or path == "-":
+        return
+    if not path:
+        raise click.UsageError(f"{option} takes the name of a file, and was given none")
+    if os.path.isdir(path):
+        raise click.UsageError(f"{option} {path}: it is a folder; name a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"{option} {path}: the folder {folder} does not exist; make it, or name another file")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise click.UsageError(f"{option} {path}: it can't be written by this user; name another file")
+
+
+def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Selection | None:
+    """The rules that must have been checked, by the option or the configuration; None where neither names any."""
+    must = given["must_check"] or configuration.values("must-check")
+    return selection_of(must) if must else None
+
+
+def fail_on_of(configuration: Configuration) -> str:
+    """The severity that the configuration fails on; ``error`` without one."""
+    word = configuration.word("fail-on") or "error"
+    if word not in ("error", "warning", "info", "never"):
+        raise click.UsageError(
+            f"{configuration.origin('fail-on')}: fail-on is {word!r}; expected error, warning, info or never"
+        )
+    return word

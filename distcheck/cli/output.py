@@ -1,0 +1,188 @@
+"""How a command ends: the report written where it was asked for, and the exit status.
+
+No click here: what a command line needs to be read stands in :mod:`.options`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from distcheck.core.model import Report, Severity
+from distcheck.core.registry import plug_in_rules
+from distcheck.reporters import Style, render
+from distcheck.rules import Selection, known
+
+if TYPE_CHECKING:
+    from distcheck.core.configuration import Configuration
+
+#: Exit statuses, as in the help of the group.
+CLEAN, FOUND, MISUSED, NOT_CHECKED = 0, 1, 2, 3
+
+
+def say(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Style:
+    """How to write, from the options, the terminal and NO_COLOR (no-color.org) or FORCE_COLOR."""
+    colored = color == "always"
+    if color == "auto" and not to_file:
+        forced = os.environ.get("FORCE_COLOR", "") not in ("", "0")
+        colored = (forced or sys.stdout.isatty()) and not os.environ.get("NO_COLOR")
+    unicode = to_file or _shows_unicode()
+    return Style(color=colored, width=80 if to_file else _width(), verbose=verbose, quiet=quiet, unicode=unicode)
+
+
+def style_of(given: Mapping[str, Any]) -> Style:
+    """How to write the report that the options ask for."""
+    to_file = given["output_file"] not in (None, "-")
+    return make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=to_file)
+
+
+def _shows_unicode() -> bool:
+    """Whether standard output can be written more than ASCII to; files are always UTF-8."""
+    try:
+        "⣿█µ".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _width() -> int:
+    """Columns to write in: the terminal's, between 40 and 120; 80 where there is none."""
+    try:
+        return min(max(os.get_terminal_size(sys.stdout.fileno()).columns, 40), 120)
+    except (OSError, ValueError):
+        return 80
+
+
+def emit(report: Report, output_format: str, output_file: str | None, style: Style) -> bool:
+    """Write the report. False where it could not be written; it is then on standard output, so that nothing is lost."""
+    text = render(report, output_format, style)
+    if output_file is not None and output_file != "-":
+        try:
+            write_file(output_file, text)
+        except OSError as error:
+            say(f"distcheck: {output_file} can't be written ({error.strerror}); the report follows")
+            to_stdout(text)
+            return False
+        return True
+    to_stdout(text)
+    return True
+
+
+def to_stdout(text: str) -> None:
+    """Print; whoever closes the pipe early (``| head``) has read enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
+    from pathlib import Path
+
+    # a link stays a link: what it leads to is written
+    target = Path(os.path.realpath(path))
+    device = os.path.abspath(path).startswith(("/dev/", "/proc/"))
+    if device or (target.exists() and not target.is_file()):
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        return
+    mode = target.stat().st_mode & 0o7777 if target.exists() else None
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, strict: bool) -> tuple[int, str | None]:
+    """The exit status, and a line for standard error where it needs one.
+
+    1 before 3: what was found counts more than what could not be looked at.
+    """
+    if fail_on != "never" and report.at_least(Severity.parse(fail_on)):
+        return FOUND, None
+    if must_check is not None:
+        every = known(plug_in_rules()).values()
+        missed = [rule.code for rule in every if must_check.matches(rule) and rule.code not in report.checked]
+        if missed:
+            return NOT_CHECKED, f"distcheck: had to be checked, and was not: {', '.join(missed)}"
+    if report.out_of_time:
+        return NOT_CHECKED, "distcheck: the time limit was over before everything was looked at"
+    if strict and report.not_checked:
+        return NOT_CHECKED, "distcheck: --strict, and not everything could be checked"
+    return CLEAN, None
+
+
+def conclude(
+    report: Report, given: Mapping[str, Any], *, written: bool, fail_on: str, must_check: Selection | None
+) -> int:
+    """The exit status of a command whose report is out, and the line on standard error that explains it.
+
+    :param written: whether the report could be written where it was asked for
+    """
+    status, line = exit_status(
+        report,
+        fail_on=fail_on,
+        must_check=must_check,
+        strict=given["strict"],
+    )
+    if line is not None:
+        say(line)
+    if not written:
+        return MISUSED
+    return CLEAN if given["exit_zero"] else status
+
+
+def finish(
+    report: Report,
+    given: Mapping[str, Any],
+    configuration: Configuration | None,
+    *,
+    fail_on: str,
+    must_check: Selection | None,
+    output_format: str | None = None,
+) -> int:
+    """Write the report as the options ask; the exit status.
+
+    :param configuration: what it says of rules is told in the first line; None where it was not read
+    :param output_format: another one than was asked for
+    """
+    if configuration is not None:
+        report = with_settings_line(report, given, configuration)
+    written = emit(report, output_format or given["output_format"], given["output_file"], style_of(given))
+    return conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
+
+
+def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:
+    """Say in the first line what hides findings: rules selected or ignored by an option, a variable or a file."""
+    hidden = [f"--{name} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
+    hidden += [
+        f"{entry.name} {','.join(entry.values)} ({entry.origin})"
+        for entry in configuration.entries
+        if entry.name == "ignore" or (entry.name == "select" and not given["select"])
+    ]
+    if not hidden:
+        return report
+    subject = dict(report.subject)
+    subject["line"] = [*subject.get("line", ()), *hidden]
+    return report._replace(subject=subject)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

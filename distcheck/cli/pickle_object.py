@@ -1,0 +1,154 @@
+"""The work of ``distcheck pickle --object``: import what the user named, walk it, report.
+
+This is the one place of the command that runs code of others; it runs what it was told to, and says so first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import Any
+
+import click
+
+from distcheck.checks.pickles.api import find_unpicklable, report_of
+from distcheck.core.model import NotChecked, Report
+from distcheck.reporters import escape
+
+from . import output
+from .pickle_scan import Asked
+
+#: Characters of a foreign exception that are shown.
+_LONGEST = 300
+
+
+def run(asked: Asked) -> int:
+    """Import, look, write the report, and the exit status; raises click.UsageError where there is no object."""
+    given = asked.given
+    module, name = _parts(given["object_name"])
+    found, shown = _import(module, name), name
+    if given["call"]:
+        found, shown = _call(found, given["object_name"]), f"{name}()"
+    began = time.monotonic()
+    # what a __getstate__ or __reduce__ prints must not stand in the report
+    with _aside():
+        seen = find_unpicklable(found, mode=given["mode"] or "pickle", name=shown, confirm=given["confirm"])
+    report = report_of(seen, selection=asked.selection, elapsed_s=time.monotonic() - began)
+    if seen.confirmation:
+        report = report._replace(
+            not_checked=(*report.not_checked, NotChecked(shown, f"the real pickler disagrees: {seen.confirmation}"))
+        )
+    report = _with_lines(report, given, seen)
+    status = output.finish(
+        report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check,
+        output_format="full" if given["quiet"] and given["output_format"] == "concise" else None,
+    )  # fmt: skip
+    if status == output.CLEAN and not given["exit_zero"]:
+        if not seen.complete:
+            output.say(f"distcheck: not all of {escape(shown)} could be looked at")
+            return output.NOT_CHECKED
+        if seen.confirmation:
+            output.say("distcheck: the real pickler disagrees: not known to be fine")
+            return output.NOT_CHECKED
+    return status
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """Code of others runs here, as if its program had been started without arguments.
+
+    What it writes to standard output goes to standard error: that of C code and of child processes too.
+    """
+    with suppress(OSError, ValueError):  # closed already
+        sys.stdout.flush()
+    arguments, sys.argv = sys.argv, sys.argv[:1]  # a module that parses them must not be given ours
+    kept = -1
+    with suppress(OSError):
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.argv = arguments
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    module, colon, name = text.partition(":")
+    if colon and module.endswith(".py"):
+        there = module[:-3].removeprefix("./").replace("/", ".").replace("\\", ".")
+        hint = f": --object {escape(there)}:{escape(name)}" if all(map(str.isidentifier, there.split("."))) else ""
+        raise click.UsageError(f"--object {escape(text)}: {escape(module)} is a file; name it as import does{hint}")
+    dotted = [*module.split("."), *name.split(".")]
+    if not colon or not all(part.isidentifier() for part in dotted):
+        hint = "; for what an index leads to, write a function that returns it, and add --call" if "[" in name else ""
+        raise click.UsageError(
+            f"--object {escape(text)}: expected module:name, as in --object package.train:trainer{hint}"
+        )
+    return module, name
+
+
+def _import(module: str, name: str) -> Any:
+    output.say(f"distcheck: importing {module}, as --object asks")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)  # as `python train.py` has it, and `python -m`
+    from importlib import import_module
+
+    with _aside():
+        try:
+            found: Any = import_module(module)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
+            raise click.UsageError(f"--object {module}:{name}: {module} does not import: {_text(error)}") from None
+        where = module
+        for part in name.split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                import difflib
+
+                near = difflib.get_close_matches(part, [one for one in dir(found) if not one.startswith("__")], n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise click.UsageError(f"--object {module}:{name}: {where} has no attribute {part!r}{hint}") from None
+            except Exception as error:  # noqa: BLE001 - a property of foreign code
+                raise click.UsageError(f"--object {module}:{name}: {where}.{part} raises {_text(error)}") from None
+            where = f"{where}.{part}"
+    return found
+
+
+def _call(found: Any, text: str) -> Any:
+    if not callable(found):
+        raise click.UsageError(f"--object {text}: a {type(found).__name__} can't be called; leave --call out")
+    with _aside():
+        try:
+            return found()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
+            raise click.UsageError(f"--object {text}: calling it raised {_text(error)}") from None
+
+
+def _text(error: BaseException) -> str:
+    """The last line of a traceback, cut and printable."""
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001 - even its text can be broken
+        text = ""
+    last = text.splitlines()[-1] if text else ""
+    shown = f"{type(error).__name__}: {last}" if last else type(error).__name__
+    return escape(shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…")
+
+
+def _with_lines(report: Report, given: Any, seen: Any) -> Report:
+    """The report with the methods that ``--show-fix`` asks for as its last lines."""
+    subject = dict(report.subject)
+    subject["line"] = [*subject["line"], *(["the real pickler agrees"] if seen.confirmation == "" else [])]
+    if given["show_fix"]:
+        from distcheck.checks.pickles.state_methods import state_methods
+
+        subject["closing"] = [*state_methods(seen).splitlines(), ""]
+    return report._replace(subject=subject)

@@ -1,0 +1,131 @@
+"""What ``distcheck env --profile prolog`` looks at, and what of it takes a node out of service.
+
+It judges the node alone, as a job that takes all of it and talks to others over NCCL would find it: no variable, no
+option of a launch, no file of a user and no plug-in counts. The door, with its time limit, is :mod:`..prolog`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from distcheck.checks.host.gpus import Gpus
+from distcheck.checks.host.software import Software
+from distcheck.core.checker import Checker
+from distcheck.core.configuration import SITE_FILE, Configuration, ConfigurationError, load
+from distcheck.core.model import Report, Severity, Unavailable
+from distcheck.core.world import World
+from distcheck.launch.model import Launch
+from distcheck.rules import Selection, UnknownRule
+
+from . import prolog_guard
+
+#: The rules that give status 1 at severity *error*: faults of the hardware or its driver that every job on these
+#: GPUs dies of, that no user has caused and no user can mend.
+DRAINING = ("DC309", "DC312", "DC313", "DC314")
+#: The rules that are said and never give status 1. A job that still runs may have filled /dev/shm (DC320) or /tmp
+#: (DC327), and the rest makes jobs slow.
+TOLD = ("DC310", "DC320", "DC327", "DC414", "DC416")
+RULES = (*DRAINING, *TOLD)
+
+#: The job that the node is judged for: all GPUs of several nodes, over NCCL.
+JOB = Launch("planned", nnodes=2, backend="nccl")
+#: What torch is installed is a user's matter; reading it would search every folder of packages.
+_USERS_OWN = Unavailable("what users have installed does not count here")
+
+
+def look(asked: prolog_guard.Asked, until: float) -> tuple[int, str]:
+    """Look at this node until then (monotonic seconds); the exit status and the line without its beginning."""
+    start = time.monotonic()
+    world = World({})
+    try:
+        configuration = Configuration() if asked.isolated else _configuration(world, asked.config)
+        ignored = _ignored(asked.ignore, configuration)
+    except (ConfigurationError, UnknownRule) as error:
+        return 0, f"{prolog_guard.NOT_CHECKED}: {error}"
+    codes = tuple(code for code in RULES if code not in ignored)
+    if not codes:
+        return 0, f"{prolog_guard.NOT_CHECKED}: every rule of this profile is ignored"
+    report = examine_node(world, configuration, codes, until - time.monotonic())
+    return verdict(report, codes, time.monotonic() - start)
+
+
+def examine_node(
+    world: World,
+    configuration: Configuration = Configuration(),
+    codes: tuple[str, ...] = RULES,
+    budget_s: float | None = None,
+    *,
+    facts: dict[type, object] | None = None,
+) -> Report:
+    """The report on the node itself.
+
+    :param facts: facts that are already there, by type
+    """
+    given: dict[type, object] = {**(facts or {}), Launch: JOB, Configuration: configuration, Software: _USERS_OWN}
+    # no plug-in: what is foreign must not decide about a node, nor run as root before every job
+    plan = Checker(Selection.of(codes), plug_ins=False).plan(type(world), *given)
+    return plan.run(world, facts=given, budget_s=budget_s)
+
+
+def verdict(report: Report, codes: tuple[str, ...], elapsed_s: float) -> tuple[int, str]:
+    """The exit status, and the line: what is worst first, then what was not checked.
+
+    Where the driver did not answer nothing is called ok; what a driver that does answer can't tell is named behind it.
+    """
+    loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
+    drains = [item for item in loud if item.severity is Severity.ERROR and item.code in DRAINING]
+    missed = [code for code in codes if code not in report.checked]
+    if loud:
+        first = (drains or loud)[0]
+        word = prolog_guard.FAILED if drains else prolog_guard.WARNING
+        rest = f" (+{len(loud) - 1} more)" if len(loud) > 1 else ""
+        rest += f"; {len(missed)} rule{'s' if len(missed) > 1 else ''} not checked" if missed else ""
+        # how much more there is matters more than the end of a long message
+        room = prolog_guard.LONGEST_LINE - len(prolog_guard.NAME)
+        head = _shortened(f"{word}: {first.code} {first.message}", max(room - len(rest), room // 2))
+        return int(bool(drains)), head + rest
+    alike, why = _unseen(missed, report)
+    gpus = report.facts.get(Gpus.__name__)
+    if DRAINING[0] in missed or isinstance(gpus, Unavailable):
+        return 0, f"{prolog_guard.NOT_CHECKED}: {why} ({alike})"
+    if isinstance(gpus, Gpus) and not gpus.gpus:
+        return 0, f"{prolog_guard.NOT_CHECKED}: the driver is loaded and finds no GPU"
+    cards = len(gpus.gpus) if isinstance(gpus, Gpus) else 0
+    hidden = [code for code in RULES if code not in codes]
+    ignored = f"; ignored: {' '.join(hidden)}" if hidden else ""
+    seen = f"{cards} GPU{'' if cards == 1 else 's'}, {len(codes) - len(missed)} rules, {elapsed_s:.1f} s"
+    unseen = f"; not checked: {alike} ({why})" if missed else ""
+    return 0, f"{prolog_guard.OK}: {seen}{unseen}{ignored}"
+
+
+def _unseen(missed: Sequence[str], report: Report) -> tuple[str, str]:
+    """The codes of what was not checked for the same reason as the first, how many others there are, and the reason."""
+    reasons = {code: item.why for item in report.not_checked for code in item.what.split(", ")}
+    why = reasons.get(missed[0], "no probe ran") if missed else ""
+    alike = [code for code in missed if reasons.get(code, "no probe ran") == why]
+    others = len(missed) - len(alike)
+    return " ".join(alike) + (f" and {others} more" if others else ""), why
+
+
+def _shortened(text: str, room: int) -> str:
+    plain = prolog_guard.one_line(text) if len(text) <= prolog_guard.LONGEST_LINE else text
+    return plain if len(plain) <= room else plain[: room - 3] + "..."
+
+
+def _configuration(world: World, path: str | None) -> Configuration:
+    """The site's file, or that one and the site's; a project's file is a user's matter."""
+    if path is not None:
+        return load(world, path)
+    return load(world, SITE_FILE) if world.exists(SITE_FILE) else Configuration()
+
+
+def _ignored(options: tuple[str, ...], configuration: Configuration) -> frozenset[str]:
+    """The codes of this profile that an option or the site's file silences; raises UnknownRule for an option's."""
+    entries = list(Selection.of((), (), options).ignore)
+    for value in configuration.values("ignore"):
+        try:
+            entries.extend(Selection.of((), (), (value,)).ignore)
+        except UnknownRule:
+            continue  # a plug-in's rule: none of those that are asked here
+    return frozenset(code for code in RULES if any(entry == "ALL" or code.startswith(entry) for entry in entries))

@@ -1,0 +1,292 @@
+"""``distcheck rehearse -- train.py``: the first steps of the real script on this machine, as if it were several nodes.
+
+Here are the options and what is said before it begins; the ranks are directed in ``runtime/rehearsal/simulation``, and
+the report is made in :mod:`.rehearse_report`.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import click
+
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Report
+from distcheck.core.world import World
+from distcheck.rules import Selection
+
+from . import options as shared
+from . import output
+
+JOB, END, RUN = "The job that is pretended", "When it ends", "How it runs"
+_TITLES = {
+    **dict.fromkeys(("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"), JOB),
+    **dict.fromkeys(("steps", "seconds", "epoch_steps", "patience"), END),
+    **dict.fromkeys(("in_place", "real_gpus"), RUN),
+}
+
+EPILOG = """\b
+Examples:
+  distcheck rehearse -- train.py --lr 0.1                       two nodes with two GPUs each
+  distcheck rehearse --nnodes 1 --nproc-per-node 4 -- train.py
+  distcheck rehearse -- torchrun --nproc-per-node 4 train.py    the launch line, as it is
+  distcheck rehearse --nnodes 2 -- srun --ntasks-per-node=4 python train.py
+  distcheck rehearse --epoch-steps 2 --steps 0 -- train.py      short epochs, to the end of the script
+  distcheck rehearse --launcher script -- train.py              it calls mp.spawn itself
+  distcheck rehearse -m -- package.train
+
+\b
+Nothing of yours is harmed: what the script writes goes into a folder of the rehearsal (--in-place: where it belongs),
+trackers are offline, GPUs are pretended on the CPU. What is left out stands under 'not checked'.
+In /tmp (unless you work there) and in caches it writes for real.
+
+\b
+Exit status: 1 errors were found; 3 none, but the script failed by itself or did not get to its first step; 2 used
+wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE_NNODES=2.
+"""
+
+
+class RehearseCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections."""
+
+    sections = (JOB, END, RUN, "Options")
+    section_of = _TITLES
+
+
+@click.command(
+    "rehearse",
+    cls=RehearseCommand,
+    epilog=EPILOG,
+    context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_REHEARSE"},
+)
+@click.option(
+    "--nnodes", type=click.IntRange(1, 256), metavar="N",
+    help="Nodes.  [default: as the launch line says; 2 for a script alone]",
+)  # fmt: skip
+@click.option(
+    "--nproc-per-node", type=click.IntRange(1, 256), metavar="N",
+    help="Ranks of each node.  [default: as the launch line says; one for each GPU, or 2]",
+)  # fmt: skip
+@click.option(
+    "--gpus-per-node", type=click.IntRange(0, 64), metavar="N",
+    help="GPUs of each node; 0: none.  [default: one for each rank]",
+)  # fmt: skip
+@click.option(
+    "--launcher", type=click.Choice(["auto", "torchrun", "slurm", "script"]), default="auto", show_default=True,
+    help="Whose variables the ranks get; script: it starts its own ranks (mp.spawn), one process a node.",
+)  # fmt: skip
+@click.option("-m", "--module", is_flag=True, help="The script is the name of a module, as behind python -m.")
+@click.option(
+    "--steps", type=click.IntRange(0), default=3, show_default=True, metavar="N",
+    help="Optimizer steps after which all ranks end; 0: only with the script.",
+)  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(1.0), metavar="S", help="Seconds after which all ranks end.")
+@click.option(
+    "--epoch-steps", type=click.IntRange(1), metavar="N",
+    help="Batches that one pass over a data loader gives at most, so that epochs end soon.",
+)  # fmt: skip
+@click.option(
+    "--patience", type=click.FloatRange(0.5, 86400.0), default=5.0, show_default=True, metavar="S",
+    help="Seconds without any movement, while ranks wait, before it is called a hang.",
+)  # fmt: skip
+@click.option("--in-place", is_flag=True, help="Let the script write where it belongs.")
+@click.option("--real-gpus", is_flag=True, help="Use this machine's GPUs and NCCL in place of pretended ones.")
+@shared.selection_options
+@shared.configuration_options
+@shared.verdict_options
+@shared.output_options
+@click.argument("words", metavar="-- SCRIPT [ARGUMENTS] …", nargs=-1, type=click.UNPROCESSED)
+def command(**given: Any) -> int:
+    """Run the first steps of your training script here, as all ranks at once, and say what would have gone wrong.
+
+    Starts nnodes x nproc ranks with the environment that each would have in the real job, with pretended GPUs and gloo
+    in place of NCCL. What ranks bind, call, read, write and compute is laid side by side: hangs, wrong devices, equal
+    data on all ranks, files that several write, gradients that differ. A launch line may stand behind -- in place of
+    the script; options count more than what it says.
+    """
+    if not given["words"]:
+        raise click.UsageError("name a script or a launch line: distcheck rehearse -- train.py")
+    shared.check_output_file(given["output_file"])
+    world = World()
+    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
+    selection = shared.selection_of(
+        given["select"] or configuration.values("select"),
+        (*given["extend_select"], *configuration.values("extend-select")),
+        (*given["ignore"], *configuration.values("ignore")),
+    )
+    return _rehearse(given, world, configuration, selection)
+
+
+def _rehearse(given: dict[str, Any], world: World, configuration: Configuration, selection: Selection) -> int:
+    from distcheck.reporters.progress import Progress
+    from distcheck.runtime.rehearsal.simulation.launcher import Signalled, perform
+
+    from .rehearse_report import report_of
+
+    typed = typed_of(given, world)
+    check_machine(typed.plan, world)
+    quiet = given["quiet"]
+    try:
+        with Progress(sys.stderr) as line:
+            performed = perform(
+                typed.plan, dict(os.environ), sys.executable, assigned=typed.assignments,
+                told=(lambda _: None) if quiet or given["verbose"] else lambda text: line.show("rehearse", text),
+                printed=output.say if given["verbose"] and not quiet else None,
+            )  # fmt: skip
+    except Signalled as signalled:
+        return 128 + signalled.number
+    report = report_of(typed, performed, selection, configuration)
+    if given["output_format"] != "json":
+        # in the text each would be a table with one row for all that a rank has done
+        report = report._replace(facts={})
+    return finish(report, given, configuration)
+
+
+def finish(report: Report, given: dict[str, Any], configuration: Configuration) -> int:
+    """Write the report; the exit status."""
+    status = output.finish(
+        report, given, configuration,
+        fail_on=given["fail_on"] or shared.fail_on_of(configuration),
+        must_check=shared.must_check_of(given, configuration),
+    )  # fmt: skip
+    if status == output.CLEAN and report.subject["failed"] and not given["exit_zero"]:
+        output.say(f"distcheck rehearse: {report.subject['failed']}")
+        return output.NOT_CHECKED
+    return status
+
+
+def typed_of(given: dict[str, Any], world: World) -> Any:
+    """What is to be rehearsed; a usage error where that can't be."""
+    from distcheck.runtime.rehearsal.simulation.cli_args import CannotRehearse, Options, read
+
+    options = Options(
+        given["nnodes"], given["nproc_per_node"], given["gpus_per_node"],
+        None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"], given["seconds"],
+        given["epoch_steps"], given["patience"], given["in_place"], given["real_gpus"],
+    )  # fmt: skip
+    try:
+        return read(
+            given["words"], options, folder=shared.working_folder(), environ=world.environ, starts_ranks=starts_ranks
+        )
+    except CannotRehearse as error:
+        raise click.UsageError(str(error)) from None
+
+
+def starts_ranks(path: str) -> bool:
+    """Whether a script, or a module of its folder that it imports, starts ranks, and no launcher does."""
+    from distcheck.checks.source.engine import SourceFile, analyse
+    from distcheck.checks.source.environment_variables import reads, writes
+    from distcheck.checks.source.process_start import asked, conditional
+
+    texts = _with_modules(path)
+    program = analyse([SourceFile(name, partial(texts.__getitem__, name)) for name in texts])
+    calls = list(program.calls_to(*_SPAWNS))
+    if not calls and any(program.calls_to("torch.distributed.init_process_group")):
+        calls = list(program.calls_to(*_PROCESSES))
+    # what it sets for the ranks that it starts is no launcher's
+    needed = {read.name for read in reads(program)} - {write.name for write in writes(program)}
+    by_a_launcher = bool(needed & {"RANK", "LOCAL_RANK", "SLURM_PROCID"})
+    return any(not (asked(program, call) or (by_a_launcher and conditional(call))) for call in calls)
+
+
+#: Modules of a script that are read, to see what it starts.
+_MOST_FILES = 300
+
+
+def _with_modules(path: str) -> dict[str, bytes]:
+    """A script, and the modules of its own folder that it imports, directly or not, by their paths."""
+    texts: dict[str, bytes] = {}
+    todo = [path]
+    for name in todo:
+        with suppress(OSError), open(name, "rb") as file:
+            texts[name] = file.read()
+        for dotted in _imported(texts.get(name, b"")):
+            stem = os.path.join(os.path.dirname(path), *dotted.split("."))
+            for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                if candidate not in todo and len(todo) < _MOST_FILES and os.path.isfile(candidate):
+                    todo.append(candidate)
+    return texts
+
+
+def _imported(text: bytes) -> set[str]:
+    """The modules that a source imports by their full names."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+    return found
+
+
+_SPAWNS = (
+    "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "accelerate.notebook_launcher",
+    "accelerate.debug_launcher",
+)  # fmt: skip
+_PROCESSES = (
+    "torch.multiprocessing.Process", "multiprocessing.Process", "torch.multiprocessing.get_context.Process",
+    "multiprocessing.get_context.Process",
+)  # fmt: skip
+
+
+def check_machine(plan: Any, world: World) -> None:
+    """Whether the ranks can be started here at all; a usage error where not."""
+    from importlib.util import find_spec
+
+    if os.name == "nt":
+        raise click.UsageError("a rehearsal needs Linux or macOS: processes of Windows can't be ended together")
+    spec = find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        raise click.UsageError(
+            f"torch is not installed for {sys.executable}; install distcheck beside it, and type the same with the "
+            "Python that your training has: python -m distcheck rehearse …"
+        )
+    for_cuda = _built_for_cuda(spec.submodule_search_locations[0])
+    needed = plan.nnodes * plan.gpus_per_node
+    if plan.real_gpus:
+        there = _gpus(world)
+        if needed > there:
+            raise click.UsageError(
+                f"--real-gpus: {plan.nnodes} x {plan.gpus_per_node} GPUs are needed, and {there} are here; leave it "
+                "out, or say less with --nnodes and --gpus-per-node"
+            )
+        if for_cuda is None:
+            raise click.UsageError("--real-gpus: this torch was built for the CPU only; leave it out")
+    if plan.world_size > 4 * output.cores():
+        output.say(
+            f"distcheck rehearse: {plan.world_size} ranks share {output.cores()} cores, which takes its time; "
+            "--nnodes 2 --nproc-per-node 2 shows most"
+        )
+
+
+def _built_for_cuda(folder: str) -> str | None:
+    """The version of CUDA that torch was built for, without importing it; None for the CPU."""
+    import re
+
+    try:
+        with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
+            found = re.search(r"^cuda\s*(?::[^=\n]*)?=\s*'([^']+)'", file.read(), re.MULTILINE)
+    except OSError:
+        return None
+    return None if found is None else found[1]
+
+
+def _gpus(world: World) -> int:
+    """GPUs of this machine that this process may use."""
+    mask = world.environ.get("CUDA_VISIBLE_DEVICES")
+    if mask is not None:
+        return len([part for part in mask.split(",") if part.strip() and not part.strip().startswith("-")])
+    from distcheck.checks.host.gpus import Gpus
+    from distcheck.core.checker import Checker
+
+    found = Checker(rooms=(), plug_ins=False).plan(World, also=(Gpus,)).run(world).facts.get(Gpus.__name__)
+    return len(found.gpus) if isinstance(found, Gpus) else 0

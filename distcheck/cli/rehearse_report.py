@@ -1,0 +1,288 @@
+"""The report of a rehearsal: what its probes find, what the outputs of failing ranks mean, and what lint says of it."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from distcheck.core import registry
+from distcheck.core.checker import Checker
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding, NotChecked, Report, Severity, merge_not_checked, rank_ranges, sort_findings
+from distcheck.rules import Selection
+from distcheck.runtime.coordination.model import Positions
+from distcheck.runtime.coordination.stack_report import plain_job
+from distcheck.runtime.rehearsal.simulation import outcome, trackers
+from distcheck.runtime.rehearsal.simulation.launcher import NO_STORE, STANDS, TIME, Performed
+from distcheck.runtime.rehearsal.simulation.plan import Plan, Rehearsal
+
+if TYPE_CHECKING:
+    from distcheck.runtime.rehearsal.simulation.cli_args import Typed
+
+    from .lint_run import Looked
+
+_TOPICS = ("samples", "epochs", "splits", "devices", "gradients", "groups", "pickling", "files", "prints")
+#: Where the probes stand.
+ROOMS = (
+    "distcheck.runtime.coordination.hang_detector",
+    *(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in _TOPICS),
+)
+
+
+def report_of(typed: Typed, performed: Performed, selection: Selection, configuration: Configuration) -> Report:
+    """The whole of it."""
+    rehearsal = performed.rehearsal
+    plan = rehearsal.plan
+    positions = performed.verdict or Positions((), plan.world_size)
+    judge = Checker(selection, rooms=ROOMS).plan(Rehearsal, Positions, command="rehearse", closed=True)
+    report = judge.run(rehearsal, positions)
+    diagnosed = _diagnosed(performed, selection)
+    # what a probe has seen happen says more than the text that it led to
+    seen = [item for item in report.findings if item.severity > Severity.INFO]
+    known = {item.code for item in seen} | {(item.where.path, item.where.line) for item in seen if item.where.path}
+    news = [item for item in diagnosed if not {item.code, (item.where.path, item.where.line)} & known]
+    found = [*_without_consequences(report.findings, news, performed), *news]
+    looked = _looked(typed, found, configuration)
+    found, others = _heard(found, looked)
+    failed = _failed(performed, explained=any(item.severity is Severity.ERROR for item in found))
+    missed = [NotChecked(what, why) for what, why in typed.left_out]
+    return report._replace(
+        findings=sort_findings(_with_source(item) for item in found),
+        not_checked=merge_not_checked((*report.not_checked, *missed, *outcome.not_checked(performed))),
+        subject=_subject(performed, failed, others, looked),
+        facts={"Rehearsal": rehearsal},
+        elapsed_s=performed.elapsed_s,
+    )
+
+
+def _without_consequences(
+    findings: Iterable[Finding], diagnosed: Sequence[Finding], performed: Performed
+) -> list[Finding]:
+    """Without those that only tell what another one led to: ranks wait for one whose failure is explained, or whose
+    data has come to its end before theirs."""
+    found = list(findings)
+    known = {f"{one.where.path}:{one.where.line}" for one in (*found, *diagnosed) if one.severity > Severity.INFO}
+    for failure in outcome.failures(performed.rehearsal.ends):
+        if failure.ends[0].place in known:
+            found = [one for one in found if not set(_ranks(one, "missing")).intersection(failure.ranks)]
+    for cause in [one for one in found if one.code == "DC519" and one.evidence.get("batches")]:
+        batches = {int(rank): count for rank, count in cause.evidence["batches"].items()}
+        found = [one for one in found if one is cause or not _follows(one, batches, performed.verdict)]
+    return found
+
+
+def _follows(finding: Finding, batches: Mapping[int, int], verdict: Positions | None) -> bool:
+    """Whether ranks wait, or call something else, just because they have more batches than others."""
+    if waiting := _ranks(finding, "waiting"):
+        missing = _ranks(finding, "missing")
+        return (
+            bool(missing)
+            and {*waiting, *missing} <= batches.keys()
+            and (min(batches[rank] for rank in waiting) > max(batches[rank] for rank in missing))
+        )
+    for mismatch in () if verdict is None else verdict.mismatches:
+        if finding.evidence.get("number") == mismatch.number and finding.evidence.get("group") == mismatch.group:
+            sides = [{batches.get(rank) for rank in ranks} for ranks, _ in mismatch.calls]
+            alike = all(len(side) == 1 and None not in side for side in sides)
+            return alike and len(set().union(*sides)) == len(sides) > 1
+    return False
+
+
+def _ranks(finding: Finding, name: str) -> list[int]:
+    """The ranks that its evidence names: ``0-2,5``."""
+    text = str(finding.evidence.get(name) or "")
+    spans = [part.partition("-") for part in text.split(",") if part]
+    return [rank for first, _, last in spans for rank in range(int(first), int(last or first) + 1)]
+
+
+def _subject(performed: Performed, failed: str, others: int, looked: Looked | None) -> dict[str, Any]:
+    plan = performed.rehearsal.plan
+    ranks = len(performed.rehearsal.ends) if plan.launcher == "script" else plan.world_size
+    each = ranks // plan.nnodes
+    shape = f"{plan.nnodes} node{'s' * (plan.nnodes > 1)} x {each} rank{'s' * (each != 1)}"
+    steps = outcome.steps_of(performed.rehearsal)
+    line = [plan.target, f"{shape} ({plan.launcher})", f"{steps} step{'s' * (steps != 1)}"]
+    line.append(f"{performed.elapsed_s:.0f} s")
+    closing = outcome.told(performed)
+    if performed.written:
+        closing.append(f"the script {performed.written}")
+    if offline := trackers.told(performed.rehearsal.rows):
+        closing.append(offline)
+    if others and looked is not None:
+        command = f"distcheck lint {' '.join(looked.program.files)}"
+        closing.append(f"lint, which only reads, has {others} more finding{'s' * (others > 1)}: {command}")
+    subject: dict[str, Any] = {
+        "line": line,
+        "closing": [*closing, ""] if closing else [],
+        "failed": failed,
+        "ended": performed.why,
+        "steps": steps,
+        "ends": [end._asdict() for end in performed.rehearsal.ends],
+    }
+    # whoever failed is told with its last lines
+    if performed.verdict is not None and performed.verdict.ranks and not outcome.failures(performed.rehearsal.ends):
+        subject["jobs"] = [_job(performed.verdict, plan)]
+    return subject
+
+
+def _job(verdict: Positions, plan: Plan) -> dict[str, Any]:
+    seen = "their calls differ" if verdict.mismatches else f"nothing has moved for {verdict.patience_s:g} s"
+    return plain_job(plan.target, verdict, seen=seen, interval_s=verdict.patience_s)
+
+
+def _failed(performed: Performed, *, explained: bool) -> str:
+    """Why the rehearsal says less than it should, where no finding says that; one line."""
+    bad = outcome.failures(performed.rehearsal.ends)
+    if bad and "CannotPretendError" in bad[0].ends[0].detail:
+        return "the script needs what only a real GPU has, and could not go on; --real-gpus is for machines with some"
+    if bad and not explained and performed.why != STANDS:
+        return "the script itself failed, and no rule says why"
+    if performed.why == NO_STORE:
+        return "the store of the ranks could not be served"
+    if performed.why == TIME and not outcome.steps_of(performed.rehearsal):
+        return "time was up before the first step; --seconds gives it more"
+    return ""
+
+
+# what the text of a failing rank means
+
+
+def _diagnosed(performed: Performed, selection: Selection) -> list[Finding]:
+    """What ``distcheck log`` finds in the outputs of ranks that failed by themselves, at the line that raised."""
+    from distcheck.checks.logs.diagnose import diagnose, timeline_of
+    from distcheck.checks.logs.model import Source
+    from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
+
+    found = []
+    for failure in outcome.failures(performed.rehearsal.ends):
+        end = failure.ends[0]
+        text = "".join(outcome.outputs_of(performed, failure))
+        if not text.strip():
+            continue
+        reader = SourceReader(Source(f"rank{end.rank}.log"), matcher_of(signatures()))
+        reader.feed(text.encode())
+        report = diagnose(timeline_of([reader.reading()]), selection=selection)
+        path, _, line = end.place.rpartition(":")
+        for finding in report.findings:
+            if finding.severity is Severity.INFO or finding.code.startswith("DC9"):
+                continue
+            where = finding.where._replace(
+                path=path or None, line=int(line) if line else None, column=None, end_line=None, host=None,
+                rank=end.rank if len(failure.ends) == 1 else None,
+                ranks=rank_ranges(failure.ranks) if len(failure.ends) > 1 else None,
+            )  # fmt: skip
+            evidence = {**finding.evidence, "raised": end.detail}
+            found.append(finding._replace(where=where, evidence=evidence))
+    return found
+
+
+# what lint says
+
+
+def _looked(typed: Typed, findings: Iterable[Finding], configuration: Configuration) -> Looked | None:
+    """The linter's look at the script, and at the files that something was found in; None where there is none."""
+    import sys
+
+    import click
+
+    from distcheck.reporters.progress import Progress
+
+    from . import lint_run
+    from .lint import asked_of
+    from .lint import command as lint_command
+
+    paths = [_file_of(typed.plan), *(finding.where.path for finding in findings)]
+    files = list(dict.fromkeys(path for path in paths if path and path.endswith(".py") and os.path.isfile(path)))
+    if not files:
+        return None
+    words = ["--no-cache", "-j", "1", "--", *files]
+    given = dict(lint_command.make_context("lint", words, auto_envvar_prefix=None).params)
+    try:
+        asked = asked_of(given, configuration)
+    except click.UsageError:  # what is selected can't be seen by reading
+        asked = asked_of(given, Configuration())
+    with Progress(sys.stderr) as line:
+        return lint_run.look(asked, lint_run.inputs_of(asked), {}, lint_run.Patient(line, float("inf")))
+
+
+def _file_of(plan: Plan) -> str | None:
+    if not plan.module:
+        return plan.target
+    path = plan.target.replace(".", os.sep)
+    return next((name for name in (f"{path}.py", os.path.join(path, "__main__.py")) if os.path.exists(name)), None)
+
+
+def _heard(findings: Sequence[Finding], looked: Looked | None) -> tuple[list[Finding], int]:
+    """Findings that no comment silences, with those confirmed that lint has too; how many more lint has."""
+    if looked is None:
+        return list(findings), 0
+    from distcheck.checks.source.suppressions import apply_suppressions
+
+    files = looked.program.files
+    comments = {path: facts.comments for path, facts in files.items() if facts.problem is None}
+    kept = apply_suppressions(findings, comments, extra=registry.plug_in_rules()).kept
+    read = list(looked.report.findings)
+    confirmed: set[int] = set()
+    said = []
+    for finding in kept:
+        same = [index for index, other in enumerate(read) if _same_statement(finding, other)]
+        confirmed.update(same)
+        said.append(_confirmed(finding) if same else finding)
+    return said, len(read) - len(confirmed)
+
+
+def _confirmed(finding: Finding) -> Finding:
+    return finding._replace(
+        message=f"{finding.message}; lint reads it there too: confirmed in rehearsal",
+        evidence={**finding.evidence, "confirmed_in_rehearsal": True},
+    )
+
+
+def _same_statement(finding: Finding, read: Finding) -> bool:
+    mine, other = finding.where, read.where
+    if finding.code != read.code or mine.path is None or mine.path != other.path:
+        return False
+    if mine.line is None or other.line is None:
+        return False
+    first, last = _statement(mine.path, mine.line)
+    return first <= other.line <= last or other.line <= mine.line <= (other.end_line or other.line)
+
+
+def _statement(path: str, line: int) -> tuple[int, int]:
+    """The lines of the statement that a line belongs to: of one with a body, its head."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return line, line
+    best = (line, line)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt):
+            continue
+        body: Sequence[ast.AST] = getattr(node, "body", ()) or getattr(node, "cases", ())
+        last = node.end_lineno or node.lineno
+        if body:
+            last = max(node.lineno, getattr(body[0], "lineno", last) - 1)
+        if node.lineno <= line <= last:
+            best = (node.lineno, last)
+    return best
+
+
+def _with_source(finding: Finding) -> Finding:
+    """With its line of source, for those formats that show it."""
+    where = finding.where
+    if where.path is None or where.line is None or "source" in finding.evidence:
+        return finding
+    try:
+        with open(where.path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return finding
+    if not 1 <= where.line <= len(lines):
+        return finding
+    from .lint_launch_files import without_credentials
+
+    evidence: Mapping[str, Any] = {**finding.evidence, "source": without_credentials(lines[where.line - 1])}
+    return finding._replace(evidence=evidence)

@@ -1,0 +1,496 @@
+"""What ``distcheck init`` would write into a repository: the configuration, and the file that runs us in its CI.
+
+It reads the repository and decides; it writes nothing. What somebody wrote stays as it is, byte for byte: a file that
+is there is only ever added to, and only where the result, read again, is the old file and our part. Where that can't
+be had, a note says what to add by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, LAUNCH_SUFFIXES, SUFFIXES
+
+from .installation import Installation
+
+#: The systems that a file can be written for.
+SYSTEMS = ("github", "gitlab", "pre-commit")
+BASELINE = "distcheck-baseline.json"
+GITHUB_FILE = ".github/workflows/distcheck.yml"
+GITLAB_FILE, GITLAB_JOB = ".gitlab-ci.yml", ".gitlab/distcheck.yml"
+PRE_COMMIT_FILES = (".pre-commit-config.yaml", ".pre-commit-config.yml")
+#: Folders whose code others wrote.
+_FOREIGN = ("third_party", "thirdparty", "3rdparty", "vendor", "vendored", "external", "submodules")
+#: Bytes of a file that is read: these are written by hand.
+_LONGEST = 4 << 20
+#: Names of files that lint reads, as pre-commit asks for them: by suffix, and those that tell by their name.
+HOOK_FILES = (
+    r"(?i)(\.("
+    + "|".join(suffix[1:] for suffix in (*SUFFIXES, *LAUNCH_SUFFIXES))
+    + r")|(^|/)((docker|container|(gnu)?make)file([._-][^/]*)?|[^/]*[._-](docker|container)file"
+    + r"|[^/]*(host|machine)[_-]?file[^/]*))$"
+)
+
+
+class Unreadable(Exception):  # noqa: N818 - a state of a file
+    """A file that would be added to can't be read, or is broken already; the message names it and says why."""
+
+
+class Change(NamedTuple):
+    """A file that would be written."""
+
+    #: relative to the repository, with slashes
+    path: str
+    new: bytes
+    #: the bytes that are there; None where there is no such file
+    old: bytes | None = None
+
+
+class Proposal(NamedTuple):
+    """All that would be done."""
+
+    changes: tuple[Change, ...] = ()
+    #: what is there already, in a sentence each
+    settled: tuple[str, ...] = ()
+    #: what is left to do by hand, in a sentence each; lines to add follow it
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: object) -> Proposal:
+        if not isinstance(other, Proposal):
+            return NotImplemented
+        return Proposal(self.changes + other.changes, self.settled + other.settled, self.notes + other.notes)
+
+
+def detected(folder: str) -> dict[str, str]:
+    """The systems that this repository uses, each with what shows it."""
+    found: dict[str, str] = {}
+    remotes = _remotes(folder)
+    if os.path.isdir(os.path.join(folder, ".github")):
+        found["github"] = ".github is there"
+    elif "github" in remotes:
+        found["github"] = "a remote of the repository is on GitHub"
+    if os.path.lexists(os.path.join(folder, GITLAB_FILE)):
+        found["gitlab"] = f"{GITLAB_FILE} is there"
+    elif "gitlab" in remotes:
+        found["gitlab"] = "a remote of the repository is on GitLab"
+    name = _first(folder, PRE_COMMIT_FILES)
+    if name is not None:
+        found["pre-commit"] = f"{name} is there"
+    return found
+
+
+def propose(
+    folder: str, systems: Sequence[str], *, installation: Installation, baseline: bytes | None = None
+) -> Proposal:
+    """What is to be written so that the repository is checked.
+
+    :param installation: how CI gets distcheck
+    :param baseline: the text of a baseline to begin with; None for none
+    :raises Unreadable: a file that would be added to can't be read
+    """
+    known = Proposal()
+    if baseline is not None:
+        known = _baseline(folder, baseline)
+    whole = _configuration(folder, with_baseline=baseline is not None) + known
+    needed = False
+    for system in SYSTEMS:
+        if system in systems:
+            write = {"github": _github, "gitlab": _gitlab, "pre-commit": _pre_commit}[system]
+            part = write(folder, installation)
+            whole += part
+            needed = needed or bool(part.changes or part.notes)
+    return whole + _copy(folder, installation) if needed else whole
+
+
+def _copy(folder: str, installation: Installation) -> Proposal:
+    """The file that CI installs or runs, in the repository."""
+    notes = () if installation.note is None else (installation.note,)
+    if installation.path is None or installation.source is None:
+        return Proposal(notes=notes)
+    try:
+        with open(installation.source, "rb") as file:
+            new = file.read()
+    except OSError as error:
+        raise Unreadable(f"{installation.source} can't be read: {error.strerror}") from None
+    path = os.path.join(folder, *installation.path.split("/"))
+    if not os.path.lexists(path):
+        return Proposal((Change(installation.path, new),), notes=notes)
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        if file.read() == new:
+            return Proposal(settled=(f"{installation.path} is this distcheck",), notes=notes)
+    return Proposal(notes=(*notes, f"{installation.path} is another distcheck than this, and is left alone"))
+
+
+# the configuration
+
+
+def _configuration(folder: str, *, with_baseline: bool) -> Proposal:
+    from distcheck.core.configuration import PROJECT_FILES
+
+    texts = {name: _read(folder, name) for name, _ in PROJECT_FILES}
+    for name, text in texts.items():
+        if text is None or b"distcheck" not in text:
+            continue
+        table = _own_table(name, _plain(name, text))
+        if table is None:
+            continue
+        if not with_baseline or "baseline" in table:
+            return Proposal(settled=(f"{name} has a section for distcheck",))
+        return _with_key(name, text, "baseline", BASELINE)
+    lines: list[tuple[str, str | list[str]]] = [("fail-on", "error")]
+    lines += [("extend-exclude", _foreign(folder))] if _foreign(folder) else []
+    lines += [("baseline", BASELINE)] if with_baseline else []
+    there = next((name for name, text in texts.items() if text is not None), None)
+    # a pyproject.toml would change how pip builds a project that has none
+    name = there or ("setup.cfg" if os.path.exists(os.path.join(folder, "setup.py")) else "pyproject.toml")
+    old = texts[name]
+    section = _section(name, lines)
+    if old is None:
+        return Proposal((Change(name, section.encode()),))
+    new = _added(old, section)
+    before, after = _plain(name, old), _plain(name, new, ours=True)
+    if _without_us(name, after) != _without_us(name, before) or _own_table(name, after) is None:
+        return Proposal(notes=(f"add this to {name}:\n{section}",))
+    return Proposal((Change(name, new, old),))
+
+
+def _section(name: str, settings: Sequence[tuple[str, str | list[str]]]) -> str:
+    """Our section as text."""
+    lines = ["# see 'distcheck rules' for what can be selected and ignored"]
+    if name.endswith(".toml"):
+        lines.append("[tool.distcheck]")
+        lines.extend(f"{key} = {_toml_value(value)}" for key, value in settings)
+    else:
+        lines.append("[distcheck]")
+        lines.extend(f"{key} = {value if isinstance(value, str) else ','.join(value)}" for key, value in settings)
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    import json
+
+    # of texts, JSON's form is one that TOML reads as well (TOML 1.0, basic strings)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _with_key(name: str, old: bytes, key: str, value: str) -> Proposal:
+    """One more key in our section that is there."""
+    is_toml = name.endswith(".toml")
+    line = f"{key} = {_toml_value(value) if is_toml else value}"
+    header = (
+        rb"(?m)^[ \t]*\[[ \t]*tool[ \t]*\.[ \t]*distcheck[ \t]*\][^\r\n]*"
+        if is_toml
+        else rb"(?m)^\[distcheck\][^\r\n]*"
+    )
+    match = re.search(header, old)
+    by_hand = Proposal(notes=(f"add this to distcheck's section in {name}:\n{line}\n",))
+    if match is None:
+        return by_hand
+    end = _newline(old)
+    new = old[: match.end()] + end + line.encode() + old[match.end() :]
+    before, after = _plain(name, old), _plain(name, new, ours=True)
+    expected = {**(_own_table(name, before) or {}), key: value}
+    if _own_table(name, after) != expected or _without_us(name, after) != _without_us(name, before):
+        return by_hand
+    return Proposal((Change(name, new, old),))
+
+
+def _plain(name: str, data: bytes, *, ours: bool = False) -> Mapping[str, Any]:
+    """What a file of settings says, as plain values; {} for a text of ours that would not be read."""
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+        if name.endswith(".toml"):
+            if sys.version_info >= (3, 11):
+                import tomllib
+            else:
+                import tomli as tomllib
+            return tomllib.loads(text)
+        import configparser
+
+        parser = configparser.ConfigParser(interpolation=None, default_section="")
+        parser.read_string(text)
+        return {section: dict(parser.items(section)) for section in parser.sections()}
+    except Exception as error:
+        # the parsers raise errors of their own, all with a message that says where
+        from configparser import Error
+
+        if not isinstance(error, (ValueError, Error)):
+            raise
+        if ours:
+            return {}
+        raise Unreadable(f"{name} can't be read, and is left alone: {str(error).splitlines()[0]}") from None
+
+
+def _own_table(name: str, plain: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    tool = plain.get("tool", {}) if name.endswith(".toml") else plain
+    table = tool.get("distcheck") if isinstance(tool, Mapping) else None
+    return table if isinstance(table, Mapping) else None
+
+
+def _without_us(name: str, plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not name.endswith(".toml"):
+        return {key: value for key, value in plain.items() if key != "distcheck"}
+    tool = {key: value for key, value in plain.get("tool", {}).items() if key != "distcheck"}
+    return {**{key: value for key, value in plain.items() if key != "tool"}, **({"tool": tool} if tool else {})}
+
+
+def _foreign(folder: str) -> list[str]:
+    """Folders of the repository whose code others wrote: by their names, and the submodules."""
+    found = [name for name in _FOREIGN if os.path.isdir(os.path.join(folder, name))]
+    modules = _read(folder, ".gitmodules")
+    if modules is not None:
+        text = modules.decode("utf-8", "replace")
+        found += [match[1].strip() for match in re.finditer(r"(?m)^[ \t]*path[ \t]*=(.*)$", text)]
+    inside = [name for name in dict.fromkeys(found) if name and name.split("/")[0] not in DEFAULT_EXCLUDES]
+    # what is below a folder that is left out is left out with it
+    return [name for name in inside if not any(name.startswith(f"{other}/") for other in inside)]
+
+
+def _baseline(folder: str, text: bytes) -> Proposal:
+    if _read(folder, BASELINE) is not None:
+        return Proposal(settled=(f"{BASELINE} is there",))
+    return Proposal((Change(BASELINE, text),))
+
+
+# GitHub
+
+
+def _github(folder: str, installation: Installation) -> Proposal:
+    workflows = os.path.join(folder, ".github", "workflows")
+    names = sorted(os.listdir(workflows)) if os.path.isdir(workflows) else []
+    for name in names:
+        is_one = name.endswith((".yml", ".yaml")) and os.path.isfile(os.path.join(workflows, name))
+        text = _read(folder, f".github/workflows/{name}") if is_one else None
+        if text is not None and b"distcheck" in text:
+            return Proposal(settled=(f".github/workflows/{name} runs distcheck",))
+    if os.path.lexists(os.path.join(folder, GITHUB_FILE)):
+        return Proposal(notes=(f"{GITHUB_FILE} is there and does not name distcheck; it is left alone",))
+    return Proposal((Change(GITHUB_FILE, github_workflow(installation).encode()),))
+
+
+def github_workflow(installation: Installation) -> str:
+    """A workflow that checks each pull request."""
+    steps = _steps(installation, "      - run: ")
+    return f"""\
+# written by 'distcheck init', and yours to change
+name: distcheck
+
+on:
+  push:
+    branches: [main, master]
+  pull_request:
+
+permissions:
+  contents: read
+
+jobs:
+  distcheck:
+    runs-on: ubuntu-latest
+    timeout-minutes: 10
+    steps:
+      - uses: actions/checkout@v5
+      - uses: actions/setup-python@v6
+        with:
+          python-version: "3.12"
+{steps}      - run: {installation.program} ci --profile ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
+"""
+
+
+# GitLab
+
+
+def _steps(installation: Installation, start: str) -> str:
+    """The line that installs it, below its comment; nothing where it runs from a file."""
+    if not installation.requirement:
+        return ""
+    column = " " * (len(start) - len(start.lstrip()))
+    comment = f"{column}# where torch is installed as well, two ranks prove every collective\n"
+    return f'{comment}{start}python -m pip install "{installation.requirement}"\n'
+
+
+def _gitlab(folder: str, installation: Installation) -> Proposal:
+    old = _read(folder, GITLAB_FILE)
+    if old is not None and b"distcheck" in old:
+        return Proposal(settled=(f"{GITLAB_FILE} runs distcheck",))
+    if old is None:
+        return Proposal((Change(GITLAB_FILE, gitlab_job(installation).encode()),))
+    keys = _top_level(GITLAB_FILE, old)
+    stages = keys.get("stages")
+    stage = None if not isinstance(stages, list) or "test" in stages else next(iter(stages), None)
+    job: tuple[Change, ...] = ()
+    if _read(folder, GITLAB_JOB) is None:
+        job = (Change(GITLAB_JOB, gitlab_job(installation, stage).encode()),)
+    line = f"  - local: {GITLAB_JOB}\n"
+    if "include" in keys:
+        return Proposal(job, notes=(f"add this to the list under 'include:' in {GITLAB_FILE}:\n{line}",))
+    new = _added(old, f"include:\n{line}")
+    try:
+        after = _top_level(GITLAB_FILE, new)
+    except Unreadable:
+        after = {}
+    if after != {**keys, "include": [{"local": GITLAB_JOB}]}:
+        return Proposal(job, notes=(f"add this to {GITLAB_FILE}:\ninclude:\n{line}",))
+    return Proposal((*job, Change(GITLAB_FILE, new, old)))
+
+
+def gitlab_job(installation: Installation, stage: str | None = None) -> str:
+    """A job whose findings stand in the merge request."""
+    steps = _steps(installation, "    - ")
+    where = f"  stage: {stage}\n" if stage is not None else ""
+    return f"""\
+# written by 'distcheck init', and yours to change
+distcheck:
+{where}  image: python:3.12-slim
+  script:
+{steps}    - {installation.program} ci --profile ci --also gitlab=gl-code-quality-report.json
+  artifacts:
+    when: always
+    reports:
+      codequality: gl-code-quality-report.json
+"""
+
+
+# pre-commit
+
+
+def _pre_commit(folder: str, installation: Installation) -> Proposal:
+    name = _first(folder, PRE_COMMIT_FILES) or PRE_COMMIT_FILES[0]
+    old = _read(folder, name)
+    if old is None:
+        return Proposal((Change(name, b"repos:\n" + _indented(pre_commit_hook(installation), 2).encode()),))
+    if b"distcheck" in old:
+        return Proposal(settled=(f"{name} runs distcheck",))
+    hook = pre_commit_hook(installation)
+    by_hand = Proposal(notes=(f"add this to 'repos:' in {name}:\n{_indented(hook, 2)}",))
+    keys = _top_level(name, old)
+    place = _end_of_list(old, "repos")
+    if place is None or not isinstance(keys.get("repos"), list):
+        return by_hand
+    position, column = place
+    text = _indented(hook, column).encode().replace(b"\n", _newline(old))
+    before = old[:position]
+    new = before + (b"" if before.endswith(b"\n") else _newline(old)) + text + old[position:]
+    import yaml
+
+    try:
+        after = _top_level(name, new)
+    except Unreadable:
+        return by_hand
+    if after != {**keys, "repos": [*keys["repos"], *yaml.safe_load(hook)]}:
+        return by_hand
+    return Proposal((Change(name, new, old),))
+
+
+def pre_commit_hook(installation: Installation) -> str:
+    """An item of the list of repositories: our linter, installed by pre-commit."""
+    # pre-commit reads a path in a folder of its own: there the distcheck that is installed runs
+    how = f'language: python\n      additional_dependencies: ["{installation.requirement}"]'
+    return f"""\
+- repo: local
+  hooks:
+    - id: distcheck-lint
+      name: distcheck lint
+      entry: {installation.program} lint --force-exclude
+      {how if installation.anywhere else "language: system"}
+      files: '{HOOK_FILES}'
+      require_serial: true
+"""
+
+
+def _end_of_list(data: bytes, key: str) -> tuple[int, int] | None:
+    """Where the next item of a list at the top of a YAML file belongs: the byte, and the column of its dash.
+
+    None where the list is written in brackets, or is empty.
+    """
+    import yaml
+
+    text = data.decode("utf-8")
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    for name, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        if name.value != key or not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
+            continue
+        # the node ends where the next one begins: comments and empty lines between the two belong to that
+        lines = text[: value.end_mark.index].splitlines(keepends=True)
+        while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+            lines.pop()
+        return len("".join(lines).encode("utf-8")), value.start_mark.column
+    return None
+
+
+def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
+    """What the last document of a YAML file says; a tag of a CI system (``!reference``) is read as what follows it."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Knows every tag."""
+
+    def of_any_tag(loader: Any, _suffix: str, node: Any) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_scalar(node)
+
+    Loader.add_multi_constructor("!", of_any_tag)
+    try:
+        documents = list(yaml.load_all(data.decode("utf-8"), Loader=Loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Unreadable(f"{name} can't be read, and is left alone: {' '.join(str(error).split())}") from None
+    last = documents[-1] if documents else None
+    if last is not None and not isinstance(last, dict):
+        raise Unreadable(f"{name} can't be read, and is left alone: it is no table of keys")
+    return last or {}
+
+
+# files
+
+
+def _read(folder: str, name: str) -> bytes | None:
+    """The bytes of a file of the repository; None where there is none."""
+    path = os.path.join(folder, *name.split("/"))
+    try:
+        if not os.path.lexists(path):
+            return None
+        with open(path, "rb") as file:
+            data = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise Unreadable(f"{name} can't be read: {error.strerror}") from None
+    if len(data) > _LONGEST:
+        raise Unreadable(f"{name} is longer than {_LONGEST >> 20} MiB, and is left alone")
+    return data
+
+
+def _first(folder: str, names: Sequence[str]) -> str | None:
+    return next((name for name in names if os.path.lexists(os.path.join(folder, name))), None)
+
+
+def _remotes(folder: str) -> str:
+    """The addresses of the repository's remotes, in small letters."""
+    try:
+        data = _read(folder, ".git/config")
+    except Unreadable:
+        return ""
+    text = (data or b"").decode("utf-8", "replace").lower()
+    return "\n".join(match[1] for match in re.finditer(r"(?m)^[ \t]*(?:push)?url[ \t]*=(.*)$", text))
+
+
+def _added(old: bytes, section: str) -> bytes:
+    """A file with a section behind its end, in its own kind of lines."""
+    end = _newline(old)
+    gap = b"" if not old.strip() else (b"" if old.endswith(b"\n") else end) + end
+    return old + gap + section.encode().replace(b"\n", end)
+
+
+def _newline(data: bytes) -> bytes:
+    return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
+
+
+def _indented(text: str, columns: int) -> str:
+    import textwrap
+
+    return textwrap.indent(text, " " * columns)

@@ -1,0 +1,391 @@
+"""``distcheck stuck``: where the ranks of a job that already runs stand, seen from outside.
+
+Here are the options, which job is meant, and how the hosts of one come together; looking and judging are done in
+:mod:`distcheck.runtime.coordination`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import NotChecked, Report, Unavailable, merge_not_checked, to_plain
+from distcheck.core.world import World
+from distcheck.rules import Selection
+
+from . import options as shared
+from . import output
+
+if TYPE_CHECKING:
+    from distcheck.checks.cluster.merge import HostReport, Missing
+    from distcheck.runtime.inspect.gpu_use import GpuUse
+    from distcheck.runtime.inspect.jobs import Job
+    from distcheck.runtime.inspect.processes import Processes
+    from distcheck.runtime.inspect.snapshot import Snapshot
+
+WHICH, HOSTS = "Which job", "Many hosts, one report"
+_TITLES = {
+    **dict.fromkeys(("pid", "job", "patience"), WHICH),
+    **dict.fromkeys(("merge", "merge_dir", "wait", "expect"), HOSTS),
+}
+ROOMS = ("distcheck.runtime.inspect.hang_detector", "distcheck.runtime.inspect.collective_numbers")
+#: Rules that are only checked where every rank of the job was seen.
+_OF_ALL_RANKS = frozenset({"DC511", "DC517", "DC519", "DC701", "DC702", "DC704", "DC726"})
+
+EPILOG = """\b
+Examples:
+  distcheck stuck                              all jobs of this user on this host
+  distcheck stuck --job 4711                   a job of Slurm, PBS, LSF …, or a run id of torchrun
+  distcheck stuck --pid 12345                  the job of a rank, of its launcher, or of its child
+  distcheck stuck --patience 30                what has not moved then is a hang
+  sudo distcheck stuck                         where only root may read stacks: still this user's ranks
+  srun --overlap --jobid=4711 --ntasks-per-node=1 distcheck stuck --merge
+
+\b
+Exit status: 1 ranks wait for what can't come; 3 ranks wait, and it may be a long step, or what had to be seen could not
+be; 0 something moves; 2 there is no such job.
+
+No signal is sent, no process is stopped, nothing of theirs is changed. Stacks need py-spy: pip install py-spy.
+"""
+
+
+class StuckCommand(shared.GroupedCommand):
+    """A command whose help shows its options in sections."""
+
+    sections = (WHICH, HOSTS, "Options")
+    section_of = _TITLES
+
+
+@click.command("stuck", cls=StuckCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_STUCK"})
+@click.option("--pid", type=click.IntRange(min=1), metavar="P", help="The job that this process belongs to.")
+@click.option("--job", metavar="ID", help="The job that its scheduler or torchrun calls so.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(0.5, 86400.0),
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds between the two looks.",
+)
+@click.option("--merge", is_flag=True, help="One report of all hosts that srun or mpirun started this on.")
+@click.option(
+    "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for what they saw.  [default: this one]"
+)
+@click.option("--wait", metavar="TIME", help="How long other hosts are waited for: 30s, 2m.  [default: 30s]")
+@click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many.")
+@shared.selection_options
+@shared.configuration_options
+@shared.verdict_options
+@shared.output_options
+def command(**given: Any) -> int:
+    """Find this user's ranks on this host, and say where each stands and who keeps the others waiting.
+
+    For a job that already runs and that was not started under 'distcheck.watch'. Ranks are found by their environment
+    in /proc; two looks at their processes and Python stacks, a moment apart, tell what stands still. Ranks whose stacks
+    differ from the others' come first.
+    """
+    world = World()
+    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
+    selection = shared.selection_of(
+        given["select"] or configuration.values("select"),
+        (*given["extend_select"], *configuration.values("extend-select")),
+        (*given["ignore"], *configuration.values("ignore")),
+    )
+    shared.check_output_file(given["output_file"])
+    for name in ("merge_dir", "wait", "expect"):
+        if given[name] is not None and not given["merge"]:
+            raise click.UsageError(f"--{name.replace('_', '-')} belongs to --merge")
+    if given["pid"] is not None and given["job"] is not None:
+        raise click.UsageError("--pid and --job both name a job; give one of them")
+    if given["pid"] is not None and given["merge"]:
+        raise click.UsageError("--pid is a process of one host; with --merge, name the job with --job ID")
+    interval_s: float = given["patience"]
+    if given["merge"]:
+        return _merged(given, world, configuration, selection, interval_s)
+    start = time.monotonic()
+    snapshots, missed, use = look(world, given["pid"], given["job"], interval_s, given["quiet"])
+    report = judged(snapshots, selection, missed, use, world.host_name())
+    return finish(report._replace(elapsed_s=time.monotonic() - start), snapshots, given, configuration)
+
+
+# looking
+
+
+def look(
+    world: World, pid: int | None, name: str | None, interval_s: float, quiet: bool = False
+) -> tuple[list[Snapshot], list[NotChecked], GpuUse | Unavailable]:
+    """The jobs that are meant, as they stand on this host.
+
+    :raises click.UsageError: there is no such process or job, or no /proc
+    """
+    from distcheck.reporters.progress import Progress
+    from distcheck.runtime.inspect.processes import read_processes
+    from distcheck.runtime.inspect.snapshot import look_twice
+
+    try:
+        # root may look at whatever it names
+        processes = read_processes(world, everyone=world.user_id == 0 and (pid is not None or name is not None))
+    except Unavailable as unavailable:
+        raise click.UsageError(unavailable.why) from None
+    jobs, missed = choose(world, processes, pid, name)
+    # forked before any thread of ours is started
+    use = _gpu_use(world) if jobs else Unavailable("no rank is here")
+    snapshots = []
+    with Progress(sys.stderr) as line:
+        for job in jobs:
+            told = (lambda _: None) if quiet else partial(line.show, "look")
+            snapshots.append(look_twice(world, job, interval_s=interval_s, host=world.host_name(), told=told))
+    return snapshots, missed, use
+
+
+def choose(
+    world: World, processes: Processes, pid: int | None, name: str | None
+) -> tuple[tuple[Job, ...], list[NotChecked]]:
+    """The jobs that the options mean; a usage error where there is none that they name."""
+    from distcheck.runtime.inspect import jobs as found
+
+    missed: list[NotChecked] = []
+    jobs = tuple(_with_spawned(world, processes, job) for job in found.find_jobs(processes))
+    missed += _may_be_ranks(processes, jobs)
+    if pid is not None:
+        if pid not in processes.parents:
+            raise click.UsageError(f"--pid {pid}: there is no such process on {world.host_name()}")
+        chosen = found.jobs_of_process(jobs, pid, processes.parents)
+        if not chosen:
+            chosen = _spawned(world, processes, pid, missed)
+        if not chosen:
+            near = [item.why for item in missed if item.what.endswith(f"process {pid}")]
+            why = "; ".join(near) or "it is no rank, and none is above or below it"
+            raise click.UsageError(f"--pid {pid}: {why}")
+        return chosen, missed
+    if name is not None:
+        chosen = found.jobs_called(jobs, name)
+        if not chosen:
+            there = ", ".join(dict.fromkeys(job.names[0] for job in jobs if job.names)) or "none that has a name"
+            raise click.UsageError(f"--job {name}: no rank of it is on {world.host_name()}; jobs here: {there}")
+        return chosen, missed
+    return jobs or _spawned(world, processes, None, missed), missed
+
+
+def _may_be_ranks(processes: Processes, jobs: Iterable[Job]) -> Iterator[NotChecked]:
+    """Processes that nothing is known of: a rank may be among them, unless one is above them, or they are above one."""
+    from distcheck.runtime.inspect.jobs import ancestors
+
+    ranks = {item.pid for job in jobs for item in (*job.ranks, *job.surplus)}
+    launchers = {pid for job in jobs for pid in job.above}
+    for pid in processes.unreadable:
+        if pid not in launchers and ranks.isdisjoint(ancestors(pid, processes.parents)):
+            yield NotChecked(f"process {pid}", "whether it is a rank: its environment can't be read")
+
+
+def _with_spawned(world: World, processes: Processes, job: Job) -> Job:
+    """A job whose ranks are those that do the work: a rank that an operator has given to a pod may only start them."""
+    from distcheck.runtime.inspect import jobs as found
+    from distcheck.runtime.inspect.snapshot import parent_waits
+
+    spawned = {}
+    for item in job.ranks:
+        if not found.children_with_torch(item.pid, processes.processes):
+            continue
+        waits = parent_waits(world, item.pid, item.process.folder, of_spawn=True)
+        made = found.spawned_job(item.process, processes.processes)
+        if waits is True and made is not None:
+            spawned[item.pid] = made
+    return found.with_spawned(job, spawned) if spawned else job
+
+
+def _spawned(world: World, processes: Processes, pid: int | None, missed: list[NotChecked]) -> tuple[Job, ...]:
+    """Jobs whose ranks were started by a process of Python itself, where nothing in their environment numbers them."""
+    from distcheck.runtime.inspect.jobs import spawned_job
+    from distcheck.runtime.inspect.snapshot import parent_waits
+
+    jobs = []
+    for process in processes.processes:
+        near = pid is None or process.pid == pid or processes.parents.get(pid) == process.pid
+        if not near or not process.python or not process.torch or "RANK" in process.variables:
+            continue
+        job = spawned_job(process, processes.processes)
+        waits = job is not None and parent_waits(world, process.pid, process.folder)
+        if isinstance(waits, Unavailable):
+            missed.append(NotChecked(f"children of process {process.pid}", f"whether they are ranks: {waits.why}"))
+        elif job is not None and waits:
+            jobs.append(job)
+    return tuple(jobs)
+
+
+def _gpu_use(world: World) -> GpuUse | Unavailable:
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.inspect.gpu_use import GpuUse
+
+    plan = Checker(rooms=(), plug_ins=False).plan(World, also=(GpuUse,))
+    found = plan.run(world).facts.get(GpuUse.__name__)
+    return found if isinstance(found, (GpuUse, Unavailable)) else Unavailable("the driver did not answer")
+
+
+# judging
+
+
+def judged(
+    snapshots: Sequence[Snapshot],
+    selection: Selection,
+    missed: Iterable[NotChecked],
+    use: GpuUse | Unavailable,
+    host: str,
+) -> Report:
+    """One report of all jobs that were looked at."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.inspect import hang_detector
+    from distcheck.runtime.inspect.snapshot import Snapshot
+
+    plan = Checker(selection, rooms=ROOMS).plan(Snapshot, command="stuck", closed=True)
+    reports = [plan.run(snapshot) for snapshot in snapshots]
+    report = reports[0].merge(*reports[1:]) if reports else Report("stuck")
+    unseen = [item for snapshot in snapshots for item in hang_detector.not_checked(snapshot)]
+    if isinstance(use, Unavailable) and snapshots and "no NVIDIA driver" not in use.why:
+        unseen.append(NotChecked("GPU use", use.why))
+    jobs = [_plain_job(snapshot, use) for snapshot in snapshots]
+    ranks = sum(len(job["ranks"]) for job in jobs)
+    line = [host, f"{ranks} rank{'s' * (ranks != 1)}", *([f"{len(jobs)} jobs"] if len(jobs) > 1 else [])]
+    return report._replace(
+        subject={"host": host, "line": line, "jobs": jobs},
+        not_checked=merge_not_checked((*report.not_checked, *missed, *unseen)),
+        checked=report.checked - (_OF_ALL_RANKS if any(item.unseen or item.elsewhere for item in snapshots) else set()),
+        facts={},
+    )
+
+
+def _plain_job(snapshot: Snapshot, use: GpuUse | Unavailable) -> dict[str, Any]:
+    """A job as plain JSON values: its ranks, and their stacks by equality."""
+    from distcheck.runtime.coordination.stack_report import plain_job
+    from distcheck.runtime.inspect.gpu_use import told
+
+    here = [] if isinstance(use, Unavailable) else [
+        item for item in snapshot.positions.ranks if item.host in snapshot.hosts[:1]
+    ]  # fmt: skip
+    return plain_job(
+        snapshot.job,
+        snapshot.positions,
+        seen=f"two looks, {snapshot.interval_s:.1f} s apart",
+        interval_s=snapshot.interval_s,
+        hosts=snapshot.hosts,
+        gpus={item.rank: told(use, item.pid) for item in here if not isinstance(use, Unavailable)},
+        recorded=snapshot.recorded,
+        guessed=snapshot.guessed,
+        still=snapshot.still,
+    )
+
+
+def finish(
+    report: Report, snapshots: Sequence[Snapshot], given: Mapping[str, Any], configuration: Configuration
+) -> int:
+    """Write the report; the exit status."""
+    from distcheck.runtime.inspect import hang_detector
+
+    status = output.finish(
+        report, given, configuration,
+        fail_on=given["fail_on"] or shared.fail_on_of(configuration),
+        must_check=shared.must_check_of(given, configuration),
+    )  # fmt: skip
+    if status != output.CLEAN or given["exit_zero"]:
+        return status
+    if not snapshots:
+        output.say(
+            "distcheck: no rank of this user was found here; --pid names a process, and srun --overlap looks on others"
+        )
+        return output.NOT_CHECKED
+    if any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
+        output.say("distcheck: nothing has moved between the two looks; --patience 30 tells a hang from a long step")
+        return output.NOT_CHECKED
+    if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
+        output.say("distcheck: no stack could be read, so that nobody knows where the ranks stand")
+        return output.NOT_CHECKED
+    return status
+
+
+# many hosts
+
+
+def _merged(
+    given: Mapping[str, Any], world: World, configuration: Configuration, selection: Selection, interval_s: float
+) -> int:
+    """One report of all hosts that this was started on together; each looks at its own ranks."""
+    from distcheck.checks.cluster.merge import HostReport
+    from distcheck.launch.reader import make_launch
+
+    from . import env_merge
+
+    style = output.make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=False)
+    asked = env_merge.Asked(
+        given, world, configuration, selection, None, given["fail_on"] or shared.fail_on_of(configuration), style,
+        lambda report: report, partial(_finish_merged, configuration=configuration),
+    )  # fmt: skip
+    step = env_merge.step_here(make_launch(world.environ, host_name=world.host_name()), asked)
+    if not step.first_on_host:
+        return output.CLEAN
+
+    def look_here() -> HostReport:
+        host = world.host_name()
+        name = given["job"] or world.environ.get("SLURM_JOB_ID")
+        try:
+            snapshots, missed, use = look(world, None, name, interval_s, quiet=True)
+        except click.UsageError as error:  # a host without ranks of the job says so, and the others go on
+            snapshots, missed, use = [], [NotChecked(host, error.format_message())], Unavailable("no rank is here")
+        report = judged(snapshots, selection, missed, use, host)
+        subject = {**report.subject, "snapshots": to_plain(snapshots)}
+        return HostReport(host, report._replace(subject=subject), node=step.node, task=step.rank, tasks=step.tasks_here)
+
+    return env_merge.run_in_step(step, look_here, asked)
+
+
+def _finish_merged(
+    hosts: Sequence[HostReport],
+    missing: Missing,
+    asked: Any,
+    *,
+    scheduler: str | None = None,
+    elapsed_s: float = 0.0,
+    note: str = "",
+    configuration: Configuration,
+) -> int:
+    from distcheck.checks.cluster.hostlist import compress_hosts
+    from distcheck.core.facts_file import from_plain
+    from distcheck.runtime.inspect.snapshot import Snapshot, merge
+
+    seen = [from_plain(Snapshot, plain) for item in hosts for plain in item.report.subject.get("snapshots", ())]
+    snapshots = merge(seen)
+    lost = [*((name, "sent nothing") for name in missing.silent), *missing.damaged]
+    missed = [NotChecked(name, why) for name, why in lost]
+    if missing.unnamed:
+        missed.append(NotChecked("hosts that nothing names", f"{missing.counted} sent nothing"))
+    if note:
+        missed.append(NotChecked("other hosts", note))
+    missed += [
+        item
+        for host in hosts
+        for item in host.report.not_checked
+        if not any(part.startswith(("rank ", "ranks ", "the stack", "the flight")) for part in [item.what])
+    ]
+    report = judged(
+        snapshots,
+        asked.selection,
+        missed,
+        Unavailable("no NVIDIA driver"),
+        compress_hosts([item.name for item in hosts]),
+    )
+    gpus = {
+        (rank["host"], rank["pid"]): rank["gpu"]
+        for item in hosts
+        for job in item.report.subject.get("jobs", ())
+        for rank in job["ranks"]
+    }
+    for job in report.subject["jobs"]:
+        for rank in job["ranks"]:
+            rank["gpu"] = gpus.get((rank["host"], rank["pid"]), "")
+    status = finish(report._replace(elapsed_s=elapsed_s), snapshots, asked.given, configuration)
+    return status or (output.NOT_CHECKED if missing.anyone and not asked.given["exit_zero"] else status)

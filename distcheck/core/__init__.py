@@ -1,0 +1,1 @@
+"""Rules, findings, facts and reports: the types and the checker that all packages share."""

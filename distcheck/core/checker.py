@@ -1,0 +1,482 @@
+"""Plans which probes run on what is given, gathers only the facts that they ask for, isolates what fails.
+
+It knows nothing of any topic: rooms register their readers and probes on import, and it works on types.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from distcheck import rules
+from distcheck.rules import Selection
+
+from . import registry
+from .model import Finding, Fix, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, Where, sort_findings
+from .registry import Parameter, Probe, Reader
+
+if TYPE_CHECKING:
+    import queue
+
+    from . import isolation
+
+#: Rooms whose readers and probes look at one process and one host.
+ENVIRONMENT = ("distcheck.checks.host",)
+
+_REPORT_IT = "run it again with -v, and report what it prints to the authors of {what}; the other probes ran"
+
+
+class PlanError(Exception):
+    """Probes that can't be planned: a fact that nobody reads, or facts that ask for each other in a circle."""
+
+
+class Step(NamedTuple):
+    """A reader or probe with its resolved parameters."""
+
+    item: Any
+    parameters: tuple[Parameter, ...]
+
+
+class Plan(NamedTuple):
+    """What will run. Making it resolves and verifies all; running it is cheap and can be repeated."""
+
+    command: str
+    probes: tuple[Step, ...]
+    readers: Mapping[type, Step]
+    #: what a closed run does without: types that are not given and that nobody reads
+    absent: frozenset[type]
+    selection: Selection
+    early: tuple[Finding, ...]
+
+    def run(
+        self,
+        *given: object,
+        facts: Mapping[type, object] | None = None,
+        budget_s: float | None = None,
+        place: Where = Where(),
+    ) -> Report:
+        """Gather what is missing, judge, report.
+
+        :param given: facts; each counts for its own type and those it derives from
+        :param facts: facts by type, where Unavailable may stand for one
+        :param budget_s: seconds for all of the gathering; what was not read by then is *not checked*
+        :param place: the rank that findings of probes *per process* belong to
+        """
+        return _Run(self, given, facts or {}, budget_s, place).report()
+
+
+class Checker:
+    """Chooses probes and makes plans of them.
+
+    :param selection: which rules may speak; all that are on by default without one
+    :param rooms: modules to import for their readers and probes; a package may have a function ``load_probes`` for it
+    :param plug_ins: import the modules of the entry-point group ``distcheck.plugins`` as well
+    """
+
+    def __init__(
+        self, selection: Selection | None = None, *, rooms: Iterable[str] = ENVIRONMENT, plug_ins: bool = True
+    ) -> None:
+        self.selection = Selection() if selection is None else selection
+        self.rooms = tuple(rooms)
+        for room in self.rooms:
+            __import__(room)
+            # a package whose readers are used where nothing is judged registers its probes when they are wanted
+            load = getattr(sys.modules[room], "load_probes", None)
+            if load is not None:
+                load()
+        self.early: tuple[Finding, ...] = load_plug_ins() if plug_ins else ()
+
+    def plan(
+        self,
+        *given: type,
+        command: str = "env",
+        closed: bool = False,
+        every_fact: bool = False,
+        also: Iterable[type] = (),
+        per: str | None = None,
+    ) -> Plan:
+        """Resolve which probes run and what they need.
+
+        :param given: the types that :meth:`Plan.run` will be given
+        :param command: what the report says that it comes from
+        :param closed: read nothing from outside: what can't be derived from what was given is *not checked*
+        :param every_fact: read also what no selected probe asks for
+        :param also: facts to read although no selected probe may ask for them
+        :param per: only the probes that judge per ``host`` or per ``process``
+        :raises PlanError: a fact that nobody reads, or a circle
+        """
+        readers = registry.readers()
+        chosen = tuple(
+            Step(probe, registry.parameters(probe.function))
+            for probe in registry.probes()
+            if (per is None or probe.per == per)
+            and self._is_here(probe, given, closed)
+            and any(self.selection.takes(rule) for rule in probe.rules)
+        )
+        wanted = [*also, *(parameter.type for step in chosen for parameter in step.parameters)]
+        if every_fact:
+            # facts of a command that is given what nobody reads (a rehearsal) are only that command's
+            wanted.extend(made for made in readers if _is_within_reach(made, given, readers))
+        needed: dict[type, Step] = {}
+        absent: set[type] | None = set() if closed else None
+        for made in wanted:
+            self._need(made, given, readers, needed, absent, ())
+        return Plan(command, chosen, needed, frozenset(absent or ()), self.selection, self.early)
+
+    def _is_here(self, probe: Probe, given: tuple[type, ...], closed: bool) -> bool:
+        """Whether a probe belongs to the rooms of this checker; those of plug-ins go where what they ask for is."""
+        module = probe.function.__module__
+        if module.startswith("distcheck."):
+            return any(module == room or module.startswith(f"{room}.") for room in self.rooms)
+        asked = [parameter.type for parameter in registry.parameters(probe.function)]
+        if not closed or self.rooms in ((), ENVIRONMENT):
+            # a fact of ours that nobody reads is given by one command only: the probe belongs to that one
+            readers = registry.readers()
+            elsewhere = [
+                made
+                for made in asked
+                if made.__module__.startswith("distcheck.") and made not in readers
+                if not any(issubclass(one, made) for one in given)
+            ]
+            return not elsewhere
+        return any(issubclass(one, made) for one in given for made in asked)
+
+    def _need(
+        self,
+        made: type,
+        given: tuple[type, ...],
+        readers: Mapping[type, Reader],
+        needed: dict[type, Step],
+        absent: set[type] | None,
+        path: tuple[type, ...],
+    ) -> None:
+        if made in path:
+            circle = " → ".join(part.__name__ for part in (*path[path.index(made) :], made))
+            raise PlanError(f"facts ask for each other in a circle: {circle}")
+        if made in needed or any(issubclass(one, made) for one in given):
+            return
+        reader = readers.get(made)
+        if reader is None and absent is not None:
+            absent.add(made)
+            return
+        if reader is None:
+            raise PlanError(f"nobody reads the fact {made.__name__}, and it is not given")
+        asked = registry.parameters(reader.function)
+        for parameter in asked:
+            self._need(parameter.type, given, readers, needed, absent, (*path, made))
+        needed[made] = Step(reader, asked)
+
+
+def _is_within_reach(
+    made: type, given: tuple[type, ...], readers: Mapping[type, Reader], path: tuple[type, ...] = ()
+) -> bool:
+    """Whether a fact can be had from what is given; a circle is told where the plan is made."""
+    if made in path or any(issubclass(one, made) for one in given):
+        return True
+    reader = readers.get(made)
+    return reader is not None and all(
+        _is_within_reach(parameter.type, given, readers, (*path, made))
+        for parameter in registry.parameters(reader.function)
+    )
+
+
+def make_selection(
+    select: Iterable[str] = (), extend_select: Iterable[str] = (), ignore: Iterable[str] = ()
+) -> Selection:
+    """A selection from what users type, the rules of plug-ins included; raises UnknownRule for what names no rule."""
+    entries = (tuple(select), tuple(extend_select), tuple(ignore))
+    if not any(entries):
+        return Selection()
+    load_plug_ins()
+    return Selection.of(*entries, extra=registry.plug_in_rules())
+
+
+def load_plug_ins() -> tuple[Finding, ...]:
+    """Import all plug-ins; a finding for each that does not import."""
+    found = []
+    for name, error in registry.load_plug_ins(entry for entry in sys.path if entry):
+        if error is not None:
+            found.append(
+                rules.DC903.found(
+                    f"the plug-in {name} does not import: {type(error).__name__}: {error}",
+                    where=Where(object=name),
+                    evidence={"error": f"{type(error).__name__}: {error}"},
+                    fix=Fix(
+                        "mend or uninstall the package that brings it; the built-in probes ran without it", where="host"
+                    ),
+                )
+            )
+    return tuple(found)
+
+
+class _Run:
+    """The state of one run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        given: tuple[object, ...],
+        facts: Mapping[type, object],
+        budget_s: float | None,
+        place: Where,
+    ) -> None:
+        self.plan = plan
+        self.place = place
+        self.start = time.monotonic()
+        self.end = None if budget_s is None else self.start + budget_s
+        self.facts: dict[type, object] = dict(facts)
+        for value in given:
+            for base in type(value).__mro__:
+                if base not in (object, tuple):
+                    self.facts.setdefault(base, value)
+        self.findings: list[Finding] = list(plan.early)
+        self.not_checked: list[tuple[str, str]] = []
+        self.runs: list[ProbeRun] = []
+        self.checked: set[str] = set()
+        self.out_of_time = False
+
+    def report(self) -> Report:
+        for made in self.plan.absent:
+            self.facts.setdefault(made, Unavailable("it was not given"))
+        self.gather()
+        for step in self.plan.probes:
+            self.judge(step)
+        takes = self.plan.selection.takes
+        known = {rule.code: rule for rule in (*rules.ALL, *registry.plug_in_rules())}
+        return Report(
+            self.plan.command,
+            findings=sort_findings(item for item in self.findings if item.code not in known or takes(known[item.code])),
+            not_checked=group_not_checked(self.not_checked),
+            probes=tuple(self.runs),
+            facts={
+                made.__name__: value
+                for made, value in self.facts.items()
+                if hasattr(value, "_fields") or isinstance(value, Unavailable)
+            },
+            elapsed_s=time.monotonic() - self.start,
+            checked=frozenset(self.checked),
+            out_of_time=self.out_of_time,
+        )
+
+    # gathering
+
+    def gather(self) -> None:
+        """Read all facts that are missing: isolated ones in forked children first, the others in daemon threads."""
+        missing = {made: step for made, step in self.plan.readers.items() if made not in self.facts}
+        if not missing:
+            return
+        # a closed run reads nothing, and is not to wait for the import of threads and processes
+        import queue
+
+        from . import isolation
+
+        answers: queue.SimpleQueue[tuple[type, object, float]] = queue.SimpleQueue()
+        deadlines: dict[type, float] = {}
+        children: dict[type, isolation.Child] = {}
+        # forked before the first thread starts: a child of a threaded process may inherit a lock that nobody frees
+        for made, step in missing.items():
+            known = step.item.isolated and all(parameter.type in self.facts for parameter in step.parameters)
+            if known and _lacking(step.parameters, [self.facts[part.type] for part in step.parameters]) is None:
+                children[made] = isolation.start(
+                    step.item, [self.facts[parameter.type] for parameter in step.parameters]
+                )
+        for made, child in children.items():
+            deadlines[made] = time.monotonic() + missing[made].item.limit_s
+            _in_thread(lambda made=made, child=child: answers.put((made, *_timed(child.result))))
+        while True:
+            self._start_ready(missing, deadlines, answers)
+            if not deadlines:
+                break
+            until = min(deadlines.values())
+            if self.end is not None:
+                until = min(until, self.end)
+            try:
+                made, value, elapsed = answers.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                self._give_up_overdue(missing, deadlines)
+                continue
+            if made in deadlines:
+                del deadlines[made]
+                self._take(missing[made].item, value, elapsed)
+        for child in children.values():
+            child.leave()
+
+    def _start_ready(
+        self,
+        missing: Mapping[type, Step],
+        deadlines: dict[type, float],
+        answers: queue.SimpleQueue[tuple[type, object, float]],
+    ) -> None:
+        """Start every reader whose own needs are there; those whose needs can't be had are unavailable at once."""
+        settled = True
+        while settled:
+            settled = False
+            for made, step in missing.items():
+                if (
+                    made in self.facts
+                    or made in deadlines
+                    or any(part.type not in self.facts for part in step.parameters)
+                ):
+                    continue
+                values = [self.facts[parameter.type] for parameter in step.parameters]
+                lacking = _lacking(step.parameters, values)
+                if lacking is not None:
+                    self.facts[made] = lacking
+                    settled = True
+                else:
+                    deadlines[made] = time.monotonic() + step.item.limit_s
+                    _in_thread(
+                        lambda made=made, step=step, values=values: answers.put(
+                            (made, *_timed(lambda: step.item.function(*values)))
+                        )
+                    )
+
+    def _give_up_overdue(self, missing: Mapping[type, Step], deadlines: dict[type, float]) -> None:
+        now = time.monotonic()
+        spent = self.end is not None and now >= self.end
+        for made in [made for made, deadline in deadlines.items() if spent or deadline <= now]:
+            del deadlines[made]
+            reader = missing[made].item
+            name = _reader_name(reader)
+            if spent:
+                self.out_of_time = True
+                why = f"the time limit of the whole run was over before {name} answered"
+                self.facts[made] = Unavailable(why)
+                self.runs.append(ProbeRun(name, "timed-out", now - self.start))
+                continue
+            self.facts[made] = Unavailable(f"{name} did not answer within {reader.limit_s:g} s")
+            self.runs.append(ProbeRun(name, "timed-out", reader.limit_s))
+            self.findings.append(
+                rules.DC902.found(
+                    f"{name} did not answer within {reader.limit_s:g} s; what depends on it was not checked",
+                    where=Where(object=name),
+                    evidence={"limit_s": reader.limit_s},
+                    fix=Fix(
+                        "look at what it reads: a device, a mount or a name server that does not answer hangs it too",
+                        by="admin",
+                        where="host",
+                    ),
+                )
+            )
+
+    def _take(self, reader: Reader, value: object, elapsed: float) -> None:
+        name = _reader_name(reader)
+        if isinstance(value, Unavailable):
+            self.facts[reader.type] = value
+        elif isinstance(value, BaseException):
+            trace = _trace(value)
+            self.facts[reader.type] = Unavailable(f"{name} failed: {_text(value)}")
+            self.runs.append(ProbeRun(name, "failed", elapsed, trace))
+            self.findings.append(_failure(name, value))
+        else:
+            self.facts[reader.type] = value
+        self.not_slow(name, elapsed)
+
+    def not_slow(self, name: str, elapsed: float) -> None:
+        """Readers that answered are listed with their seconds, so that a slow start can be explained."""
+        if not self.runs or self.runs[-1].name != name:
+            self.runs.append(ProbeRun(name, "ran", round(elapsed, 6)))
+
+    # judging
+
+    def judge(self, step: Step) -> None:
+        probe: Probe = step.item
+        values = [self.facts[parameter.type] for parameter in step.parameters]
+        lacking = _lacking(step.parameters, values)
+        codes = [rule.code for rule in probe.rules if self.plan.selection.takes(rule)]
+        if lacking is not None:
+            self.not_looked(probe, codes, lacking)
+            return
+        start = time.perf_counter()
+        try:
+            for finding in probe.function(*values):
+                if not isinstance(finding, Finding):
+                    raise TypeError(f"it yielded {type(finding).__name__}, not a Finding")
+                self.findings.append(self.placed(finding) if probe.per == "process" else finding)
+        except Unavailable as unavailable:
+            self.not_looked(probe, codes, unavailable)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken probe must not take the others with it
+            self.runs.append(ProbeRun(probe.name, "failed", time.perf_counter() - start, _trace(error)))
+            self.findings.append(_failure(probe.name, error))
+            self.not_checked.extend((code, f"its probe {probe.name} failed") for code in codes)
+        else:
+            self.runs.append(ProbeRun(probe.name, "ran", round(time.perf_counter() - start, 6)))
+            self.checked.update(codes)
+
+    def not_looked(self, probe: Probe, codes: list[str], lacking: Unavailable) -> None:
+        """A probe that lacks a fact: there was nothing to look at, or it could not look."""
+        if isinstance(lacking, NotApplicable):
+            self.runs.append(ProbeRun(probe.name, "not-applicable"))
+            return
+        self.not_checked.extend((code, lacking.why) for code in codes)
+        self.runs.append(ProbeRun(probe.name, "not-checked"))
+
+    def placed(self, finding: Finding) -> Finding:
+        """The finding with this process's rank, unless it names one."""
+        where = finding.where
+        if where.rank is not None or where.ranks is not None:
+            return finding
+        return finding._replace(where=where._replace(rank=self.place.rank, local_rank=self.place.local_rank))
+
+
+def group_not_checked(pairs: Iterable[tuple[str, str]]) -> tuple[NotChecked, ...]:
+    """One line for each reason, with all the codes that it concerns."""
+    groups: dict[str, dict[str, None]] = {}
+    for what, why in pairs:
+        groups.setdefault(why, {})[what] = None
+    return tuple(NotChecked(", ".join(sorted(codes)), why) for why, codes in groups.items())
+
+
+def _lacking(parameters: Iterable[Parameter], values: Iterable[object]) -> Unavailable | None:
+    for parameter, value in zip(parameters, values, strict=True):
+        if isinstance(value, Unavailable) and not parameter.optional:
+            return value
+    return None
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - even its text can be broken
+        return type(error).__name__
+
+
+def _failure(name: str, error: BaseException) -> Finding:
+    return rules.DC901.found(
+        f"{name} failed with {_text(error)}",
+        where=Where(object=name),
+        evidence={"error": _text(error)},
+        fix=Fix(_REPORT_IT.format(what="distcheck or of the plug-in that brings it"), where="host"),
+    )
+
+
+def _trace(error: BaseException) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _reader_name(reader: Reader) -> str:
+    return f"{reader.function.__module__.removeprefix('distcheck.')}.{reader.function.__name__}"
+
+
+def _timed(function: Any) -> tuple[object, float]:
+    """What a function gives or raises, and the seconds that it took."""
+    start = time.perf_counter()
+    try:
+        value = function()
+    except BaseException as error:  # noqa: BLE001 - crosses a thread: it is judged where it is taken
+        value = error
+    return value, time.perf_counter() - start
+
+
+def _in_thread(function: Any) -> None:
+    """Daemon: a reader that hangs must not keep the process from ending."""
+    import threading
+
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except RuntimeError:  # the limit of threads is reached: slower, but read
+        function()

@@ -1,0 +1,181 @@
+"""Runs a reader in a process of its own, for what may hang where no signal reaches (a driver, the kernel).
+
+The child is forked, so nothing is imported again; where this process already has threads (a training process) a fresh
+Python is started instead. A child that outlasts its limit is killed and left: nobody waits for a process that
+can't die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .model import Unavailable
+from .registry import Reader
+
+#: Seconds that a child lives beyond its reader's limit, should nobody be left to end it.
+_GRACE_S = 2
+
+
+class Child:
+    """A reader at work in another process."""
+
+    def __init__(self, process: int, pipe: int) -> None:
+        self._process = process
+        self._pipe = pipe
+        self._reaped = False
+
+    def result(self) -> object:
+        """Block until the child answers; its fact, or raises what the reader raised."""
+        chunks = []
+        try:
+            while chunk := os.read(self._pipe, 1 << 16):
+                chunks.append(chunk)
+        finally:
+            os.close(self._pipe)
+        status = 0
+        # where somebody else reaps our children, what the child said counts all the same
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(self._process, 0)
+        self._reaped = True
+        if not chunks:
+            code = os.waitstatus_to_exitcode(status)
+            raise Unavailable(
+                f"the process that read it ended {'by signal ' + str(-code) if code < 0 else f'with status {code}'}"
+            )
+        value = pickle.loads(b"".join(chunks))  # noqa: S301 - written by our own child through a private pipe
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    def leave(self) -> None:
+        """End the child if it still runs, without waiting for it."""
+        if self._reaped:
+            return
+        try:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, os.WNOHANG)
+        except (ProcessLookupError, ChildProcessError):
+            return
+
+
+class Inline:
+    """Where nothing can be forked, the reader runs in the thread that asks; its limit is kept all the same."""
+
+    def __init__(self, reader: Reader, values: list[Any]) -> None:
+        self._reader = reader
+        self._values = values
+
+    def result(self) -> object:
+        return self._reader.function(*self._values)
+
+    def leave(self) -> None:
+        return
+
+
+class Failed:
+    """No process could be started: the limit of processes or files is reached, which is a finding of its own."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def result(self) -> object:
+        raise Unavailable(f"no process could be started to read it: {self._error}")
+
+    def leave(self) -> None:
+        return
+
+
+def may_fork() -> bool:
+    """Whether a forked child is sure to find no lock held: this process has one thread, and torch has made none."""
+    return threading.active_count() == 1 and "torch" not in sys.modules
+
+
+def start(reader: Reader, values: list[Any]) -> Any:
+    """Start a reader with its facts in another process."""
+    try:
+        return _start(reader, values)
+    except (OSError, ValueError, TypeError) as error:
+        return Failed(error)
+
+
+def _start(reader: Reader, values: list[Any]) -> Any:
+    if not hasattr(os, "fork"):
+        return Inline(reader, values)
+    if not may_fork():
+        return _spawn(reader, values)
+    read_end, write_end = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(write_end)
+        return Child(process, read_end)
+    _child(reader.function, reader.limit_s, values, write_end)
+    raise AssertionError("the child never returns")
+
+
+def _child(function: Callable[..., Any], limit_s: float, values: list[Any], pipe: int) -> None:
+    """What the forked child does: read, answer, leave without running anything that the parent left behind."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(int(limit_s) + _GRACE_S)
+        _answer(function, values, pipe)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _answer(function: Callable[..., Any], values: list[Any], pipe: int) -> None:
+    answer: object
+    try:
+        answer = function(*values)
+    except Unavailable as unavailable:
+        answer = unavailable
+    except Exception as error:  # noqa: BLE001 - crosses the pipe: the parent reports it as DC901
+        answer = RuntimeError(f"{type(error).__name__}: {error}")
+    data = pickle.dumps(answer)
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def _spawn(reader: Reader, values: list[Any]) -> Child:
+    """A fresh Python: forking a process with threads may copy a lock that is never freed."""
+    read_end, write_end = os.pipe()
+    request_read, request_write = os.pipe()
+    os.set_inheritable(write_end, True)
+    # it looks where this process looks (distcheck.pyz is such a place), and PYTHONPATH counts for nothing under -I
+    program = (
+        "import sys; sys.path[:] = sys.argv[2:]; "
+        "from distcheck.core.isolation import answer_request as answer; answer(int(sys.argv[1]))"
+    )
+    flags = ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
+    process = os.posix_spawn(
+        sys.executable,
+        [sys.executable, *flags, "-c", program, str(write_end), *filter(None, sys.path)],
+        dict(os.environ),
+        file_actions=[(os.POSIX_SPAWN_DUP2, request_read, 0)],
+    )
+    os.close(write_end)
+    os.close(request_read)
+    function = reader.function
+    # an environment can be longer than a command line may be
+    request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values))
+    # one that ended at once has closed its pipe: result() says how it ended
+    with contextlib.suppress(BrokenPipeError), os.fdopen(request_write, "wb") as file:
+        file.write(request)
+    return Child(process, read_end)
+
+
+def answer_request(pipe: int) -> None:
+    """The other side of a fresh Python; never returns."""
+    from importlib import import_module
+
+    module, name, limit_s, values = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent
+    _child(getattr(import_module(module), name), limit_s, values, pipe)

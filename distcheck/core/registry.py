@@ -1,0 +1,231 @@
+"""Where readers and probes are known: the decorators ``@fact`` and ``@probe``, and plug-ins.
+
+Registration happens as modules are imported. Annotations are read as names, once, and only for what a plan needs,
+so that importing a room costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from .model import Finding, Rule, Unavailable
+
+if TYPE_CHECKING:
+    from distcheck.rules.signatures.model import Signature
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: The entry-point group whose modules register their own facts, probes and rules when they are imported.
+PLUG_IN_GROUP = "distcheck.plugins"
+
+
+class RegistrationError(Exception):
+    """A fact or probe is declared in a way that can't work."""
+
+
+class Parameter(NamedTuple):
+    """A fact that a reader or probe asks for; ``optional`` where it also takes Unavailable."""
+
+    name: str
+    type: type
+    optional: bool
+
+
+class Reader(NamedTuple):
+    """A function that makes one fact."""
+
+    type: type
+    function: Callable[..., Any]
+    #: seconds after which it is given up
+    limit_s: float
+    #: run in a process of its own, because it may hang in the kernel
+    isolated: bool
+    #: it describes this host or this process: not to be had about a job that runs elsewhere
+    of_this_host: bool
+    #: it describes what one launch names (its port, its script): void for another launch
+    of_launch: bool
+
+
+class Probe(NamedTuple):
+    """A pure function from facts to findings."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    function: Callable[..., Iterable[Finding]]
+    #: ``host``: the answer is the same for all ranks of a host; ``process``: each rank may have its own
+    per: str
+
+
+class _Registry:
+    """The one piece of mutable module state that distcheck has."""
+
+    def __init__(self) -> None:
+        self.readers: dict[type, Reader] = {}
+        self.probes: dict[str, Probe] = {}
+        self.rules: dict[str, Rule] = {}
+        self.signatures: list[Signature] = []
+
+
+_registry = _Registry()
+
+
+def fact(
+    *, limit_s: float = 1.0, isolated: bool = False, of_this_host: bool = True, of_launch: bool = False
+) -> Callable[[Function], Function]:
+    """Register a reader. Its return annotation names the fact; its annotated parameters are the facts that it needs.
+
+    :param limit_s: seconds after which the fact counts as not to be had (DC902)
+    :param isolated: read it in a child process, forked before any thread: for what may hang in the kernel.
+        Such a reader may ask only for facts that are given to the run
+    :param of_this_host: false for what is known about a job that runs elsewhere, too (its command, its settings)
+    :param of_launch: it describes what one launch names (its port, its script), and is void for another launch
+    :raises RegistrationError: the return annotation names no type that the module knows
+    """
+
+    def register(function: Function) -> Function:
+        made, _ = _resolve(function, function.__annotations__.get("return"))
+        _registry.readers[made] = Reader(made, function, limit_s, isolated, of_this_host, of_launch)
+        return function
+
+    return register
+
+
+def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
+    """Register a probe for one or more rules. Its annotated parameters are the facts that it needs.
+
+    ``Gpus | Unavailable`` lets it judge also where that fact can't be had. Names are ``module.function``.
+
+    :param rules: those that its findings may have
+    :param per: ``process`` where each rank of a host may have an answer of its own, else ``host``
+    :raises RegistrationError: no rule, or another word
+    """
+    if not rules or per not in ("host", "process"):
+        raise RegistrationError("a probe names at least one rule, and judges per 'host' or per 'process'")
+
+    def register(function: Function) -> Function:
+        name = f"{function.__module__.removeprefix('distcheck.')}.{function.__name__}"
+        _registry.probes[name] = Probe(name, rules, function, per)
+        return function
+
+    return register
+
+
+def register_rule(rule: Rule) -> Rule:
+    """Make a plug-in's rule known, so that it can be selected, listed and explained.
+
+    :param rule: the rule; its code is none of ours
+    :returns: the same, for ``SITE101 = register_rule(Rule(…))``
+    """
+    _registry.rules[rule.code] = rule
+    return rule
+
+
+def register_signature(signature: Signature) -> Signature:
+    """Have the logs of dead jobs searched for a plug-in's text; its probe asks the timeline for it by its name.
+
+    :param signature: the text
+    :returns: the same
+    """
+    _registry.signatures.append(signature)
+    return signature
+
+
+def plug_in_signatures() -> tuple[Signature, ...]:
+    """The texts that plug-ins brought."""
+    return tuple(_registry.signatures)
+
+
+def readers() -> dict[type, Reader]:
+    """All readers by the type of their fact."""
+    return dict(_registry.readers)
+
+
+def probes() -> tuple[Probe, ...]:
+    """All probes, in the order of their registration."""
+    return tuple(_registry.probes.values())
+
+
+def plug_in_rules() -> tuple[Rule, ...]:
+    """The rules that plug-ins brought."""
+    return tuple(_registry.rules.values())
+
+
+def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The facts that a reader or probe asks for; raises RegistrationError for a parameter without a known type."""
+    found = []
+    code = function.__code__
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        made, optional = _resolve(function, function.__annotations__.get(name), name)
+        found.append(Parameter(name, made, optional))
+    return tuple(found)
+
+
+def _resolve(function: Callable[..., Any], annotation: Any, name: str = "return") -> tuple[type, bool]:
+    """An annotation as a type, and whether Unavailable is taken as well."""
+    place = f"{function.__module__}.{function.__name__}"
+    if annotation is None:
+        raise RegistrationError(f"{place}: {name!r} has no annotation; name the fact's type")
+    if isinstance(annotation, str):
+        parts = [_look_up(function, part.strip(), place) for part in annotation.split("|")]
+    else:
+        parts = list(getattr(annotation, "__args__", (annotation,)))
+    optional = Unavailable in parts
+    types = [part for part in parts if part is not Unavailable]
+    if len(types) != 1 or not isinstance(types[0], type):
+        raise RegistrationError(f"{place}: {name!r} names no single fact: {annotation}")
+    return types[0], optional
+
+
+def _look_up(function: Callable[..., Any], dotted: str, place: str) -> Any:
+    first, *rest = dotted.split(".")
+    found = function.__globals__.get(first)
+    for part in rest:
+        found = getattr(found, part, None)
+    if found is None:
+        raise RegistrationError(f"{place}: {dotted!r} is not known in that module")
+    return found
+
+
+def load_plug_ins(python_path: Iterable[str]) -> Iterator[tuple[str, BaseException | None]]:
+    """Import the modules that the entry-point group names; yields each with what went wrong, or None.
+
+    Entry points are looked for in the ``entry_points.txt`` of the installed packages directly: asking
+    importlib.metadata costs more than all else that a run without plug-ins does at its start.
+    """
+    for name, module in _find_plug_ins(python_path):
+        try:
+            __import__(module)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in is foreign code: whatever it does, the rest goes on
+            yield name, error
+        else:
+            yield name, None
+
+
+def _find_plug_ins(python_path: Iterable[str]) -> Iterator[tuple[str, str]]:
+    import os
+
+    group = f"[{PLUG_IN_GROUP}]".encode()
+    seen = set()
+    for folder in dict.fromkeys(python_path):
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), "rb", buffering=0) as file:
+                    text = file.read()
+            except OSError:
+                continue
+            if group not in text:
+                continue
+            for line in text.split(group, 1)[1].decode("utf-8", "replace").splitlines()[1:]:
+                if line.startswith("["):
+                    break
+                plug_in, equals, module = line.partition("=")
+                if equals and plug_in.strip() not in seen:
+                    seen.add(plug_in.strip())
+                    yield plug_in.strip(), module.split(":")[0].split("[")[0].strip()

@@ -1,0 +1,314 @@
+"""The one door to the outside: files, environment, limits, network, NVML of this process and this host.
+
+Readers reach the world only through a :class:`World`, so that a file tree and a few recorded answers can stand
+for any machine. It judges nothing, and it keeps no secret: variables that do not bear on distributed training are
+never kept, and credentials are masked as values are collected.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from distcheck.launch.variables import VariableTable
+
+from .model import Unavailable
+from .redaction import mask
+
+#: Longest value of a variable that is kept, in characters; a LD_LIBRARY_PATH of many modules may have several thousand.
+LONGEST_VALUE = 16384
+#: Longest file that a reader gets, in bytes: /proc and /sys files are small, and a hostile one must not fill memory.
+LONGEST_FILE = 4 * 1024 * 1024
+#: Why there is no NVML where the loader finds no library of that name.
+NO_NVML = "no NVIDIA driver: its library libnvidia-ml is not found"
+
+
+class Address(NamedTuple):
+    """One address of a network interface."""
+
+    interface: str
+    #: ``ipv4`` or ``ipv6``
+    family: str
+    address: str
+    netmask: str | None = None
+
+
+class Space(NamedTuple):
+    """Room of a file system, in bytes."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class World:
+    """What this process can see. Every method raises OSError or Unavailable where it can't look."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None, *, root: str = "/") -> None:
+        """
+        :param environ: the variables to judge instead of this process's own
+        :param root: the folder that stands for ``/``
+        """
+        self.root = root
+        raw = os.environ if environ is None else environ
+        self.environ: Mapping[str, str] = collect_variables(raw)
+        self.home: str | None = raw.get("HOME") or raw.get("USERPROFILE") or None
+        #: the folders in which a shell here looks for programs
+        self.program_path: tuple[str, ...] = tuple(entry for entry in raw.get("PATH", "").split(os.pathsep) if entry)
+        behind = raw.get("SUDO_UID", "")
+        #: under sudo, the number of the user who called it
+        self.user_behind: int | None = int(behind) if behind.isdecimal() else None
+        self.platform = sys.platform
+        self.pid = os.getpid()
+
+    # files
+
+    def path(self, path: str) -> str:
+        """Where an absolute path of the judged machine stands on this one."""
+        return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
+
+    def read_bytes(self, path: str, limit: int = LONGEST_FILE) -> bytes:
+        """The first ``limit`` bytes of a file; raises OSError."""
+        with open(self.path(path), "rb", buffering=0) as file:
+            chunks = []
+            while limit > 0 and (chunk := file.read(min(limit, 1 << 16))):
+                chunks.append(chunk)
+                limit -= len(chunk)
+        return b"".join(chunks)
+
+    def read_text(self, path: str) -> str:
+        """A file as text; what is no UTF-8 is replaced. Raises OSError."""
+        return self.read_bytes(path).decode("utf-8", "replace")
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """At most ``length`` bytes of a file from ``offset`` on, of one too big to read whole; raises OSError."""
+        with open(self.path(path), "rb", buffering=0) as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def list_folder(self, path: str) -> tuple[str, ...]:
+        """The names in a folder, sorted; raises OSError."""
+        return tuple(sorted(os.listdir(self.path(path))))
+
+    def exists(self, path: str) -> bool:
+        """Whether something is there; False also where the way to it is not ours to look at."""
+        return os.path.exists(self.path(path))
+
+    def is_file(self, path: str) -> bool:
+        """Whether an ordinary file is there: a pipe would keep its reader waiting."""
+        return os.path.isfile(self.path(path))
+
+    def read_link(self, path: str) -> str:
+        """Where a symbolic link points, as it stands in it; raises OSError."""
+        return os.readlink(self.path(path))
+
+    def space(self, path: str) -> Space:
+        """Room of the file system that holds a path; raises OSError."""
+        if not hasattr(os, "statvfs"):
+            import shutil
+
+            usage = shutil.disk_usage(self.path(path))
+            return Space(usage.total, usage.free)
+        found = os.statvfs(self.path(path))
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+
+    def writable(self, path: str) -> bool:
+        """Whether this process may write there."""
+        return os.access(self.path(path), os.W_OK)
+
+    # this process
+
+    @property
+    def working_folder(self) -> str:
+        """The current working directory; raises OSError where it was removed."""
+        return os.getcwd()
+
+    @property
+    def user_id(self) -> int:
+        """The effective user; -1 on a platform without users of that kind."""
+        return os.geteuid() if hasattr(os, "geteuid") else -1
+
+    @property
+    def python_path(self) -> tuple[str, ...]:
+        """The folders in which this Python looks for packages (``sys.path``)."""
+        return tuple(entry for entry in sys.path if entry)
+
+    @property
+    def python_version(self) -> str:
+        """Version of this Python, such as ``3.12.4``."""
+        return ".".join(str(part) for part in sys.version_info[:3])
+
+    @property
+    def python_executable(self) -> str:
+        """The program that this Python is; empty where it is embedded in another."""
+        return sys.executable or ""
+
+    def resource_limit(self, name: str) -> tuple[int | None, int | None]:
+        """Soft and hard limit of ``nofile`` (files), ``memlock`` (bytes) or ``nproc`` (processes); None: unlimited."""
+        try:
+            import resource
+        except ImportError:
+            raise Unavailable(f"{self.platform} has no resource limits") from None
+        soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+        return (
+            None if soft == resource.RLIM_INFINITY else soft,
+            None if hard == resource.RLIM_INFINITY else hard,
+        )
+
+    def cpu_affinity(self) -> tuple[int, ...]:
+        """The CPUs on which this process may run; raises Unavailable where the platform does not tell."""
+        if not hasattr(os, "sched_getaffinity"):
+            raise Unavailable(f"{self.platform} does not tell a process's CPU affinity")
+        return tuple(sorted(os.sched_getaffinity(0)))
+
+    def cpu_count(self) -> int:
+        """Logical CPUs of the host, at least 1."""
+        return os.cpu_count() or 1
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        return time.time()
+
+    # network
+
+    def host_name(self) -> str:
+        """What ``gethostname()`` says: the name that gloo and torchrun start from."""
+        return socket.gethostname()
+
+    def full_host_name(self) -> str:
+        """What ``socket.getfqdn()`` says: the name that c10d gives to the other nodes. May ask a name server."""
+        return socket.getfqdn()
+
+    def resolve(self, name: str) -> tuple[str, ...]:
+        """The addresses of a name, in getaddrinfo's order, each once.
+
+        Blocks as long as the resolver does: readers that call it have a limit.
+        Raises socket.gaierror where the name does not resolve.
+        """
+        # bytes spare the codec for international names, whose import alone takes as long as a good resolver
+        asked = name.encode() if name.isascii() else name
+        found = socket.getaddrinfo(asked, None, type=socket.SOCK_STREAM)
+        return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    def addresses(self) -> tuple[Address, ...]:
+        """The addresses of all interfaces, in the system's order, from netifaces or, on Linux, from the kernel itself.
+
+        Raises Unavailable where neither is to be had.
+        """
+        try:
+            import netifaces
+        except ImportError as error:
+            return self._addresses_from_the_kernel(error)
+        families = (("ipv4", netifaces.AF_INET), ("ipv6", netifaces.AF_INET6))
+        return tuple(
+            Address(name, family, entry["addr"], entry.get("netmask") or entry.get("mask"))
+            for name in netifaces.interfaces()
+            for family, number in families
+            for entry in netifaces.ifaddresses(name).get(number, ())
+            if "addr" in entry
+        )
+
+    def _addresses_from_the_kernel(self, missing: ImportError) -> tuple[Address, ...]:
+        if self.platform != "linux":
+            raise Unavailable(
+                f"the netifaces module does not import ({missing}), and on {self.platform} nothing else is asked for "
+                "addresses; pip install netifaces-plus"
+            ) from missing
+        from .netlink import read_addresses
+
+        try:
+            return tuple(Address(*found) for found in read_addresses())
+        except OSError as error:
+            raise Unavailable(
+                f"the netifaces module does not import ({missing}), and the kernel tells no addresses: "
+                f"{error.strerror or error}"
+            ) from error
+
+    def try_listen(self, port: int) -> bool:
+        """Bind and listen as torch's store does, and let go at once.
+
+        torch 2.13 takes one socket on ``::`` for IPv6 and IPv4 and, where that fails, one on ``0.0.0.0``, both with
+        SO_REUSEADDR (with libuv and without). So a listener on any IPv4 address of the host is in its way, one
+        on IPv6 alone and connections that are still closing are not.
+
+        :return: False where only IPv4 was to be had, because the IPv6 side is held by somebody
+        :raises OSError: EADDRINUSE where it is taken, EACCES where it is privileged
+        """
+        try:
+            self._listen(socket.AF_INET6, "::", port)
+        except OSError as error:
+            self._listen(socket.AF_INET, "0.0.0.0", port)
+            return error.errno != errno.EADDRINUSE
+        return True
+
+    def _listen(self, family: socket.AddressFamily, address: str, port: int) -> None:
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            if self.platform != "win32":  # there it would take away a port that is in use
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind((address, port))
+            listener.listen(1)
+
+    def connect(
+        self, address: str, port: int, *, timeout_s: float, greeting_s: float = 0.0, say: bytes = b""
+    ) -> bytes | None:
+        """Connect and close again.
+
+        :param greeting_s: wait so long for what the server says
+        :param say: what to send first
+        :return: the first bytes that the server said, b"" where it closed the connection, None where it said nothing
+        :raises OSError: TimeoutError where nothing answers, ConnectionRefusedError where nobody listens
+        """
+        with socket.create_connection((address, port), timeout=timeout_s) as connection:
+            if greeting_s <= 0:
+                return None
+            connection.settimeout(greeting_s)
+            try:
+                if say:
+                    connection.sendall(say)
+                return connection.recv(64)
+            except TimeoutError:
+                return None
+            except ConnectionError:
+                return b""
+
+    # devices
+
+    def nvml(self) -> Any:
+        """NVIDIA's management library, initialised. It can hang in the kernel: only isolated readers ask for it.
+
+        Raises Unavailable, with NVML's own words, where there is no driver or it does not answer.
+        """
+        try:
+            import ctypes
+
+            ctypes.CDLL("nvml.dll" if self.platform == "win32" else "libnvidia-ml.so.1")
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) or "no such file" in str(error).lower():
+                raise Unavailable(NO_NVML) from None
+            raise Unavailable(f"the NVIDIA driver's library libnvidia-ml can't be loaded: {error}") from None
+        try:
+            import pynvml
+        except ImportError as error:
+            raise Unavailable(f"the module pynvml does not import ({error}); pip install nvidia-ml-py") from None
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise Unavailable(f"NVML: {error}") from error
+        return pynvml
+
+
+def collect_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that bear on distributed training, without credentials, each at most LONGEST_VALUE characters."""
+    table = VariableTable()
+    kept = {}
+    for name, value in environ.items():
+        if table.bears_on_training(name):
+            text = value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
+            kept[name] = mask(text, name=name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return kept

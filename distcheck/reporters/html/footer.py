@@ -1,0 +1,86 @@
+"""What stands at the end of a page: code to paste, what was not checked, facts, probes, and who made the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from distcheck.core.model import NotChecked, Report, merge_not_checked, to_plain
+from distcheck.reporters import measurements, unseen
+from distcheck.reporters.full import brief
+
+from .parts import code_link, command, cut, definitions, folded, lines, marked_table, table, text
+
+#: Up to this many reasons are shown; more are folded.
+_REASONS = 12
+_CODE = re.compile(r"[A-Z]+[0-9]+")
+
+
+def to_paste(report: Report) -> Iterator[str]:
+    """The methods that make an object picklable, where they were asked for."""
+    said = "\n".join(str(line) for line in report.subject.get("closing", ())).strip("\n")
+    if said and "object" in report.subject:
+        yield '<section aria-labelledby="to-paste"><h2 id="to-paste">To paste</h2>'
+        yield command(said)
+        yield "</section>"
+
+
+def not_checked(report: Report) -> Iterator[str]:
+    """What could not be looked at, by reason."""
+    if not report.not_checked:
+        return
+    items = merge_not_checked(report.not_checked)
+    yield '<section aria-labelledby="not-checked">'
+    yield f'<h2 id="not-checked">Not checked <span class="count">{unseen(report):,}</span></h2>'
+    body = "".join(
+        marked_table(
+            "What could not be looked at is not known to be fine", ("why", "what"), map(_row, items), flush_left=(0, 1)
+        )
+    )
+    yield body if len(items) <= _REASONS else folded(f"{len(items):,} reasons", body)
+    yield "</section>"
+
+
+def _row(item: NotChecked) -> tuple[str, str]:
+    what = (code_link(part) if _CODE.fullmatch(part) else text(part) for part in item.what.split(", "))
+    return text(item.why), ", ".join(what)
+
+
+def facts(report: Report) -> Iterator[str]:
+    """What was read, each fact folded."""
+    if not report.facts:
+        return
+    yield '<section aria-labelledby="facts"><h2 id="facts">Facts</h2>'
+    for name, value in report.facts.items():
+        rows = definitions(
+            (text(key), text(cut(brief(part))))
+            for key, part in _members(to_plain(value))
+            if part not in (None, "", [], {})
+        )
+        yield folded(text(name), rows or '<p class="soft">nothing to show</p>')
+    yield "</section>"
+
+
+def _members(plain: object) -> list[tuple[str, Any]]:
+    return list(plain.items()) if isinstance(plain, Mapping) else [("", plain)]
+
+
+def probes(report: Report) -> Iterator[str]:
+    """What ran and how long it took; tracebacks of what failed."""
+    if not report.probes:
+        return
+    rows = [(probe.name, probe.status, measurements.time_text(probe.elapsed_s)) for probe in report.probes]
+    body = "".join(table("What ran, and how long it took", ("name", "status", "time"), rows, flush_left=(0, 1)))
+    for probe in report.probes:
+        if probe.traceback:
+            body += f"<p>{text(probe.name)}</p><pre>{lines(probe.traceback)}</pre>"
+    yield '<section aria-labelledby="probes"><h2 id="probes">Probes and readers</h2>'
+    yield folded(f"{len(report.probes):,} of them", body) + "</section>"
+
+
+def footer(report: Report) -> Iterator[str]:
+    """Who made the page."""
+    from distcheck._version import __version__
+
+    yield f"<footer>distcheck {text(__version__)}, {text(report.command)}</footer>"

@@ -1,0 +1,58 @@
+"""The verdicts about pickles and checkpoints as a table: which file may be loaded, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from distcheck.core.model import Report
+from distcheck.reporters.measurements import size_text
+from distcheck.reporters.pickle_verdicts import EACH, WORDS
+
+from .parts import badge, folded, marked_table, prose, text
+
+_KINDS = {
+    "dangerous": "error",
+    "malformed": "error",
+    "incomplete": "odd",
+    "needs-allow-listing": "warning",
+    "safe": "good",
+}
+_CAPTION = "Each file, worst first"
+_HEADS = ("file", "verdict", "what loading it does", "format", "size")
+
+
+def verdicts(report: Report) -> Iterator[str]:
+    """A row for each file, worst first; where there are many, those that are safe are folded."""
+    files: Sequence[Mapping[str, Any]] = report.subject["verdicts"]
+    if not files:
+        return
+    yield '<section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts</h2>'
+    safe = [file for file in files if file["verdict"] == "safe"]
+    apart = len(files) > EACH and len(safe) > 1
+    shown = [file for file in files if file["verdict"] != "safe"] if apart else files
+    if shown:
+        yield from marked_table(_CAPTION, _HEADS, map(_row, shown), flush_left=range(4))
+    if apart:
+        yield folded(
+            f"{len(safe):,} safe files", "".join(marked_table(_CAPTION, _HEADS, map(_row, safe), flush_left=range(4)))
+        )
+    yield "</section>"
+
+
+def _row(file: Mapping[str, Any]) -> tuple[str, ...]:
+    # "dangerous: …" and "malformed: …" begin with what the column beside them says
+    verdict = file["verdict"]
+    sentence = str(file["sentence"])
+    said = [prose(sentence.removeprefix(f"{verdict}: ") if _KINDS[verdict] == "error" else sentence)]
+    if file["confirmation"] is not None:
+        answer = f": {file['confirmation']}" if file["confirmation"] else " agrees"
+        said.append(f'<span class="soft">torch.load{text(answer)}</span>')
+    said += [f'<span class="soft">not looked at: {text(item)}</span>' for item in file["unopened"]]
+    return (
+        text(file["path"]),
+        badge(WORDS[verdict], _KINDS[verdict]),
+        "<br>".join(said),
+        text(file["format"]),
+        text(size_text(file["size_bytes"])),
+    )

@@ -1,0 +1,1 @@
+"""Everything that talks to live ranks: the smoke test, ``watch``, ``stuck`` and ``rehearse``."""

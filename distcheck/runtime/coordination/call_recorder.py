@@ -1,0 +1,306 @@
+"""What this rank is about to do: each collective is noted before it begins, in a ring that a side thread reads.
+
+torch's functions are wrapped in place: their identity, name and signature stay what they were, so that whoever imported
+them, compares them (``P2POp``) or looks them up (``torch.compile``) sees no other function. Nothing is sent from here,
+nothing waits, and nothing raises: a note that can't be taken is counted, and the call goes on.
+
+What C++ does by itself (DDP's reducer) does not pass here; the group's own counter and the flight recorder see it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from threading import get_ident
+from typing import Any, NamedTuple
+
+from .call_signatures import KINDS, MAKING, Kind, agreed, reduction_of, tensors_of
+from .frames import innermost_own
+from .model import SETUP, Call
+from .shared_table import Board, Other
+from .wrap import put_around
+
+#: Calls that are kept, some 0.5 MB: what a job of 500 calls a second has made in two ticks.
+_KEPT = 1024
+#: Every so many calls of a group their digest is kept for longer: ranks that are far apart still have some in common.
+MILESTONE = 64
+_MILESTONES = 8
+
+
+class Note(NamedTuple):
+    """A call as it was entered."""
+
+    call: Call
+    #: time.monotonic()
+    at: float
+    #: of all calls of its group up to here that ranks must agree on; 0 where this one is not compared
+    digest: int
+    #: how many of its group were compared, with this one
+    ordinal: int = 0
+
+
+class Spent(NamedTuple):
+    """What the calls of one place have cost."""
+
+    calls: int = 0
+    #: seconds in them, from the call to its return
+    total_s: float = 0.0
+    #: of the longest
+    longest_s: float = 0.0
+
+
+_NONE_YET = Spent()
+
+
+class Posts:
+    """What this rank's calls were, and are."""
+
+    def __init__(self) -> None:
+        #: thread → the outermost call that it is in
+        self.inside: dict[int, Note] = {}
+        #: the last ones, in the order in which they were entered
+        self.ring: deque[Note] = deque(maxlen=_KEPT)
+        #: calls that have returned, or raised
+        self.done = 0
+        #: group → number of the last collective
+        self.entered: dict[str, int] = {}
+        #: group → its global ranks
+        self.groups: dict[str, tuple[int, ...]] = {}
+        #: where, which operation, which group, whether it waits for its end → what became of its calls
+        self.spent: dict[tuple[str, str, str, bool], Spent] = {}
+        #: group → seconds of its timeout; its backend
+        self.timeouts: dict[str, float] = {}
+        self.backends: dict[str, str] = {}
+        #: why the last note was not taken; "" while all were
+        self.trouble = ""
+        #: the default group is there
+        self.joined = False
+        #: how often it was destroyed
+        self.left = 0
+        #: group → ``(index, digest)`` of every 64th call
+        self.milestones: dict[str, deque[tuple[int, int]]] = {}
+        #: group → index and digest of the last call
+        self._digests: dict[str, tuple[int, int]] = {}
+        self._signatures: dict[tuple[object, ...], int] = {}
+        self._module: Any = None
+        #: called before torch is, with each call and whether it waits; must not raise, and may end this process
+        self.before: Callable[[Note, bool], None] | None = None
+        #: where ranks of this host lay their calls side by side, and what is told of one that differs
+        self.board: Board | None = None
+        self.differs: Callable[[Note, Other], None] | None = None
+        #: called with the arguments of init_process_group before it begins, and with None when it has ended
+        self.joining: Callable[[tuple[tuple[Any, ...], dict[str, Any]] | None], None] | None = None
+
+    def attach(self, module: Any) -> tuple[str, ...]:
+        """Wrap the functions of ``torch.distributed.distributed_c10d``; the names of those that could not be."""
+        self._module = module
+        missed = []
+        for name, kind in KINDS.items():
+            function = getattr(module, name, None)
+            if isinstance(function, types.FunctionType) and not put_around(function, self._around(name, kind)):
+                missed.append(name)
+        destroy = getattr(module, "destroy_process_group", None)
+        if isinstance(destroy, types.FunctionType):
+            put_around(destroy, self._leaving)
+        return tuple(missed)
+
+    def forget(self) -> None:
+        """In a fork: what its parent has called is not its own."""
+        self.ring.clear()
+        tables: tuple[dict[Any, Any], ...] = (
+            self.inside, self.entered, self.groups, self.spent, self.timeouts, self.backends, self.milestones,
+            self._digests,
+        )  # fmt: skip
+        for table in tables:
+            table.clear()
+        self.done, self.joined = 0, False
+
+    def _around(self, name: str, kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        inside, ring = self.inside, self.ring
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                thread = get_ident()
+                if thread in inside:  # one of torch's functions calls another
+                    return function(*args, **kwargs)
+                joining = self.joining if name == "init_process_group" else None
+                if joining is not None:
+                    joining((args, kwargs))
+                try:
+                    note = self._note(name, kind, args, kwargs)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
+                    self.trouble = f"{name}: {type(error).__name__}: {error}"
+                    return function(*args, **kwargs)
+                inside[thread] = note
+                ring.append(note)
+                call = note.call
+                # async_op stands behind all that is read of the arguments
+                waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
+                if self.before is not None:
+                    self.before(note, waits)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    del inside[thread]
+                    self.done += 1
+                    key = (call.place, name, call.group, waits)
+                    calls, total_s, longest_s = self.spent.get(key, _NONE_YET)
+                    took_s = time.monotonic() - note.at
+                    self.spent[key] = Spent(calls + 1, total_s + took_s, max(longest_s, took_s))
+                    if name == "init_process_group":
+                        self.joined = bool(self._module.is_initialized())
+                    if joining is not None:
+                        joining(None)
+
+            return called
+
+        return wrap
+
+    def _leaving(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Names of groups begin anew once the default group is gone."""
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.joined = bool(self._module.is_initialized())
+                if not self.joined:
+                    self.left += 1
+                    for table in (self.entered, self.groups, self._digests, self.milestones, self.timeouts):
+                        kept = {SETUP: table[SETUP]} if SETUP in table else {}
+                        table.clear()
+                        table.update(kept)  # type: ignore[arg-type]
+
+        return called
+
+    def _note(self, name: str, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Note:
+        place, function = innermost_own(sys._getframe(2))
+        given = dict(zip(kind.parameters, args, strict=False))
+        given.update(kwargs)
+        if name in MAKING:
+            return Note(self._making(name, given)._replace(place=place, function=function), time.monotonic(), 0)
+        module = self._module
+        group = given.get("group") or module._get_default_group()
+        if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
+            return Note(Call(0, name, "", place=place, function=function), time.monotonic(), 0)
+        title = group.group_name
+        if title not in self.groups:
+            self.groups[title] = tuple(module.get_process_group_ranks(group))
+            self.timeouts[title], self.backends[title] = _timeout_s(group), str(module.get_backend(group))
+        sizes, dtypes = tensors_of(given.get(kind.agreed)) if kind.agreed else ((), ())
+        reduce = reduction_of(kind, given)
+        peer = self._peer(kind, given, title)
+        if kind.pair:
+            return Note(Call(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0)
+        number = self.entered[title] = self._count(group, title) + 1
+        call = Call(number, name, title, sizes, dtypes, reduce, peer, place, function)
+        digest, index = self._digest(call)
+        note = Note(call, time.monotonic(), digest, index)
+        if self.board is not None:
+            other = self.board.compare(call, index, digest, self.groups[title], self.left)
+            if other is not None:
+                # one difference is enough: what follows from it is no news. A digest is of all calls up to here: where
+                # these two are alike an earlier one differed, and the chair looks for it
+                self.board = None
+                if self.differs is not None and agreed(other.call) != agreed(call):
+                    self.differs(note, other)
+        return note
+
+    def made_by_torch(self, name: str, group: Any, tensors: Any, reduce: str = "", root: int | None = None) -> None:
+        """Note a collective that torch's compiled code is about to begin, where somebody sees that (in a rehearsal).
+
+        :param tensors: those that ranks must agree on; None where there are none
+        :param root: rank in the group
+        """
+        if get_ident() in self.inside:
+            return  # for a function that has been noted
+        place, function = innermost_own(sys._getframe(1))
+        title = group.group_name
+        if title not in self.groups:
+            self.groups[title] = tuple(self._module.get_process_group_ranks(group))
+        number = self.entered[title] = self._count(group, title) + 1
+        peer = None if root is None else self.groups[title][root]
+        call = Call(number, name, title, *tensors_of(tensors), reduce, peer, place, function)
+        digest, index = self._digest(call)
+        note = Note(call, time.monotonic(), digest, index)
+        self.ring.append(note)
+        self.done += 1
+        key = (place, name, title, False)
+        self.spent[key] = self.spent.get(key, _NONE_YET)._replace(calls=self.spent.get(key, _NONE_YET).calls + 1)
+        if self.before is not None:
+            self.before(note, False)
+
+    def _making(self, name: str, given: Mapping[str, Any]) -> Call:
+        """A call that makes groups: with the ranks of the new one, which must be the same on all."""
+        title = SETUP
+        sizes: tuple[tuple[int, ...], ...] = ()
+        if name == "new_group" and self.joined:
+            everybody = range(self._module.get_world_size())
+            ranks = tuple(sorted(everybody if given.get("ranks") is None else given["ranks"]))
+            sizes = (ranks,)
+            if given.get("use_local_synchronization"):  # only these have to call it
+                title = f"{SETUP} {','.join(map(str, ranks))}"
+                self.groups[title] = ranks
+        number = self.entered[title] = self.entered.get(title, 0) + 1
+        return Call(number, name, title, sizes)
+
+    def _peer(self, kind: Kind, given: Mapping[str, Any], title: str) -> int | None:
+        if not kind.peer:
+            return None
+        inner = given.get(f"group_{kind.peer}")
+        if isinstance(inner, int):
+            return self.groups[title][inner]
+        peer = given.get(kind.peer)
+        # a root that is not named is the first rank of the group
+        return peer if isinstance(peer, int) else self.groups[title][0] if not kind.pair else None
+
+    def _count(self, group: Any, title: str) -> int:
+        try:
+            return int(group._get_sequence_number_for_group())
+        except (RuntimeError, AttributeError):  # this backend, or this torch, does not count
+            return self.entered.get(title, 0)
+
+    def compared(self, group: str) -> int:
+        """Collectives of a group that Python has called."""
+        return self._digests.get(group, (0, 0))[0]
+
+    def _digest(self, call: Call) -> tuple[int, int]:
+        key = agreed(call)
+        crc = self._signatures.get(key)
+        if crc is None:
+            crc = self._signatures[key] = zlib.crc32(repr(key).encode())
+        index, chain = self._digests.get(call.group, (0, 1))
+        # the number is not part of it: what C++ did in between is not compared
+        chain = (chain * 1_000_003 ^ crc) & 0xFFFFFFFFFFFF
+        index += 1
+        self._digests[call.group] = (index, chain)
+        if index % MILESTONE == 0:
+            self.milestones.setdefault(call.group, deque(maxlen=_MILESTONES)).append((index, chain))
+        return chain, index
+
+
+def _timeout_s(group: Any) -> float:
+    """Seconds after which a wait in this group ends by itself; 0 where nobody says."""
+    try:
+        for device in group._device_types:
+            timeout = getattr(getattr(group._get_backend(device), "options", None), "_timeout", None)
+            if timeout is not None:
+                return float(timeout.total_seconds())
+    except (AttributeError, RuntimeError):  # an older torch, or a backend that was never made
+        pass
+    return 0.0
+
+
+def rows(posts: Posts) -> Iterator[Note]:
+    """The ring, newest first; it may grow meanwhile."""
+    while True:
+        try:
+            copied = list(posts.ring)
+        except RuntimeError:  # it was changed while it was copied
+            continue
+        yield from reversed(copied)
+        return

@@ -1,0 +1,474 @@
+"""From where all ranks are to what can't go on: who waits in which call, for whom, and why those never come.
+
+Pure. Only what is certain counts as a standstill: a rank that computes may yet come, however long it takes, and whoever
+waits for it (or for one that waits for it) may yet go on. What is left then waits for ranks that have gone, that are
+stopped, or that wait themselves, in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Rule, Where, rank_ranges
+from distcheck.core.registry import probe
+
+from .call_mismatch import (
+    BRANCH,
+    FORWARD,
+    LOOP,
+    Aside,
+    apart_by_rank,
+    aside,
+    in_ddp_forward,
+    stands_in_a_branch_on_the_rank,
+)
+from .call_signatures import agreed
+from .model import SETUP, UNSEEN, Call, Mismatch, Position, Positions
+
+#: States of a rank that comes to no call any more, as far as can be told.
+GONE = ("left", "raised", "stopped", "silent")
+#: Times the patience that a collective may take in which all ranks are; and seconds, at least: on a busy machine, and
+#: with thousands of ranks, making the groups takes long.
+_LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
+#: Missing ranks that a message tells one by one.
+_TOLD = 3
+
+
+class Wait(NamedTuple):
+    """One call in which ranks wait."""
+
+    call: Call
+    waiting: tuple[int, ...]
+    #: of its group, and not (or no longer) on their way to it
+    missing: tuple[int, ...]
+    #: of the one that has waited longest; where calls differ, of the last one that came
+    since_s: float
+    #: the ranks have made calls that differ
+    differs: bool = False
+
+
+def waits(positions: Positions) -> tuple[Wait, ...]:
+    """All calls in which ranks wait, the longest wait first."""
+    by_rank = {position.rank: position for position in positions.ranks}
+    apart = differing_calls(positions)
+    found: dict[tuple[object, ...], list[Position]] = {}
+    for position in positions.ranks:
+        if position.state == "waiting" and position.call is not None:
+            call = position.call
+            key = (call.group, call.number) if call.number else (call.group, 0, position.rank)
+            found.setdefault(key, []).append(position)
+    made = []
+    for there in found.values():
+        first = max(there, key=lambda position: position.since_s)
+        call = first.call or Call(0, "")
+        waiting = tuple(sorted(position.rank for position in there))
+        if (call.group, call.number) in apart:
+            made.append(_differing_wait(call, waiting, by_rank, positions))
+        else:
+            made.append(Wait(call, waiting, _missing(call, there, by_rank, positions), first.since_s))
+    return tuple(sorted(made, key=lambda wait: (-wait.since_s, wait.waiting)))
+
+
+def differing_calls(positions: Positions) -> frozenset[tuple[str, int]]:
+    """Group and number of the calls that differ and can hang: torch does not compare reductions."""
+    return frozenset(
+        (mismatch.group, call.number)
+        for mismatch in positions.mismatches
+        if len({agreed(call._replace(reduce="")) for _, call in mismatch.calls}) > 1
+        for _, call in mismatch.calls
+    )
+
+
+def _differing_wait(call: Call, waiting: tuple[int, ...], by_rank: dict[int, Position], positions: Positions) -> Wait:
+    """A rank that went through a call that differs was in another call: it counts as missing."""
+    missing = tuple(rank for rank in positions.ranks_of(call.group) if rank not in waiting)
+    seen = [by_rank[rank] for rank in (*waiting, *missing) if rank in by_rank]
+    since_s = min(position.since_s for position in seen if position.state == "waiting")
+    return Wait(call, waiting, missing, since_s, differs=True)
+
+
+def _missing(
+    call: Call, there: Sequence[Position], by_rank: dict[int, Position], positions: Positions
+) -> tuple[int, ...]:
+    if not call.number:
+        if call.peer is None:
+            return ()
+        other = by_rank.get(call.peer)
+        # a send and a receive that wait for each other have met; two receives never do
+        met = other is not None and other.state == "waiting" and other.call is not None and _meet(call, other.call)
+        return () if met else (call.peer,)
+    present = {position.rank for position in there}
+    return tuple(
+        rank
+        for rank in positions.ranks_of(call.group)
+        if rank not in present and not (rank in by_rank and _arrived(by_rank[rank], call))
+    )
+
+
+def _meet(call: Call, other: Call) -> bool:
+    return not other.number and not ("recv" in call.operation and "recv" in other.operation)
+
+
+def _arrived(position: Position, call: Call) -> bool:
+    """Whether a rank has entered that call, or one behind it in the same group."""
+    return position.entered.get(call.group, 0) >= call.number
+
+
+def standstill(positions: Positions) -> tuple[Wait, ...]:
+    """The waits that can't end, as far as anybody can tell from here; () where there are none."""
+    free = {position.rank for position in positions.ranks if position.state not in (*GONE, "waiting")}
+    if positions.over:
+        free.clear()
+    left = list(waits(positions))
+    while True:
+        ends = [wait for wait in left if _may_end(wait, free, positions)]
+        if not ends:
+            break
+        for wait in ends:
+            free.update(wait.waiting)
+        left = [wait for wait in left if wait not in ends]
+    return tuple(left)
+
+
+def _may_end(wait: Wait, free: set[int], positions: Positions) -> bool:
+    if wait.differs:
+        # torch lets some calls differ: they end once the last rank has come
+        return any(rank in free for rank in wait.missing)
+    return all(rank in free for rank in wait.missing) and not _too_long(wait, positions)
+
+
+def hangs(positions: Positions) -> tuple[Wait, ...]:
+    """The waits of a standstill that have lasted for the patience."""
+    return tuple(wait for wait in standstill(positions) if wait.since_s >= positions.patience_s)
+
+
+def cause_of(stuck: Sequence[Wait], positions: Positions) -> Call | None:
+    """The first call that differs, where such calls are the cause of all these waits; None where they are not."""
+    apart = differing_calls(positions)
+    last = {position.rank: position.call for position in positions.ranks}
+    causes = []
+    for wait in stuck:
+        # a rank that has gone may have lost its peer in such a call
+        calls = [wait.call, *(last.get(rank) for rank in wait.missing)]
+        found = next((call for call in calls if call is not None and (call.group, call.number) in apart), None)
+        if found is None:
+            return None
+        causes.append(found)
+    return causes[0] if causes else None
+
+
+def differing(positions: Positions) -> tuple[Mismatch, ...]:
+    """Waits at one number of one group that can't be the same call: one was made by C++, so that no note tells."""
+    found: dict[tuple[str, int], dict[str, list[Position]]] = {}
+    for position in positions.ranks:
+        call = position.call
+        if position.state == "waiting" and call is not None and call.number and call.operation in _FAMILY:
+            by_family = found.setdefault((call.group, call.number), {})
+            by_family.setdefault(_FAMILY[call.operation], []).append(position)
+    made = []
+    for (group, number), by_family in found.items():
+        if len(by_family) > 1:
+            sides = [
+                (tuple(item.rank for item in there), there[0].call) for there in by_family.values() if there[0].call
+            ]
+            made.append(Mismatch(group, number, tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))))
+    return tuple(made)
+
+
+#: What a collective is made of in the end, by torch's Python names and by the recorder's (torch 2.13).
+_FAMILY = {
+    "all_reduce": "all_reduce", "allreduce": "all_reduce", "all_reduce_coalesced": "all_reduce",
+    "broadcast": "broadcast", "broadcast_object_list": "broadcast", "reduce": "reduce",
+    "all_gather": "all_gather", "all_gather_object": "all_gather", "all_gather_single": "all_gather",
+    "all_gather_into_tensor": "all_gather", "_all_gather_base": "all_gather", "all_gather_base": "all_gather",
+    "reduce_scatter": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_single": "reduce_scatter", "_reduce_scatter_base": "reduce_scatter",
+    "barrier": "barrier",
+}  # fmt: skip
+
+
+def suspicious(positions: Positions) -> bool:
+    """Whether it is time to ask all ranks for more: it stands, or all wait, for as long as the patience; or one waits
+    that long in a call of which nobody knows the number yet."""
+    if hangs(positions):
+        return True
+    waiting = [position for position in positions.ranks if position.state == "waiting"]
+    long = [position for position in waiting if position.since_s >= positions.patience_s]
+    unseen = any(item.call is not None and item.call.operation == UNSEEN and not item.call.number for item in long)
+    return unseen or len(long) == positions.world_size
+
+
+def _too_long(wait: Wait, positions: Positions) -> bool:
+    """All have come, and it still does not end."""
+    least_s = _LONG_SETUP_S if wait.call.group.startswith(SETUP) else _LONG_S
+    return not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.patience_s, least_s)
+
+
+def stands(positions: Positions) -> bool:
+    """Whether there is something to report: a mismatch, or a standstill of at least the patience."""
+    return bool(positions.mismatches or hangs(positions))
+
+
+@probe(rules.DC517, rules.DC701, rules.DC519, rules.DC704)
+def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
+    """Calls of one group with one number are alike on all of its ranks."""
+    for mismatch in positions.mismatches:
+        if not mismatch.calls:
+            yield rules.DC517.found(
+                f"up to call {mismatch.number} of {group_name(mismatch.group)} not all ranks have called the same; "
+                "which one differs was not kept",
+                evidence={"group": mismatch.group, "number": mismatch.number},
+                fix=Fix(
+                    "run 'distcheck rehearse -- train.py': it compares operation, sizes and dtypes before each call "
+                    "and names the first that differs",
+                    where="launch-line",
+                ),
+            )
+            continue
+        gone_aside = aside(mismatch, positions)
+        if gone_aside is not None:
+            yield _gone_aside(gone_aside, mismatch)
+            continue
+        told = "; ".join(
+            f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in mismatch.calls
+        )
+        first = mismatch.calls[-1][1]
+        yield rules.DC517.found(
+            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: {told}",
+            where=_where(first.place, mismatch.calls[-1][0]),
+            evidence={
+                "group": mismatch.group,
+                "number": mismatch.number,
+                "calls": [f"{_ranks(ranks)}: {_at(call)}" for ranks, call in mismatch.calls],
+            },
+            fix=Fix(_SAME[_difference(mismatch)], where="code"),
+        )
+
+
+def _gone_aside(side: Aside, mismatch: Mismatch) -> Finding:
+    who, one = _ranks(side.ranks), len(side.ranks) == 1
+    others = "; ".join(
+        f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in side.others
+    )
+    rule, why = _ASIDE[side.why]
+    did = {
+        LOOP: f"{'has' if one else 'have'} left the loop, and {'calls' if one else 'call'}",
+        BRANCH: f"{'stands' if one else 'stand'} in a branch that the others have not taken, and "
+        f"{'calls' if one else 'call'}",
+        FORWARD: f"{'is' if one else 'are'} in the forward of a DDP model, which calls",
+    }[side.why]
+    return rule.found(
+        f"{who} {did} {_at(side.call)}; {others}",
+        where=_where(side.others[0][1].place if side.why == LOOP else side.call.place, side.ranks),
+        evidence={
+            "group": mismatch.group,
+            "number": mismatch.number,
+            "calls": [f"{_ranks(ranks)}: {_at(call)}" for ranks, call in mismatch.calls],
+        },
+        fix=Fix(why, where="code"),
+        # it stands: nothing worse can come of it
+        severity=max(rule.severities),
+    )
+
+
+_EVEN = (
+    "let all ranks take the same number of steps: DistributedSampler, drop_last, all_reduce of the length with "
+    "ReduceOp.MIN, or 'with Join([ddp]):'; where one rank ends the loop, broadcast its decision"
+)
+_ON_ALL = "call the collective on all ranks, and put into the branch only what one rank does with its result"
+_BARE = "call the wrapped model on all ranks, or give the one rank the bare model (model.module)"
+
+_ASIDE = {LOOP: (rules.DC519, _EVEN), BRANCH: (rules.DC701, _ON_ALL), FORWARD: (rules.DC704, _BARE)}
+
+_SAME = {
+    "operation": "make every rank call the same collectives in the same order: look for a branch on the rank, or on "
+    "data that differs, above the lines named",
+    "sizes": "give all ranks tensors of one size: pad them, or gather the sizes first",
+    "dtypes": "convert the tensors to one dtype on all ranks before the call",
+    "reduction": "pass the same op= on all ranks; torch never compares it, and the result is silently wrong",
+    "ranks": "make the same groups with the same ranks in the same order on all ranks, also those that a rank is not "
+    "in",
+    "root": "pass the same src= or dst= on all ranks",
+}
+
+
+def _difference(mismatch: Mismatch) -> str:
+    calls = [call for _, call in mismatch.calls]
+    if len({call.operation for call in calls}) > 1:
+        return "operation"
+    if len({call.dtypes for call in calls}) > 1:
+        return "dtypes"
+    if len({call.reduce for call in calls}) > 1:
+        return "reduction"
+    if len({call.peer for call in calls}) > 1:
+        return "root"
+    return "ranks" if calls[0].group.startswith(SETUP) else "sizes"
+
+
+@probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511)
+def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
+    """Whoever waits in a call waits for ranks that may yet come."""
+    if positions.mismatches:
+        return  # what follows from it is no second cause
+    by_rank = {position.rank: position for position in positions.ranks}
+    stuck = list(standstill(positions))
+    # ranks that have gone explain a circle of waits, and not the other way round
+    causes = [wait for wait in stuck if any(_is_gone(by_rank.get(rank)) for rank in wait.missing)] or stuck[:1]
+    for wait in causes[:_TOLD]:
+        yield _finding(wait, by_rank, positions)
+
+
+def _is_gone(position: Position | None) -> bool:
+    return position is None or position.state in GONE
+
+
+def _finding(wait: Wait, by_rank: dict[int, Position], positions: Positions) -> Finding:
+    waiting = by_rank[wait.waiting[0]]
+    missing = [by_rank.get(rank, Position(rank, state="silent")) for rank in wait.missing]
+    if not missing:
+        return rules.DC511.found(
+            f"all ranks of {group_name(wait.call.group)} are in {_at(wait.call)} for {wait.since_s:.0f} s, and it does "
+            "not end",
+            where=_where(wait.call.place, ()),
+            evidence={"call": _at(wait.call), "waiting": rank_ranges(wait.waiting), "since_s": round(wait.since_s, 1)},
+            fix=Fix(
+                "test the way between the ranks by itself: the pair that does not get through is named",
+                command="distcheck collective --pairs",
+                where="host",
+            ),
+        )
+    rule, why = _rule(wait, waiting, missing, positions)
+    told = [_told(ranks, position) for ranks, position in _alike(missing)]
+    more = len(told) - _TOLD
+    told = told[:_TOLD] + ([f"and {more} more"] if more > 0 else [])
+    verb = "waits" if len(wait.waiting) == 1 else "wait"
+    if positions.over:
+        verb = "waited"
+    return rule.found(
+        f"{_ranks(wait.waiting)} {verb} in {_at(wait.call)}; {'; '.join(told)}",
+        where=_where(wait.call.place, wait.missing),
+        evidence={
+            "call": _at(wait.call),
+            "waiting": rank_ranges(wait.waiting),
+            "missing": rank_ranges(wait.missing),
+            "since_s": round(wait.since_s, 1),
+        },
+        fix=Fix(why, where="host" if rule is rules.DC511 else "code"),
+        # it stands: nothing worse can come of it
+        severity=max(rule.severities),
+    )
+
+
+def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions: Positions) -> tuple[Rule, str]:
+    first = missing[0]
+    if any(position.state == "stopped" for position in missing):
+        return rules.DC511, (
+            "see who stops processes there: Ctrl-Z, a debugger, 'scontrol suspend', a frozen container; "
+            "'kill -CONT PID' lets one go on"
+        )
+    if any(position.state == "raised" for position in missing):
+        return rules.DC511, "mend the exception on the rank that raised it; the others only wait for it"
+    if any(position.state == "silent" or _was_killed(position) for position in missing):
+        return rules.DC511, (
+            "see what became of the process: its log, 'dmesg -T' for the out-of-memory killer, os._exit() in the script"
+        )
+    if in_ddp_forward(waiting.stack):
+        return rules.DC704, _BARE
+    apart = None
+    if first.state == "waiting" and first.call is not None:
+        sides = ((wait.waiting, wait.call), (wait.missing, first.call))
+        apart = Mismatch(wait.call.group, wait.call.number, sides)
+        if apart_by_rank(apart, positions):
+            return _ASIDE[BRANCH]
+    if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
+        return rules.DC519, _EVEN
+    if first.state == "left" and stands_in_a_branch_on_the_rank(waiting, positions):
+        return rules.DC701, _ON_ALL
+    if first.state == "left":
+        return rules.DC702, "move the collective above the exit, or let all ranks leave together"
+    if apart is not None:
+        explained = aside(apart, positions)
+        if explained is not None:
+            return _ASIDE[explained.why]
+        if all(_in_other_order(position.call, wait.call) for position in missing):
+            return rules.DC517, (
+                "use the groups, and sends and receives, in one order on all ranks, or let each call end before the "
+                "next one begins"
+            )
+    return rules.DC701, _ON_ALL
+
+
+def _was_killed(position: Position) -> bool:
+    """Gone without a word, or by a signal: no way of the script's own to end."""
+    return position.state == "left" and (position.status is None or position.status < 0)
+
+
+def _in_backward(position: Position) -> bool:
+    """It waits for gradients, which C++ reduces."""
+    return any(frame.function.endswith("_engine_run_backward") for frame in position.stack)
+
+
+def _in_other_order(call: Call | None, other: Call) -> bool:
+    """Calls that could both end if each rank made them in the same order."""
+    return call is not None and (call.group != other.group or not call.number or not other.number)
+
+
+def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]]:
+    """Missing ranks that would be told in the same words."""
+    groups: dict[tuple[object, ...], list[Position]] = {}
+    for position in missing:
+        key = (position.state, position.call, position.own_frame, position.status, position.detail)
+        groups.setdefault(key, []).append(position)
+    return [(tuple(item.rank for item in group), group[0]) for group in groups.values()]
+
+
+def _told(ranks: Sequence[int], position: Position) -> str:
+    who, one = _ranks(ranks), len(ranks) == 1
+    # who could not say more may have come further since
+    seen = "last heard of" if position.state in ("stopped", "silent") or _was_killed(position) else "last"
+    last = f", {seen} in {_at(position.call)}" if position.call is not None else ""
+    if position.state == "left":
+        status = "" if position.status is None else f" with status {position.status}"
+        detail = f" ({position.detail})" if position.detail else ""
+        return f"{who} {'has' if one else 'have'} ended{status}{detail}{last}"
+    if position.state == "raised":
+        frame = position.own_frame
+        return f"{who} raised {position.detail}" + (f" in {frame.text}" if frame else "")
+    if position.state == "stopped":
+        return f"{who} {'is' if one else 'are'} stopped{f' ({position.detail})' if position.detail else ''}{last}"
+    if position.state == "silent":
+        return f"{who} {'gives' if one else 'give'} no word{f' ({position.detail})' if position.detail else ''}{last}"
+    frame = position.own_frame
+    inside = f" in {frame.text}" if frame else ""
+    if position.state == "waiting" and position.call is not None:
+        return f"{who} {'waits' if one else 'wait'} in {_at(position.call)}"
+    return f"{who} {'is' if one else 'are'} elsewhere{inside}"
+
+
+def _at(call: Call) -> str:
+    return f"{call.text} at {call.place}" if call.place else call.text
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    listed = list(ranks)
+    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {rank_ranges(listed)}"
+
+
+def group_name(name: str) -> str:
+    """What a message calls a group."""
+    if name.startswith(SETUP):
+        return "the job"
+    return "the default group" if name == "0" else f"group {name}"
+
+
+def _where(place: str, ranks: Sequence[int]) -> Where:
+    path, _, line = place.rpartition(":")
+    one = ranks[0] if len(ranks) == 1 else None
+    return Where(
+        path=path or None,
+        line=int(line) if line.isdigit() else None,
+        rank=one,
+        ranks=rank_ranges(ranks) if len(ranks) > 1 else None,
+    )

@@ -1,0 +1,88 @@
+"""Long waits for a rank that computes: no hang, as long as nobody's patience ends, and worth knowing all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck.core.model import rank_ranges
+
+from .hang_detector import GONE, waits
+from .model import Positions
+
+#: Seconds from which on such a wait is said, whatever the patience.
+_LONG_S = 60.0
+#: Part of the group's timeout from which on it is said, and is a warning.
+_NEAR = 0.5
+
+
+class Longest(NamedTuple):
+    """A wait for ranks that compute."""
+
+    #: ``barrier at train.py:88``
+    call: str
+    place: str
+    #: ranks, as ranges
+    waiting: str
+    missing: str
+    since_s: float
+    #: where those are: ``tokenize() at data.py:33``; "" where it is not known
+    inside: str = ""
+    #: of the group; 0: not known
+    timeout_s: float = 0.0
+    #: how long it had lasted when it was said
+    said_s: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.place or self.call, self.missing
+
+    @property
+    def near(self) -> bool:
+        """The group's own patience will soon be over, or was nearly."""
+        return bool(self.timeout_s) and self.since_s >= _NEAR * self.timeout_s
+
+    def worth_saying_s(self, patience_s: float) -> float:
+        """Seconds from which on it is said."""
+        long_s = max(3 * patience_s, _LONG_S)
+        return min(long_s, max(_NEAR * self.timeout_s, patience_s)) if self.timeout_s else long_s
+
+    def told(self, when: str = "now") -> str:
+        """``ranks 1-7 wait for 120 s in barrier at train.py:88, for rank 0, which is in tokenize() at data.py:33``.
+
+        :param when: ``now``, or ``then``: it is over
+        """
+        several, many = not self.waiting.isdigit(), not self.missing.isdigit()
+        verb, being = ("waited", "were" if many else "was") if when == "then" else ("wait", "are" if many else "is")
+        verb += "s" * (not several and when == "now")
+        inside = f", which {being} in {self.inside}" if self.inside else ""
+        return (
+            f"rank{'s' * several} {self.waiting} {verb} for {self.since_s:.0f} s in {self.call}, for "
+            f"rank{'s' * many} {self.missing}{inside}"
+        )
+
+    @property
+    def limit(self) -> str:
+        """What the group's timeout means for it; "" where it is far, or not known."""
+        if not self.near:
+            return ""
+        return f"the group's timeout of {self.timeout_s:.0f} s would end the job"
+
+
+def long_waits(positions: Positions) -> Iterator[Longest]:
+    """The waits of at least the patience that end as soon as a few ranks come that compute."""
+    by_rank = {position.rank: position for position in positions.ranks}
+    for wait in waits(positions):
+        if wait.since_s < positions.patience_s or not wait.missing:
+            continue
+        missing = [by_rank[rank] for rank in wait.missing if rank in by_rank]
+        # whoever waits for most of the job is early, and nobody is late
+        if 2 * len(missing) > positions.world_size or any(position.state in (*GONE, "waiting") for position in missing):
+            continue
+        frame = missing[0].own_frame if missing else None
+        call = wait.call
+        yield Longest(
+            f"{call.text} at {call.place}" if call.place else call.text, call.place, rank_ranges(wait.waiting),
+            rank_ranges(wait.missing), wait.since_s, frame.text if frame else missing[0].detail if missing else "",
+            positions.timeouts.get(call.group, 0.0),
+        )  # fmt: skip

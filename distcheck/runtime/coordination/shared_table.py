@@ -1,0 +1,226 @@
+"""What ranks of one host are about to call, side by side in shared memory: seen before the call begins.
+
+gloo ends a process where sizes differ, and its launcher ends the others: nobody is left to tell. So the first rank that
+comes to a call leaves its fingerprint here, and any other that comes with another one knows before it calls torch.
+Nothing waits, nothing is locked. Where several look at the same instant each finds nothing, and writes over the other;
+so each has left its call at a desk of its own before it looked, and goes round the desks after it wrote: whoever comes
+second to that sees the first. What is read while it is written is no difference: a checksum stands with each call.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import struct
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .model import Call
+
+#: One slot, or desk: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of
+#: these and of the text; then the call as JSON.
+_HEAD = struct.Struct("=IIQdIII")
+#: The first three of these: what a call is known by.
+_KEY = struct.Struct("=IIQ")
+_SLOT = 512
+_SLOTS = 512
+#: At the beginning of the board: how many ranks have opened it, and until when all of them are to tell what they know
+#: of themselves; then the desks of this host's ranks, then the slots.
+_COUNT, _ASKING = struct.Struct("=I"), struct.Struct("=d")
+_ASKING_AT = 8
+_DESKS = _SLOT
+#: Seconds that opening it may take: without a board, watch goes on.
+_LOCK_WITHIN_S = 0.5
+_FOLDERS = ("/dev/shm", "/tmp")
+
+
+class Other(NamedTuple):
+    """What another rank has called in the place of this call."""
+
+    rank: int
+    call: Call
+
+
+class Board:
+    """The board of a host, as one rank has it open.
+
+    :param place: which of this host's ranks it is
+    :param places: how many there are
+    """
+
+    def __init__(self, memory: mmap.mmap, rank: int, *, begun: float, place: int = 0, places: int = 1) -> None:
+        self._memory = memory
+        self._rank = rank
+        self._slots = _DESKS + places * _SLOT
+        self._own = _DESKS + place * _SLOT
+        self._others = [desk for desk in range(_DESKS, self._slots, _SLOT) if desk != self._own]
+        #: what is older was written by processes of an earlier round
+        self._begun = begun
+        self._groups: dict[tuple[str, int], int] = {}
+        self._texts: dict[tuple[object, ...], bytes] = {}
+
+    def compare(self, call: Call, ordinal: int, digest: int, members: tuple[int, ...], generation: int) -> Other | None:
+        """Leave a call here, or find that another rank of this host has made a different one in its place."""
+        title = (call.group, generation)
+        group = self._groups.get(title)
+        if group is None:
+            group = self._groups[title] = zlib.crc32(repr((title, members)).encode()) or 1
+        at = self._slots + (group + ordinal) % _SLOTS * _SLOT
+        text = self._text(call)
+        head = (group, ordinal, digest, time.monotonic(), self._rank, len(text))
+        made = _HEAD.pack(*head, _checksum(head, text)) + text
+        self._memory[self._own : self._own + len(made)] = made
+        slot = self._by_another(at, group, ordinal)
+        if not slot:
+            self._memory[at : at + len(made)] = made
+        elif digest == _HEAD.unpack_from(slot)[2]:
+            return None
+        # one that was half written, by one or by two at once, tells nothing: its writers' desks do
+        return _different(slot, call, digest) or self._at_a_desk(call, group, ordinal, digest)
+
+    def ask(self, within_s: float) -> None:
+        """All ranks of this host are to tell all that they know of themselves, for so long."""
+        _ASKING.pack_into(self._memory, _ASKING_AT, time.monotonic() + within_s)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a rank of this host wants to hear all that this one knows of itself."""
+        (until,) = _ASKING.unpack_from(self._memory, _ASKING_AT)
+        return bool(time.monotonic() < until)
+
+    def _at_a_desk(self, call: Call, group: int, ordinal: int, digest: int) -> Other | None:
+        for desk in self._others:
+            there, number, other = _KEY.unpack_from(self._memory, desk)
+            if number == ordinal and there == group and other != digest:
+                found = _different(self._by_another(desk, group, ordinal), call, digest)
+                if found is not None:
+                    return found
+        return None
+
+    def _by_another(self, at: int, group: int, ordinal: int) -> bytes:
+        """What another rank has left of this call in a slot or at a desk, in one piece: it may be written meanwhile."""
+        slot = self._memory[at : at + _SLOT]
+        there, number, _, when, rank, _, _ = _HEAD.unpack_from(slot)
+        same = there == group and number == ordinal and when >= self._begun and rank != self._rank
+        return slot if same else b""
+
+    def _text(self, call: Call) -> bytes:
+        key = call[1:]
+        text = self._texts.get(key)
+        if text is None:
+            if len(self._texts) > 4 * _SLOTS:  # sizes that differ with every call
+                self._texts.clear()
+            text = json.dumps(call._replace(number=0), separators=(",", ":")).encode()
+            if len(text) > _SLOT - _HEAD.size:
+                text = json.dumps(call._replace(number=0, sizes=(), dtypes=()), separators=(",", ":")).encode()
+            text = self._texts[key] = text[: _SLOT - _HEAD.size]
+        return text
+
+
+def _different(slot: bytes, call: Call, digest: int) -> Other | None:
+    """What stands in a slot, where that is whole and another call."""
+    if not slot:
+        return None
+    *head, check = _HEAD.unpack_from(slot)
+    other, rank, length = head[2], head[4], head[5]
+    text = slot[_HEAD.size : _HEAD.size + length]
+    if other == digest or check != _checksum(head, text):
+        return None
+    found = _read(text)
+    return None if found is None else Other(rank, found._replace(number=call.number))
+
+
+def _checksum(head: Sequence[float], text: bytes) -> int:
+    return zlib.crc32(text, zlib.crc32(_HEAD.pack(*head, 0)))
+
+
+def _read(text: bytes) -> Call | None:
+    from .protocol import read_call
+
+    try:
+        return read_call(json.loads(text))
+    except (ValueError, TypeError):  # written over meanwhile, or cut
+        return None
+
+
+def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> Board | None:
+    """The board of this host, made by the first rank that comes; None where a launcher has not said how many come.
+
+    :param begun: time.monotonic() when this process began
+    """
+    try:
+        ranks = int(environ["LOCAL_WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return None
+    if ranks < 2:
+        return None
+    place = environ.get("LOCAL_RANK", "")
+    number = int(place) if place.isdecimal() else rank
+    path = _path(environ)
+    for folder in _FOLDERS:
+        if path is None or not os.path.isdir(folder):
+            continue
+        full = os.path.join(folder, path)
+        try:
+            return Board(_opened(full, ranks), rank, begun=begun, place=number % ranks, places=ranks)
+        except OSError:  # no room, or no right
+            continue
+    return None
+
+
+def _opened(path: str, ranks: int) -> mmap.mmap:
+    size = _DESKS + (ranks + _SLOTS) * _SLOT
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(file).st_uid != os.getuid():
+            raise PermissionError(path)
+        _locked(file)
+        if os.fstat(file).st_size < size:
+            os.posix_fallocate(file, 0, size)
+        memory = mmap.mmap(file, size)
+        (count,) = _COUNT.unpack_from(memory, 0)
+        _COUNT.pack_into(memory, 0, count + 1)
+        if count + 1 >= ranks:
+            # all have it: nothing is left behind, however they end
+            os.unlink(path)
+        # the memory keeps the file open, and with it the lock
+        fcntl.flock(file, fcntl.LOCK_UN)
+        return memory
+    finally:
+        os.close(file)
+
+
+def _locked(file: int) -> None:
+    """The count is the one thing that two must not change at once. Raises OSError where it can't be had soon."""
+    end = time.monotonic() + _LOCK_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+#: What one round of a job has in common.
+_OF_ROUND = (
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "GROUP_RANK",
+)  # fmt: skip
+
+
+def _path(environ: Mapping[str, str]) -> str | None:
+    """A name that all ranks of one job, host and round make alike, and no others: they have one parent."""
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/stat", "rb") as file:
+            started = file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return None
+    made = json.dumps([parent, started, os.getuid(), [environ.get(name, "") for name in _OF_ROUND]])
+    return f"distcheck-{parent}-{zlib.crc32(made.encode()):08x}"

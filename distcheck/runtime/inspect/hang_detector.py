@@ -1,0 +1,419 @@
+"""What a snapshot of a running job means: who waits, for whom, and whether that can ever end.
+
+Pure. Where a rank has ended or is stopped, or all stand in different collectives, the wait can't end: an error. Where
+the others only run code of their own, it may be a long step: a warning, and an error once nothing has moved for as long
+as *watch* would have waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.checks.cluster.hostlist import place_hosts
+from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_ranges
+from distcheck.core.registry import probe
+from distcheck.runtime.coordination.model import Call, Frame, Position
+
+from .collective_numbers import PATIENCE_S, is_decided, is_numbered
+from .snapshot import Snapshot
+
+#: Ranges of ranks that a sentence takes.
+_RANGES = 4
+_LONGER = "distcheck stuck --patience 30"
+#: Calls that say little about which collective it is, or whose other side is another call by right.
+_VAGUE = frozenset({"backward", "cuda.synchronize", "send", "recv", "isend", "irecv", "batch_isend_irecv"})
+
+
+class _Case(NamedTuple):
+    """The ranks of a snapshot by what they do."""
+
+    snapshot: Snapshot
+    waiting: tuple[Position, ...]
+    #: in code of their own, or nowhere that is known
+    others: tuple[Position, ...]
+    left: tuple[Position, ...]
+    stopped: tuple[Position, ...]
+
+    @property
+    def long(self) -> bool:
+        """It has been looked at for long enough to call it a hang: for as long as *watch* waits by default."""
+        return self.snapshot.interval_s >= PATIENCE_S
+
+    @property
+    def since(self) -> str:
+        """``nothing has moved for 2 s``."""
+        return f"nothing has moved for {self.snapshot.interval_s:.0f} s"
+
+
+def _case(snapshot: Snapshot) -> _Case:
+    ranks = snapshot.positions.ranks
+    by = {
+        state: tuple(item for item in ranks if item.state == state)
+        for state in ("waiting", "left", "stopped", "raised")
+    }
+    others = tuple(item for item in ranks if item.state == "computing")
+    return _Case(snapshot, by["waiting"], others, by["left"] + by["raised"], by["stopped"])
+
+
+@probe(rules.DC502)
+def one_process_a_rank(snapshot: Snapshot) -> Iterator[Finding]:
+    """No rank is claimed by two processes: one of them was left by an earlier start, and holds its port or its GPU."""
+    for rank, pids in snapshot.surplus.items():
+        newest = next((item.pid for item in snapshot.positions.ranks if item.rank == rank), None)
+        older = ", ".join(map(str, pids))
+        yield rules.DC502.found(
+            f"rank {rank} of {snapshot.job} is claimed by process {newest} and by {older}, which was started before",
+            where=Where(host=_host(snapshot), rank=rank),
+            evidence={"processes": [newest, *pids]},
+            fix=Fix(
+                f"see what process {older} is ('ps -fp {pids[0]}'): one that an earlier start has left holds memory of "
+                "a GPU and perhaps the port; end it if it is yours",
+                where="host",
+            ),
+        )
+
+
+@probe(rules.DC702)
+def nobody_waits_for_one_that_has_left(snapshot: Snapshot) -> Iterator[Finding]:
+    """While ranks wait in a collective, all others are still there."""
+    case = _case(snapshot)
+    if not case.left or not case.waiting:
+        return
+    one = len(case.left) == 1
+    yield rules.DC702.found(
+        f"{_who(case.left)} {'has' if one else 'have'} ended, and {_waits(case.waiting)} "
+        f"for {'it' if one else 'them'}: that never ends",
+        where=_where(snapshot, case.left, case.waiting[0].call),
+        evidence=_evidence(case),
+        fix=Fix(
+            "read how it ended in its own log or error file; with status 0 it left the loop before the others did, by "
+            "an early return or with fewer batches (DC519): make every rank take the same number of steps, or use "
+            "torch.distributed.algorithms.join.Join",
+            where="code",
+        ),
+        severity=Severity.ERROR,
+    )
+
+
+@probe(rules.DC511)
+def nobody_is_held(snapshot: Snapshot) -> Iterator[Finding]:
+    """No rank is stopped or blocked in the kernel while others wait, and what all have joined goes on."""
+    case = _case(snapshot)
+    held = [item for item in case.others if item.detail == "blocked in the kernel"]
+    if case.stopped:
+        pids = [str(item.pid) for item in case.stopped if item.pid]
+        traced = any("traces" in item.detail for item in case.stopped)
+        yield rules.DC511.found(
+            f"{_who(case.stopped)} {_is(case.stopped)} stopped {case.stopped[0].detail}"
+            + (f", and {_waits(case.waiting)}" if case.waiting else ""),
+            where=_where(snapshot, case.stopped, None),
+            evidence=_evidence(case),
+            fix=Fix(
+                "let the debugger go on, or detach it" if traced
+                else "see who stops it (Ctrl-Z, 'scontrol suspend', a frozen container), and let it go on",
+                command=None if traced or not pids else f"kill -CONT {' '.join(pids)}",
+                where="host",
+            ),
+        )  # fmt: skip
+    if held and case.waiting:
+        yield rules.DC511.found(
+            f"{_who(held)} {_is(held)} blocked in the kernel{_at(held[0])}, and {_waits(case.waiting)}; {case.since}",
+            where=_where(snapshot, held, None),
+            evidence=_evidence(case),
+            fix=Fix(
+                "a file system or a device does not answer there: see 'dmesg -T', and whether 'ls' of the folder that "
+                "it reads comes back",
+                where="host",
+            ),
+            severity=None if case.long else Severity.INFO,
+        )
+    others = case.others or case.left or case.stopped or snapshot.unseen
+    if case.waiting and not others and not is_decided(snapshot):
+        yield from _all_wait(case)
+
+
+def _all_wait(case: _Case) -> Iterator[Finding]:
+    """Nobody is missing here: the others are on other hosts, or the way between them does not carry."""
+    snapshot = case.snapshot
+    if len({_operation(item) for item in case.waiting}) > 1 and not is_numbered(snapshot):
+        return  # that is a mismatch
+    if snapshot.elsewhere:
+        yield rules.DC511.found(
+            f"all {len(case.waiting)} ranks here wait: {_waits(case.waiting)}; {case.since}, and "
+            f"{_number(snapshot.elsewhere)} on other hosts were not looked at",
+            where=_where(snapshot, case.waiting, case.waiting[0].call),
+            evidence=_evidence(case),
+            fix=_look_elsewhere(snapshot),
+            severity=Severity.INFO,
+        )
+        return
+    places = {_place(item) for item in case.waiting}
+    if len(places) > 1 and "" not in places and not is_numbered(snapshot):
+        yield _at_several_lines(case)
+        return
+    # a sound loop stands there as well, in most of its steps
+    synchronizes = _operation(case.waiting[0]) == "cuda.synchronize"
+    yield rules.DC511.found(
+        f"all {len(case.waiting)} ranks have come: {_waits(case.waiting)}; {case.since}: what is between them does not "
+        "carry it, or it is long",
+        where=_where(snapshot, case.waiting, case.waiting[0].call),
+        evidence=_evidence(case),
+        fix=Fix(
+            "test the way between the ranks by itself, after this job: the pair that does not get through is named",
+            command="distcheck collective --pairs",
+            where="launch-line",
+        )
+        if case.long
+        else _again(),
+        severity=None if case.long and not synchronizes else Severity.INFO,
+    )
+
+
+def _at_several_lines(case: _Case) -> Finding:
+    """One operation, and several lines: of two groups, or of two steps, or by right the two arms of a branch."""
+    by_place: dict[str, list[Position]] = {}
+    for item in case.waiting:
+        by_place.setdefault(_place(item), []).append(item)
+    told = "; ".join(_waits(there) for there in list(by_place.values())[:_RANGES])
+    return rules.DC511.found(
+        f"all {len(case.waiting)} ranks wait, at different lines: {told}; {case.since}: they are in one collective, "
+        "or in two groups in another order",
+        where=_where(case.snapshot, case.waiting, case.waiting[0].call),
+        evidence=_evidence(case),
+        fix=Fix(
+            "see whether both lines use the same group, and whether all ranks use the groups in one order", where="code"
+        )
+        if case.long
+        else _again(),
+        severity=None if case.long else Severity.INFO,
+    )
+
+
+@probe(rules.DC517)
+def all_wait_in_the_same(snapshot: Snapshot) -> Iterator[Finding]:
+    """Ranks that all wait, wait in the same collective."""
+    case = _case(snapshot)
+    kinds = _kinds(case.waiting)
+    if len(kinds) < 2 or case.others or case.left or case.stopped or snapshot.unseen or is_numbered(snapshot):
+        return  # with numbers it is known whether these are one call
+    several = snapshot.positions.groups and len(snapshot.positions.groups) > 1
+    vague = any(_is_vague(item) for item in case.waiting)
+    certain = not snapshot.elsewhere and not several and not vague
+    said = ", ".join(f"{_who(ranks)} in {_call(ranks[0])}" for ranks in kinds[:_RANGES])
+    yield rules.DC517.found(
+        f"ranks wait in different collectives: {said}; {case.since}"
+        + ("" if certain else ": if they are of one group, none of them can end"),
+        where=_where(snapshot, kinds[0], kinds[0][0].call),
+        evidence=_evidence(case),
+        fix=Fix(
+            "make every rank call the same collectives in the same order: look at the branch above the lines that are "
+            "named, and at what an exception or an early exit has skipped",
+            where="code",
+        ),
+        severity=None if certain else Severity.INFO,
+    )
+
+
+@probe(rules.DC701, rules.DC726)
+def nobody_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
+    """While ranks wait in a collective, the others are on their way to it."""
+    case = _case(snapshot)
+    away = [item for item in case.others if item.detail not in ("moves on", "blocked in the kernel")]
+    if not case.waiting or case.stopped or case.left or is_decided(snapshot):
+        return
+    if not away:
+        yield from _on_its_way(case)
+        return
+    alone = [item.rank for item in away] == [0] and not snapshot.elsewhere
+    barrier = {_operation(item) for item in case.waiting} <= {"barrier", "monitored_barrier"}
+    rule = rules.DC726 if alone and barrier else rules.DC701
+    # one long call into a library stands at one line for minutes, and comes back; so does what a child works on
+    hangs = case.long and len(_idle(away, snapshot)) == len(away)
+    yield rule.found(
+        f"{_who(away)} {_is(away)}{_at(away[0])} and {_does(away, snapshot)}; {_waits(case.waiting)}; {case.since}",
+        where=_where(snapshot, away, case.waiting[0].call, away[0].own_frame),
+        evidence=_evidence(case),
+        fix=_come(rule) if case.long else _again(),
+        severity=Severity.ERROR if hangs else Severity.WARNING,
+    )
+
+
+def _on_its_way(case: _Case) -> Iterator[Finding]:
+    """Others do something: who waits is told where that takes long, and nothing more, since they may come."""
+    movers = [item for item in case.others if item.detail == "moves on"]
+    if not case.long or not movers or len(movers) != len(case.others):
+        return
+    yield rules.DC701.found(
+        f"{_waits(case.waiting)}, for {case.snapshot.interval_s:.0f} s by now; {_who(movers)} "
+        f"{_is(movers)}{_at(movers[0])} and go{'es' * (len(movers) == 1)} on there",
+        where=_where(case.snapshot, movers, case.waiting[0].call, movers[0].own_frame),
+        evidence=_evidence(case),
+        fix=_come(rules.DC701),
+        severity=Severity.INFO,
+    )
+
+
+def _come(rule: Rule) -> Fix:
+    if rule is rules.DC726:
+        return Fix("do it on all ranks, before the collective, or give the group a longer timeout", where="code")
+    return Fix(
+        "see why it does not come to the collective: a branch that only some ranks take, a loop that ends elsewhere, "
+        "an exception that was swallowed; 'distcheck lint' reads the script for it",
+        where="code",
+    )
+
+
+def _idle(away: Sequence[Position], snapshot: Snapshot) -> list[Position]:
+    """Those of whom nothing works: neither the main thread nor another, nor a child."""
+    working = {*snapshot.busy, *snapshot.helped}
+    return [item for item in away if item.rank not in working and item.detail != "polls"]
+
+
+def _does(away: Sequence[Position], snapshot: Snapshot) -> str:
+    one = len(away) == 1
+    idle = _idle(away, snapshot)
+    if len(idle) == len(away):
+        return f"sleep{'s' * one}"
+    if idle:
+        return f"{_who(idle)} of them sleep{'s' * (len(idle) == 1)}"
+    if {item.rank for item in away} <= set(snapshot.helped):
+        return f"{'waits' if one else 'wait'} for {'its' if one else 'their'} own threads or children, which work"
+    if all(item.detail == "polls" for item in away):
+        return f"ask{'s' * one} for something again and again, at one line"
+    return f"use{'s' * one} the processor"
+
+
+def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
+    """What of a job was not looked at, and why."""
+    if snapshot.elsewhere:
+        several = len(snapshot.elsewhere) > 1
+        yield NotChecked(
+            f"rank{'s' * several} {rank_ranges(snapshot.elsewhere)}",
+            f"{'they are' if several else 'it is'} on other hosts, or in containers that can't be seen from here; "
+            "srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge looks on all",
+        )
+    reasons: dict[str, list[int]] = {}
+    for rank, why in snapshot.unseen.items():
+        reasons.setdefault(why, []).append(rank)
+    for why, ranks in reasons.items():
+        yield NotChecked(f"the stack{'s' * (len(ranks) > 1)} of rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)}", why)
+    for rank, why in snapshot.unrecorded.items():
+        yield NotChecked(f"the flight recorder of rank {rank}", why)
+
+
+def stands_still(snapshot: Snapshot) -> bool:
+    """Nobody at all moves, as far as can be seen: whether they wait, or stand in code of their own."""
+    case = _case(snapshot)
+    living = [item for item in (*case.waiting, *case.others) if item.rank not in snapshot.unseen]
+    return bool(living) and all(item.rank in snapshot.still for item in living)
+
+
+# words
+
+
+def _who(positions: Sequence[Position]) -> str:
+    ranks = [item.rank for item in positions]
+    text = rank_ranges(ranks)
+    few = ",".join(text.split(",")[:_RANGES])
+    if len(ranks) == 1:
+        return f"rank {text}"
+    return f"ranks {text}" if few == text else f"{len(ranks)} ranks ({few} …)"
+
+
+def _number(ranks: Sequence[int]) -> str:
+    return f"{len(ranks)} rank{'s' * (len(ranks) > 1)}"
+
+
+def _is(positions: Sequence[Position]) -> str:
+    return "is" if len(positions) == 1 else "are"
+
+
+def _waits(waiting: Sequence[Position]) -> str:
+    """``ranks 0,2-3 wait in all_reduce at train.py:88``; what most of them wait in."""
+    most = max(_kinds(waiting), key=len)
+    return f"{_who(most)} wait{'s' * (len(most) == 1)} in {_call(most[0])}"
+
+
+def _call(position: Position) -> str:
+    if position.call is None:
+        return "a call that is not known"
+    place = _place(position)
+    return position.call.text + (f" at {place}" if place else "")
+
+
+def _place(position: Position) -> str:
+    """The line that waits."""
+    if position.call is not None and position.call.place:
+        return position.call.place
+    return position.own_frame.place if position.own_frame else ""
+
+
+def _operation(position: Position) -> str:
+    return position.call.operation if position.call is not None else ""
+
+
+def _is_vague(position: Position) -> bool:
+    return _operation(position) in _VAGUE or "." in _operation(position)
+
+
+def _kinds(waiting: Iterable[Position]) -> list[tuple[Position, ...]]:
+    """Those that wait by what they wait in, the smallest group first."""
+    groups: dict[tuple[str, str], list[Position]] = {}
+    for item in waiting:
+        place = item.call.place if item.call is not None and item.call.operation in ("Work.wait", "backward") else ""
+        groups.setdefault((_operation(item), place), []).append(item)
+    return sorted((tuple(group) for group in groups.values()), key=len)
+
+
+def _at(position: Position) -> str:
+    frame = position.own_frame or next(iter(position.stack), None)
+    return "" if frame is None else f" in {frame.text}"
+
+
+def _where(snapshot: Snapshot, ranks: Sequence[Position], call: Call | None, frame: Frame | None = None) -> Where:
+    path, line = (frame.path, frame.line) if frame is not None else _split("" if call is None else call.place)
+    one = len(ranks) == 1
+    hosts = sorted({item.host for item in ranks if item.host})
+    return Where(
+        path=path or None,
+        line=line,
+        host=place_hosts(hosts) if hosts else None,
+        rank=ranks[0].rank if one else None,
+        ranks=None if one else ",".join(rank_ranges([item.rank for item in ranks]).split(",")[:_RANGES]),
+    )
+
+
+def _split(place: str) -> tuple[str, int | None]:
+    path, _, line = place.rpartition(":")
+    return (path, int(line)) if path and line.isdecimal() else ("", None)
+
+
+def _host(snapshot: Snapshot) -> str | None:
+    return place_hosts(sorted(snapshot.hosts)) if snapshot.hosts else None
+
+
+def _evidence(case: _Case) -> dict[str, object]:
+    return {
+        "job": case.snapshot.job,
+        "interval_s": round(case.snapshot.interval_s, 1),
+        "waiting": rank_ranges([item.rank for item in case.waiting]),
+        "processes": {str(item.rank): item.pid for item in (*case.others, *case.stopped) if item.pid},
+    }
+
+
+def _again() -> Fix:
+    return Fix(
+        "look again for longer: what has not moved then is a hang, and no long step",
+        command=_LONGER,
+        where="host",
+    )
+
+
+def _look_elsewhere(snapshot: Snapshot) -> Fix:
+    return Fix(
+        "look at the other hosts as well: 'srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge', or "
+        "'distcheck stuck' on each of them",
+        where="host",
+    )

@@ -1,0 +1,345 @@
+"""This user's processes on this host, as far as they could be ranks: read from /proc, as their owner may.
+
+Nothing is sent to a process, and it does not notice. Of its environment only the variables are kept that say which rank
+of which job it is, and where its recorder writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from distcheck.checks.host.processes import Ancestor, launcher_of, read_process
+from distcheck.core.model import Unavailable
+from distcheck.core.world import World
+from distcheck.runtime.coordination.rank_info import with_rank_variables
+
+#: Names by which users and schedulers know a job; the first that is set names it.
+JOB_NAMES = (
+    "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "SLURM_ARRAY_JOB_ID", "TORCHELASTIC_RUN_ID", "RAY_JOB_ID",
+)  # fmt: skip
+#: What must be equal for two ranks to be of one job.
+JOB_KEY = (*JOB_NAMES, "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+#: Where the flight recorder is asked and where it writes (torch 2.13, ProcessGroupNCCL.hpp, FlightRecorder.cpp).
+_RECORDER = (
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "HOME",
+    "XDG_CACHE_HOME",
+)  # fmt: skip
+_KEPT = frozenset(
+    {
+        *JOB_KEY,
+        *_RECORDER,
+        "RANK",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "TORCHELASTIC_RESTART_COUNT",
+        "SLURM_ARRAY_TASK_ID",
+    }
+)
+#: No process has an environment near it (Linux allows 2 MiB for arguments and environment by default, execve(2)).
+_LONGEST_ENVIRONMENT = 2 * 1024 * 1024
+#: Seconds for one process; a hundred are read in some milliseconds.
+_LIMIT_S = 2.0
+#: One that has just been started, or that ends, can't be read for a moment.
+_TRIES = 2
+#: A library that only torch has, as it stands among a process's mapped files.
+_TORCH_LIBRARY = b"libtorch"
+#: How torch calls its threads for backward, one a GPU (torch 2.13, csrc/autograd/engine.cpp).
+_GRADIENTS = "pt_autograd"
+_DRIVER_LIBRARY = b"/libcuda.so"
+#: Generations below a process, and processes, whose time is counted as its own.
+_GENERATIONS, _FAMILY = 4, 256
+
+
+class Look(NamedTuple):
+    """One look at the main thread of a process, as the kernel knows it (proc(5))."""
+
+    #: ``R`` runs, ``S`` sleeps, ``D`` blocked in the kernel, ``T`` and ``t`` stopped, ``Z`` ended; "" gone
+    state: str = ""
+    #: seconds of processor time that the main thread has had
+    cpu_s: float = 0.0
+    #: how often it has gone to sleep by itself, and the threads that compute gradients on GPUs with it
+    sleeps: int = 0
+    #: the process that traces it; 0: none
+    tracer: int = 0
+    #: seconds of processor time of all of its threads and of its children: a copy, a download, an archive
+    around_s: float = 0.0
+
+
+class Process(NamedTuple):
+    """A process of the user's that could be a rank, or starts ranks."""
+
+    pid: int
+    parent: int
+    #: as the kernel knows it: ``python3``, ``pt_main_thread``
+    name: str = ""
+    #: its program and its script or module, with credentials masked
+    arguments: tuple[str, ...] = ()
+    launcher: str | None = None
+    #: seconds since it was started
+    age_s: float = 0.0
+    python: bool = False
+    #: torch is loaded
+    torch: bool = False
+    #: the driver's library is loaded: it computes on GPUs
+    cuda: bool = False
+    #: what is kept of its environment, with torch's names filled in from the launcher's
+    variables: Mapping[str, str] = {}
+    #: RANK stood in its environment itself; else a scheduler's number stands for it
+    torchs_own: bool = True
+    #: its working directory; "" where it can't be read
+    folder: str = ""
+
+
+class Processes(NamedTuple):
+    """This user's processes on this host, as far as they bear on ranks."""
+
+    processes: tuple[Process, ...] = ()
+    #: parents of all processes that can be seen, whosever they are
+    parents: Mapping[int, int] = {}
+    #: programs called like Python, of the users looked for, whose environment can't be read
+    unreadable: tuple[int, ...] = ()
+
+
+# reading
+
+
+def read_processes(world: World, *, everyone: bool = False) -> Processes:
+    """All processes of this user that Python runs or that start ranks.
+
+    :param everyone: also other users' (only root can read what is asked of them)
+    :raises Unavailable: there is no /proc
+    """
+    if world.platform != "linux":
+        raise Unavailable(f"{world.platform} has no /proc, where the ranks of a job are looked for")
+    try:
+        numbers = [int(name) for name in world.list_folder("/proc") if name.isdecimal()]
+    except OSError as error:
+        raise Unavailable(f"/proc can't be read: {error.strerror}") from error
+    users = None if everyone else _users(world)
+    parents: dict[int, int] = {}
+    left: list[tuple[int, list[str]]] = []
+    for pid in numbers:
+        fields = _stat_fields(world, f"/proc/{pid}/stat")
+        if fields is not None:
+            parents[pid] = int(fields[1])
+            if pid != world.pid and (users is None or _owner(world, pid) in users):
+                left.append((pid, fields))
+    found: list[Process] = []
+    for _ in range(_TRIES):
+        left = _read_some(world, left, found)
+    unreadable = tuple(pid for pid, _ in left if _may_be_python(world, pid))
+    return Processes(tuple(found), parents, unreadable)
+
+
+def _read_some(
+    world: World, some: Sequence[tuple[int, list[str]]], found: list[Process]
+) -> list[tuple[int, list[str]]]:
+    """Those that could not be read; the others join what is found."""
+    up_s = _uptime(world)
+    left = []
+    for pid, fields in some:
+        try:
+            process = _within(partial(_process, world, pid, fields, up_s))
+        except (ProcessLookupError, FileNotFoundError):
+            continue  # it ends at this moment, and has no environment any more
+        except OSError:
+            left.append((pid, fields))
+            continue
+        if process is not None:
+            found.append(process)
+    return left
+
+
+def _may_be_python(world: World, pid: int) -> bool:
+    fields = _stat_fields(world, f"/proc/{pid}/stat")
+    return fields is not None and fields[0] not in "ZX" and name_of(world, pid).startswith(("python", "pt_"))
+
+
+def look_at(world: World, pid: int) -> Look:
+    """The main thread of a process right now."""
+    fields = _stat_fields(world, f"/proc/{pid}/task/{pid}/stat")
+    if fields is None:
+        return Look()
+    status = _status(world, f"/proc/{pid}/task/{pid}/status")
+    return Look(
+        fields[0],
+        (int(fields[11]) + int(fields[12])) / _ticks(),
+        _sleeps(status) + sum(_sleeps(_status(world, path)) for path in _gradient_threads(world, pid)),
+        number(status.get("TracerPid")) or 0,
+        _time_around(world, pid, _GENERATIONS, [_FAMILY]),
+    )
+
+
+def _time_around(world: World, pid: int, generations: int, left: list[int]) -> float:
+    """Processor time of a process with all of its threads, and of those below it that run."""
+    fields = _stat_fields(world, f"/proc/{pid}/stat")
+    left[0] -= 1
+    if fields is None or left[0] < 0:
+        return 0.0
+    own = (int(fields[11]) + int(fields[12])) / _ticks()
+    below = _children(world, pid) if generations else ()
+    return own + sum(_time_around(world, child, generations - 1, left) for child in below)
+
+
+def _children(world: World, pid: int) -> Iterator[int]:
+    """Of all of its threads; none where the kernel does not tell (CONFIG_PROC_CHILDREN)."""
+    try:
+        threads = world.list_folder(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for thread in threads:
+        with contextlib.suppress(OSError):
+            yield from map(int, world.read_text(f"/proc/{pid}/task/{thread}/children").split())
+
+
+def _sleeps(status: Mapping[str, str]) -> int:
+    return number(status.get("voluntary_ctxt_switches")) or 0
+
+
+def _gradient_threads(world: World, pid: int) -> Iterator[str]:
+    """With GPUs a main thread may spin at one line in every step (``loss.item()``); these wake up once in each."""
+    try:
+        threads = world.list_folder(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for thread in threads:
+        status = f"/proc/{pid}/task/{thread}/status"
+        if thread != str(pid) and _status(world, status).get("Name", "").startswith(_GRADIENTS):
+            yield status
+
+
+def name_of(world: World, pid: int) -> str:
+    """A process's name, which can be read of any; "" for one that has gone."""
+    return _status(world, f"/proc/{pid}/status").get("Name", "")
+
+
+def _within(read: Callable[[], Process | None]) -> Process | None:
+    """Read: the memory of a process may be locked (one that is blocked in the kernel, or that dumps its core), and
+    whoever reads its environment then blocks as well.
+
+    :raises TimeoutError: it did not come within _LIMIT_S
+    """
+    import threading
+
+    answers: list[Process | OSError | None] = []
+
+    def answer() -> None:
+        try:
+            answers.append(read())
+        except OSError as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    thread.join(_LIMIT_S)
+    if not answers:
+        raise TimeoutError(f"nothing of it could be read within {_LIMIT_S:g} s")
+    if isinstance(answers[0], OSError):
+        raise answers[0]
+    return answers[0]
+
+
+def _process(world: World, pid: int, fields: Sequence[str], up_s: float) -> Process | None:
+    """What is kept of a process; None for one that can be neither a rank nor above one. Raises OSError."""
+    raw = world.read_bytes(f"/proc/{pid}/environ", _LONGEST_ENVIRONMENT)
+    own: Ancestor = read_process(world, pid)
+    launcher = launcher_of(own)
+    python = _runs_python(world, pid, own)
+    if not python and launcher is None:
+        return None
+    environ = _variables(raw)
+    numbered = with_rank_variables(environ)
+    return Process(
+        pid,
+        int(fields[1]),
+        own.name,
+        own.arguments,
+        launcher,
+        max(0.0, up_s - int(fields[19]) / _ticks()),
+        python,
+        *(_libraries(world, pid) if python else (False, False)),
+        {name: value for name, value in numbered.items() if name in _KEPT},
+        "RANK" in environ,
+        _folder(world, pid),
+    )
+
+
+def _variables(raw: bytes) -> dict[str, str]:
+    """An environment as the kernel shows it: as it was when the program was started."""
+    pairs = (item.partition("=") for item in raw.decode("utf-8", "replace").split("\0") if item)
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _runs_python(world: World, pid: int, own: Ancestor) -> bool:
+    try:
+        program = world.read_link(f"/proc/{pid}/exe")
+    except OSError:
+        program = own.arguments[0] if own.arguments else ""
+    return program.rpartition("/")[2].startswith(("python", "pypy"))
+
+
+def _libraries(world: World, pid: int) -> tuple[bool, bool]:
+    """Whether torch's and the CUDA driver's libraries are among the files that it has mapped."""
+    try:
+        maps = world.read_bytes(f"/proc/{pid}/maps")
+    except OSError:
+        return False, False
+    return _TORCH_LIBRARY in maps, _DRIVER_LIBRARY in maps
+
+
+def _folder(world: World, pid: int) -> str:
+    try:
+        return world.read_link(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+def _users(world: World) -> Collection[int]:
+    """Whose processes are looked at: the caller's, and under sudo those of the user behind it."""
+    users = {world.user_id}
+    if world.user_id == 0 and world.user_behind is not None:
+        users.add(world.user_behind)
+    return users
+
+
+def _owner(world: World, pid: int) -> int | None:
+    """The user that a process runs as: the second of four, the effective one."""
+    words = _status(world, f"/proc/{pid}/status").get("Uid", "").split()
+    return number(words[1]) if len(words) > 1 else None
+
+
+def _stat_fields(world: World, path: str) -> list[str] | None:
+    """The fields behind the name, from the state on; None for a process that is hidden or gone."""
+    try:
+        fields = world.read_text(path).rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields if len(fields) > 19 and fields[1].isdigit() else None
+
+
+def _status(world: World, path: str) -> dict[str, str]:
+    try:
+        lines = world.read_text(path).splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _uptime(world: World) -> float:
+    try:
+        return float(world.read_text("/proc/uptime").split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _ticks() -> int:
+    return os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+def number(text: str | None) -> int | None:
+    """A whole number that stands alone."""
+    return int(text) if text is not None and text.strip().isdecimal() else None

@@ -1,0 +1,293 @@
+"""Where the ranks of a running job are, seen from outside: two looks at each process and its stack, a moment apart.
+
+One look can't tell a hang from a slow step: what stands at the same line at both, and whose thread did not even wake up
+between them, stands still. The looks are made of what :mod:`.found`, :mod:`.stacks` and :mod:`.recorder` read; what
+they mean is judged in :mod:`.stillness`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from distcheck.checks.logs.model import Dump
+from distcheck.core.model import Unavailable
+from distcheck.core.world import World
+from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+
+from . import flight_recorder, stacks
+from .jobs import Job, RankProcess
+from .processes import Look, look_at
+
+#: Wake-ups a second that a waiting thread may have: a store or a queue that is asked now and then.
+_WAKES_PER_S = 2.0
+#: Part of the time between two looks from which on a thread counts as busy: others may want the processor, too.
+_BUSY = 0.05
+#: Looks between the two: who stands at one line in all of them, and does nothing, asks for something now and then.
+_BETWEEN = 2
+#: Processes whose stacks are read side by side.
+_AT_ONCE = 8
+#: Methods of a tensor in which a thread waits for the GPU, and so for a collective that was only queued.
+_RESULTS = (".item(", ".cpu(", ".tolist(", ".numpy(", ".nonzero(")
+#: Waits that a thread is only in where it does nothing: the same line computes as well.
+_ONLY_IDLE = frozenset({"backward", "Work.wait"})
+
+
+class Snapshot(NamedTuple):
+    """One job as it was found on one host, or on several merged."""
+
+    job: str
+    positions: Positions
+    #: hosts that were looked at
+    hosts: tuple[str, ...] = ()
+    #: seconds between the two looks
+    interval_s: float = 0.0
+    #: ranks that stood at the same line at both looks, and whose thread did not wake up in between
+    still: tuple[int, ...] = ()
+    #: ranks whose main thread used the processor in between
+    busy: tuple[int, ...] = ()
+    #: ranks that nothing here tells of: on other hosts, or not visible
+    elsewhere: tuple[int, ...] = ()
+    #: rank → why its stack can't be had
+    unseen: Mapping[int, str] = {}
+    #: rank → process numbers that claim it beside the one that was looked at
+    surplus: Mapping[int, tuple[int, ...]] = {}
+    #: ranks whose flight recorder was read; the others', why not
+    recorded: tuple[int, ...] = ()
+    unrecorded: Mapping[int, str] = {}
+    #: ranks are numbered by the order of their start
+    guessed: bool = False
+    #: ranks whose other threads or children used the processor, and the main thread did not
+    helped: tuple[int, ...] = ()
+
+
+class _Seen(NamedTuple):
+    look: Look
+    threads: tuple[stacks.ThreadStack, ...] | Unavailable
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """Of the main thread."""
+        if isinstance(self.threads, Unavailable):
+            return ()
+        return next((thread.frames for thread in self.threads if thread.main), ())
+
+
+def look_twice(
+    world: World, job: Job, *, interval_s: float, host: str, told: Callable[[str], None] = lambda _: None
+) -> Snapshot:
+    """Look at all ranks of a job on this host, wait, and look again."""
+    try:
+        program: str | Unavailable = stacks.find_py_spy(world)
+    except Unavailable as unavailable:
+        program = unavailable
+    began = time.time()
+    asked = flight_recorder.ask(job.ranks)
+    first = _look(world, job.ranks, program)
+    start = time.monotonic()
+    told(f"{len(job.ranks)} ranks, again in {interval_s:g} s")
+    between = []
+    for number in range(1, _BETWEEN + 1):
+        _sleep_until(start + interval_s * number / (_BETWEEN + 1))
+        between.append(_look(world, job.ranks, program))
+    _sleep_until(start + interval_s)
+    second = _look(world, job.ranks, program)
+    between_s = time.monotonic() - start
+    found = flight_recorder.dumps(job.ranks, asked, began)
+    return compose(
+        job, first, second, found, between=between, host=host, interval_s=between_s,
+        asked=asked, line_of=lambda item, frame: _source(world, item, frame),
+    )  # fmt: skip
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def parent_waits(world: World, pid: int, folder: str = "", *, of_spawn: bool = False) -> bool | Unavailable:
+    """Whether a process stands where it waits for children that it has started; why not, where that can't be seen."""
+    try:
+        threads = stacks.read_stack(world, stacks.find_py_spy(world), pid, folder)
+    except Unavailable as unavailable:
+        return unavailable
+    return any(stacks.waits_for_children(thread.frames, of_spawn=of_spawn) for thread in threads if thread.main)
+
+
+def _look(world: World, ranks: Sequence[RankProcess], program: str | Unavailable) -> dict[int, _Seen]:
+    def one(item: RankProcess) -> _Seen:
+        look = look_at(world, item.pid)
+        if isinstance(program, Unavailable) or look.state in ("", "Z", "X"):
+            return _Seen(look, program if isinstance(program, Unavailable) else Unavailable("it has ended meanwhile"))
+        try:
+            return _Seen(look, stacks.read_stack(world, program, item.pid, item.process.folder))
+        except Unavailable as unavailable:
+            return _Seen(look, unavailable)
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return dict(zip((item.rank for item in ranks), pool.map(one, ranks), strict=True))
+
+
+def _source(world: World, item: RankProcess, frame: Frame) -> str:
+    """The line of source at which a frame stands; "" where it can't be read."""
+    path = frame.path if frame.path.startswith("/") else os.path.join(item.process.folder, frame.path)
+    for seen in (f"/proc/{item.pid}/root{path}", path):
+        try:
+            return world.read_text(seen).splitlines()[frame.line - 1]
+        except (OSError, IndexError):
+            continue
+    return ""
+
+
+# composing: pure
+
+
+def compose(
+    job: Job,
+    first: Mapping[int, _Seen],
+    second: Mapping[int, _Seen],
+    found: Mapping[int, Dump] = {},
+    *,
+    between: Sequence[Mapping[int, _Seen]] = (),
+    host: str = "",
+    interval_s: float = 0.0,
+    asked: Mapping[int, str] = {},
+    line_of: Callable[[RankProcess, Frame], str] = lambda item, frame: "",
+) -> Snapshot:
+    """Two looks at each rank as one snapshot."""
+    positions, still, busy, helped, unseen = [], [], [], [], {}
+    for item in job.ranks:
+        one, other = first[item.rank], second[item.rank]
+        stands = _is_still(one, other, interval_s)
+        works = other.look.state == "R" or other.look.cpu_s - one.look.cpu_s >= _BUSY * interval_s > 0
+        around = other.look.around_s - one.look.around_s >= _BUSY * interval_s > 0
+        polls = not stands and not works and _stands_in_all(one, other, [look[item.rank] for look in between])
+        position = _position(item, one, other, stands, works, line_of)._replace(host=host)
+        if polls and position.state == "computing" and position.call is None:
+            position = position._replace(detail="polls")
+        dump = found.get(item.rank)
+        if dump is not None:
+            position = position._replace(entered=flight_recorder.entered(dump))
+        call = None if dump is None else flight_recorder.open_call(dump)
+        if call is not None and position.state in ("computing", "waiting", "silent"):
+            position = position._replace(state="waiting", call=_joined(call, position.call), detail="")
+        positions.append(position._replace(since_s=interval_s if stands else 0.0))
+        still.extend([item.rank] * stands)
+        busy.extend([item.rank] * works)
+        helped.extend([item.rank] * (around and not works))
+        if isinstance(other.threads, Unavailable) and position.state not in ("left", "stopped"):
+            unseen[item.rank] = other.threads.why
+    positions += [Position(rank, host, state="left", detail="it has no process any more") for rank in job.ended]
+    known = {position.rank for position in positions}
+    groups = {flight_recorder.group_name(name): ranks for dump in found.values() for name, ranks in dump.groups.items()}
+    return Snapshot(
+        job.name,
+        Positions(tuple(sorted(positions, key=lambda item: item.rank)), job.world_size, 0.0, groups),
+        (host,),
+        round(interval_s, 3),
+        tuple(still),
+        tuple(busy),
+        tuple(rank for rank in range(job.world_size) if rank not in known),
+        unseen,
+        {
+            rank: tuple(item.pid for item in job.surplus if item.rank == rank)
+            for rank in {item.rank for item in job.surplus}
+        },
+        tuple(sorted(found)),
+        {rank: why for rank, why in asked.items() if rank not in found and why},
+        job.numbered_by != "environment",
+        tuple(helped),
+    )
+
+
+def _is_still(one: _Seen, other: _Seen, interval_s: float) -> bool:
+    if isinstance(one.threads, Unavailable) or isinstance(other.threads, Unavailable):
+        return False
+    wakes = other.look.sleeps - one.look.sleeps
+    return one.frames == other.frames and wakes <= _WAKES_PER_S * interval_s
+
+
+def _stands_in_all(one: _Seen, other: _Seen, between: Sequence[_Seen]) -> bool:
+    """It was at the same lines whenever it was looked at, however often it woke up: it polls a lock or a file."""
+    seen = (one, *between, other)
+    return len(seen) > _BETWEEN and all(item.frames and item.frames == one.frames for item in seen)
+
+
+def _position(
+    item: RankProcess,
+    one: _Seen,
+    other: _Seen,
+    still: bool,
+    busy: bool,
+    line_of: Callable[[RankProcess, Frame], str],
+) -> Position:
+    base = Position(item.rank, pid=item.pid, stack=other.frames)
+    letter = other.look.state
+    if letter in ("", "Z", "X"):
+        return base._replace(state="left", detail="it has ended" + (", and nobody has asked how" * (letter == "Z")))
+    if letter in ("T", "t"):
+        by = f"by process {other.look.tracer}, which traces it" if other.look.tracer else "by a signal"
+        return base._replace(state="stopped", detail=by)
+    if isinstance(other.threads, Unavailable):
+        return base._replace(state="silent", detail="no stack")
+    if not other.frames:
+        return base._replace(detail="its main thread runs no Python")
+    call = stacks.call_of(other.frames) or _handle(item, other.frames[0], line_of)
+    if call is not None and still and not (busy and call.operation in _ONLY_IDLE):
+        return base._replace(state="waiting", call=call)
+    if letter == "D" and one.look.state == "D" and still:
+        return base._replace(call=call, detail="blocked in the kernel")
+    detail = "" if still else "moves on"
+    if still:
+        detail = "uses the processor" if busy else "asleep"
+    return base._replace(call=call, detail=detail)
+
+
+def _handle(item: RankProcess, frame: Frame, line_of: Callable[[RankProcess, Frame], str]) -> Call | None:
+    """A wait for a handle, or for a result on the GPU, is a method in C++: only the line of source shows it."""
+    line = line_of(item, frame) if frame.own else ""
+    if ".wait(" in line:
+        return Call(0, "Work.wait", place=frame.place, function=frame.function)
+    if item.process.cuda and any(method in line for method in _RESULTS):
+        return Call(0, "cuda.synchronize", place=frame.place, function=frame.function)
+    return None
+
+
+def _joined(recorded: Call, seen: Call | None) -> Call:
+    """The recorder knows which collective it is, and the stack knows the place as well."""
+    if recorded.place or seen is None:
+        return recorded
+    return recorded._replace(place=seen.place, function=seen.function)
+
+
+def merge(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+    """Snapshots of one job from several hosts become one; each job by itself."""
+    jobs: dict[tuple[str, int], list[Snapshot]] = {}
+    for item in snapshots:
+        jobs.setdefault((item.job, item.positions.world_size), []).append(item)
+    return tuple(_merged(group) for group in jobs.values())
+
+
+def _merged(group: Sequence[Snapshot]) -> Snapshot:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    ranks = {position.rank: position for item in group for position in item.positions.ranks}
+    groups = {name: members for item in group for name, members in item.positions.groups.items()}
+    return Snapshot(
+        first.job,
+        first.positions._replace(ranks=tuple(ranks[rank] for rank in sorted(ranks)), groups=groups),
+        tuple(dict.fromkeys(host for item in group for host in item.hosts)),
+        min(item.interval_s for item in group),
+        tuple(sorted({rank for item in group for rank in item.still})),
+        tuple(sorted({rank for item in group for rank in item.busy})),
+        tuple(rank for rank in range(first.positions.world_size) if rank not in ranks),
+        {rank: why for item in group for rank, why in item.unseen.items()},
+        {rank: pids for item in group for rank, pids in item.surplus.items()},
+        tuple(sorted({rank for item in group for rank in item.recorded})),
+        {rank: why for item in group for rank, why in item.unrecorded.items()},
+        any(item.guessed for item in group),
+        tuple(sorted({rank for item in group for rank in item.helped})),
+    )

@@ -1,0 +1,485 @@
+"""The side thread of *watch*: tells the other ranks where this one is, and one of them looks at all.
+
+It has a connection of its own to the store, asks nothing of the main thread, and never waits for another rank: each
+posts under its own key, once in a tick, and one of them (the *chair*) reads all. If anything in it fails it says so
+once and steps aside; the job does not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from distcheck.runtime.coordination.call_recorder import Note, Posts
+from distcheck.runtime.coordination.call_signatures import agreed
+from distcheck.runtime.coordination.coordinator import SILENT_TICKS, Chair, hand_over
+from distcheck.runtime.coordination.hang_detector import group_name
+from distcheck.runtime.coordination.long_waits import Longest
+from distcheck.runtime.coordination.model import Call, Frame, Mismatch, Position, Positions
+from distcheck.runtime.coordination.processes import kernel_state
+from distcheck.runtime.coordination.protocol import (
+    ABORT,
+    ASKED,
+    CHAIR,
+    CLOSING,
+    DIFFERENCE_TOLD,
+    ENDED,
+    LET_GO,
+    OFF,
+    Post,
+    Question,
+    differs_key,
+    ledger_key,
+    packed,
+    packed_post,
+    rank_key,
+    read_question,
+    stack_key,
+)
+from distcheck.runtime.coordination.rank_state import Whereabouts
+from distcheck.runtime.coordination.shared_table import Board, Other
+from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
+
+from .summary import Ledger, Summary, gathered, ledger_of
+
+#: Default of ``--patience``, in seconds.
+PATIENCE_S = 20.0
+#: Seconds between two posts; longer in big jobs, where one store serves all of them: a thousand posts a second take
+#: some percent of its one thread (2.4 µs to send, some 10 µs to serve, torch 2.13).
+_TICK_S = 1.0
+_POSTS_PER_S = 2000.0
+#: Seconds in which another rank of this host has answered, or the side thread is through with its tick.
+_ANSWER_WITHIN_S = 3.0
+#: Seconds that leaving may take, and that rank 0, whose process serves the store, waits for the others' last words.
+_LEAVE_WITHIN_S, _LAST_WORDS_S = 4.0, 1.0
+#: Seconds that telling of calls that differ may take, once the other rank has answered.
+_TELLING_S = 5.0
+#: The exit status of a job that is ended by ``--on-hang abort``.
+ABORTED = 1
+
+
+class Patrol:
+    """The side thread of one rank.
+
+    :param seat: which rank this is, or what tells it as soon as it is known
+    :param connect: gives a store, or None while there is none yet; called in the thread, again and again
+    :param release: lets go of what ``connect`` has kept
+    :param report: called in the chair's thread, once for each standstill
+    :param say: a line on standard error
+    :param told_long: called in the chair's thread with a long wait for a rank that computes
+    :param summarise: called by one rank when all have come to their end
+    :param lasting: the store is there after rank 0 has ended
+    """
+
+    def __init__(
+        self,
+        posts: Posts,
+        seat: Seat | Callable[[], Seat | None],
+        *,
+        connect: Callable[[], Any],
+        release: Callable[[], None] = lambda: None,
+        report: Callable[[Positions], None],
+        say: Callable[[str], None],
+        told_long: Callable[[Longest], None] = lambda _: None,
+        summarise: Callable[[Summary], None] | None = None,
+        patience_s: float = PATIENCE_S,
+        abort: bool = False,
+        lasting: bool = True,
+    ) -> None:
+        self.posts = posts
+        #: of this host, where a launcher has said who is there
+        self.board: Board | None = None
+        self.patience_s = patience_s
+        self.abort = abort
+        self.tick_s = min(_TICK_S, patience_s / 4)
+        self._here = Whereabouts(posts, min(2 * self.tick_s, patience_s / 2))
+        self._seats = seat if callable(seat) else lambda: seat
+        self._connect = connect
+        self._release = release
+        self._report = report
+        self._say = say
+        self._told_long = told_long
+        self._summarise = summarise
+        self._lasting = lasting
+        self._pid = os.getpid()
+        self._store: Any = None
+        self._stop = threading.Event()
+        self._turning = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="distcheck watch", daemon=True)
+        self._beat = 0
+        self._begun = time.monotonic()
+        self._asked = 0
+        self._question: tuple[int, Question] = (0, Question())
+        self._asked_calls: tuple[int, dict[str, list[tuple[int, Call]]]] = (0, {})
+        self._kept_stacks: set[str] = set()
+        self._space = space()
+        self._chair_seen: tuple[bytes, float] = (b"", self._begun)
+        self._chairs = False
+        # set as soon as the seat is known
+        self._chair: Chair | None = None
+
+    # the main thread
+
+    def start(self) -> None:
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no thread is to be had
+            self._say(f"distcheck watch: this process is not watched: {_line(error)}")
+
+    @property
+    def started(self) -> bool:
+        return self._thread.ident is not None
+
+    def joins(self) -> None:
+        """The script is about to make its default group, for the first time or once more."""
+        if not self.started:
+            self.start()
+        elif not self._lasting and self._turning.acquire(timeout=_LEAVE_WITHIN_S):
+            # the store of the group before must not be in the way of this one
+            self._store = self._chair = None
+            self._release()
+            self._turning.release()
+
+    @property
+    def seat(self) -> Seat:
+        return self._here.seat
+
+    def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
+        """The script has ended; said to the others with the next tick, or when this process leaves."""
+        self._here.ended(state, status, detail, stack)
+
+    def leave(self) -> None:
+        """Before the interpreter ends: the thread must not be in the store's library then."""
+        if os.getpid() != self._pid or not self._thread.is_alive():
+            return
+        self._stop.set()
+        self._thread.join(_LEAVE_WITHIN_S)
+
+    def differs(self, note: Note, other: Other) -> None:
+        """This call is not what another rank of this host calls in its place: it may be the last thing that this
+        process does, so it is told before. Begun elsewhere meanwhile it would end a process, and the launcher all."""
+        if not self._tells_of(note, other):
+            self._hold(note)
+
+    def _tells_of(self, note: Note, other: Other) -> bool:
+        """False where another rank does that just now."""
+        if not self._turning.acquire(timeout=_ANSWER_WITHIN_S):
+            return True
+        try:
+            if self._chair is None:
+                # the thread has not had its first tick yet
+                self._begin()
+            chair = self._chair
+            if chair is None:
+                return True
+            if not chair.first_to_tell():
+                return False
+            positions = self._with(chair, other)
+            here = self._here.waiting_in(note)
+            there = positions.ranks[other.rank]
+            if not _is_in(there, other.call):
+                there = there._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
+            known = {here.rank: here, there.rank: there}
+            ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
+            differs = Mismatch(note.call.group, note.call.number, _sides(ranks, note.call))
+            self._store.set(differs_key(note.call.group), str(self.seat.rank))
+            chair.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
+            self._store.set(DIFFERENCE_TOLD, "1")
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
+            self._say(f"distcheck watch: rank {self.seat.rank} could not tell of calls that differ: {_line(error)}")
+        finally:
+            self._turning.release()
+        return True
+
+    def _hold(self, note: Note) -> None:
+        """Until another rank has told of calls that differ; this one is seen to be in its call."""
+        end = time.monotonic() + self._answers_within_s() + _TELLING_S
+        thread = threading.get_ident()
+        self.posts.inside[thread] = note
+        try:
+            while time.monotonic() < end:
+                with self._turning:
+                    if self._store is None or self._store.check([DIFFERENCE_TOLD]):
+                        return
+                time.sleep(self.tick_s / 20)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
+            self._say(f"distcheck watch: rank {self.seat.rank} could not wait for another's word: {_line(error)}")
+        finally:
+            del self.posts.inside[thread]
+
+    def _with(self, chair: Chair, other: Other) -> Positions:
+        """Where all are, once the other rank has told that it is in its call, and where it has been before; what it
+        waits for is this rank, which does not begin meanwhile."""
+        within_s = self._answers_within_s()
+        end = time.monotonic() + within_s
+        if self.board is not None:
+            self.board.ask(within_s)
+        while True:
+            chair.read()
+            positions = chair.positions()
+            there = positions.ranks[other.rank]
+            # only who tells all that it knows tells of its calls before this one
+            if (_is_in(there, other.call) and there.recent) or time.monotonic() > end:
+                return positions
+            time.sleep(self.tick_s / 20)
+
+    def _answers_within_s(self) -> float:
+        """Seconds in which a rank that is asked by way of the board has told more, if it can."""
+        return max(2 * self.tick_s, _ANSWER_WITHIN_S)
+
+    # the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                with self._turning:
+                    if self._chair is None:
+                        self._begin()
+                    if self._chair is not None and not self._turn(self._chair):
+                        return
+                self._stop.wait(self.tick_s)
+            if self._chair is None and self._here.end is not None:
+                # a script that was over before the first tick
+                self._begin()
+            if self._chair is not None and self._here.end is not None:
+                self._farewell(self._chair)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
+            self._step_aside(error)
+
+    def _begin(self) -> None:
+        """As soon as there is a store and this process knows which rank it is."""
+        seat = self._seats()
+        store = None if seat is None else self._connect()
+        if seat is None or store is None:
+            return
+        self._here.seat, self._store = seat, store
+        self.tick_s = max(self.tick_s, seat.world_size / _POSTS_PER_S)
+        self._here.still_s = min(2 * self.tick_s, self.patience_s / 2)
+        if seat.rank == 0 and store.check([CHAIR]) and not store.get(CHAIR).startswith(b"-"):
+            # ranks that were there before: a launcher has begun anew
+            for rank in range(seat.world_size):
+                store.delete_key(rank_key(rank))
+            # not deleted: another rank may be about to read it
+            store.set(CHAIR, "0 0 0")
+        self._chair = Chair(
+            store, seat.world_size, rank=seat.rank, patience_s=self.patience_s, tick_s=self.tick_s,
+            report=self._report, say=self._say, space=self._space, told_long=self._told_long,
+        )  # fmt: skip
+
+    def _turn(self, chair: Chair) -> bool:
+        """Once a tick; False where this was the last time."""
+        if not self._lasting and self.seat.rank and self._store.check([CLOSING]):
+            self._store.add(LET_GO, 1)
+            return False
+        self._beat += 1
+        self._post()
+        self._chairs = self._is_chair(chair)
+        if self._asked == ABORT:
+            self._abort()
+        if self._chairs:
+            reported = chair.look(self._beat)
+            if chair.hangs and self.abort:
+                if chair.cause is not None and not reported:
+                    self._say(
+                        f"distcheck watch: the job hangs because call #{chair.cause.number} of "
+                        f"{group_name(chair.cause.group)} differs between ranks, and ends with status {ABORTED}"
+                    )
+                self._store.set(CHAIR, f"{self.seat.rank} {self._beat} {ABORT}")
+                time.sleep(2 * self.tick_s)
+                self._abort()
+        return True
+
+    def _abort(self) -> None:
+        """``--on-hang abort``: the main thread can't come back by itself."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(ABORTED)
+
+    def _is_chair(self, chair: Chair) -> bool:
+        """Who reads all: rank 0 at first, then whoever takes it over when that one has gone."""
+        mine = f"{self.seat.rank} "
+        if self._beat == 1 and self.seat.rank == 0:
+            self._store.compare_set(CHAIR, "", f"{mine}0 0")
+        if not self._store.check([CHAIR]):
+            return False
+        value = self._store.get(CHAIR)
+        who, _, rest = value.decode().partition(" ")
+        beat, _, question = rest.partition(" ")
+        self._asked = int(question)
+        if int(who) == self.seat.rank:
+            self._store.set(CHAIR, f"{mine}{self._beat} {chair.question}")
+            return True
+        seen, at = self._chair_seen
+        now = time.monotonic()
+        if value != seen:
+            self._chair_seen = (value, now)
+            return False
+        # the lower ranks first, so that few try at once
+        patience = self.tick_s * (SILENT_TICKS + min(self.seat.rank, 8))
+        if int(who) < 0 or (beat != "-" and now - at < patience) or self._here.end is not None:
+            return False
+        taken = self._store.compare_set(CHAIR, value.decode(), f"{mine}{self._beat} {question}")
+        if taken.decode().startswith(mine):
+            chair.question = int(question)
+            return True
+        return False
+
+    def _step_aside(self, error: Exception) -> None:
+        if self._stop.is_set() or self._here.end is not None:
+            return
+        # where rank 0 serves the store, it goes with rank 0: an ordinary end
+        if not any(kind.__name__ in ("DistNetworkError", "DistStoreError") for kind in type(error).__mro__):
+            self._say(f"distcheck watch: rank {self.seat.rank} watches no longer: {_line(error)}")
+        if self._store is None:
+            return
+        with contextlib.suppress(Exception):
+            self._store.set(rank_key(self.seat.rank), packed_post(Post(OFF, self._here.stepped_aside())))
+
+    # the end
+
+    def _farewell(self, chair: Chair) -> None:
+        self._beat += 1
+        self._post()
+        self._last_word(chair)
+        self._account()
+        if self._chairs:
+            hand_over(self._store, self.seat.rank, chair.question)
+        if not self._lasting:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The store goes with rank 0: it lets the others know, and they need a tick to hear of it."""
+        if self.seat.rank:
+            self._store.add(LET_GO, 1)
+        elif self._here.end is not None and self._here.end.status == 0:
+            self._store.set(CLOSING, "1")
+            end = time.monotonic() + 2 * self.tick_s
+            while self._store.add(LET_GO, 0) < self.seat.world_size - 1 and time.monotonic() < end:
+                time.sleep(0.02)
+
+    def _last_word(self, chair: Chair) -> None:
+        """A wait that ended with the loss of a peer (gloo notices at once) is a hang that did not last: who went?"""
+        end = self._here.end
+        if end is None or end.state != "raised" or end.call is None or not tells_of_lost_peer(end.detail):
+            return
+        # the one that went has had its tick by then
+        time.sleep(min(self.tick_s, 1.0))
+        chair.look_back()
+
+    def _account(self) -> None:
+        """Leave what this rank's calls have cost; whoever comes last sums up."""
+        ledger = self.ledger()
+        self._store.set(ledger_key(self.seat.rank), packed(ledger))
+        world = self.seat.world_size
+        last = self._store.add(ENDED, 1) == world
+        if not self._lasting:
+            # the store goes with rank 0
+            end = time.monotonic() + _LAST_WORDS_S
+            keys = [ledger_key(rank) for rank in range(world)]
+            while self.seat.rank == 0 and ledger.status == 0 and not last and time.monotonic() < end:
+                last = self._store.check(keys)
+                time.sleep(0.02)
+            last = last and self.seat.rank == 0
+        if last and self._summarise is not None:
+            summary = gathered(self._store, world)
+            if summary.healthy:
+                self._summarise(summary)
+
+    def ledger(self) -> Ledger:
+        """What this rank's calls have cost up to now."""
+        end = self._here.end
+        return ledger_of(
+            self.posts, self.seat, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
+            state="computing" if end is None else end.state, status=0 if end is None else end.status or 0,
+        )  # fmt: skip
+
+    # what it says
+
+    def _post(self) -> None:
+        asked = self._asked > 0
+        detailed = asked or (self.board is not None and self.board.asks)
+        position = self._here.now(self._asked, detailed=detailed)
+        name = ""
+        if detailed and position.stack:
+            name, position = self._keep_stack(position.stack), position._replace(stack=())
+        question = self._asked_for() if asked else Question()
+        post = Post(
+            self._beat, position, self._here.digests(), self._space, self.posts.timeouts, self._asked,
+            self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
+        )  # fmt: skip
+        self._store.set(rank_key(self.seat.rank), packed_post(post))
+
+    def _asked_for(self) -> Question:
+        if self._question[0] != self._asked:
+            there = self._store.check([ASKED])
+            self._question = (self._asked, read_question(self._store.get(ASKED)) if there else Question())
+        return self._question[1]
+
+    def _which(self, question: Question) -> dict[str, list[tuple[int, Call]]]:
+        """The calls that are to be laid side by side; read once for each question."""
+        if question.calls and self._asked_calls[0] != self._asked:
+            self._asked_calls = (self._asked, self._here.calls_of(question))
+        return self._asked_calls[1] if question.calls else {}
+
+    def _vouches(self, question: Question) -> dict[str, str]:
+        """Whether processes of this host live, for those that can't say so themselves."""
+        return {rank: kernel_state(pid) for rank, pid in question.vouch.get(self._space, {}).items()}
+
+    def _keep_stack(self, stack: tuple[Frame, ...]) -> str:
+        """Equal stacks stand once in the store, under a name made of what they are."""
+        text = packed(stack)
+        name = f"{zlib.crc32(text.encode()):08x}{len(text):x}"
+        if name not in self._kept_stacks:
+            self._kept_stacks.add(name)
+            if not self._store.check([stack_key(name)]):
+                self._store.set(stack_key(name), text)
+        return name
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def space() -> str:
+    """Where the numbers of processes are those that this one sees: boot and PID namespace; "" where nobody tells."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _is_in(position: Position, call: Call) -> bool:
+    """Whether a rank has told that it waits in this call."""
+    told = position.call
+    return position.state == "waiting" and told is not None and told.number == call.number and told.place == call.place
+
+
+def _sides(ranks: Sequence[Position], call: Call) -> tuple[tuple[tuple[int, ...], Call], ...]:
+    """Who makes which call in the place of this one, of those that have come to theirs; the most ranks first."""
+    made: dict[object, list[tuple[int, Call]]] = {}
+    for position in ranks:
+        there = position.call
+        if (
+            position.state == "waiting"
+            and there is not None
+            and (there.group, there.number) == (call.group, call.number)
+        ):
+            made.setdefault(agreed(there), []).append((position.rank, there))
+    sides = [(tuple(rank for rank, _ in side), side[0][1]) for side in made.values()]
+    return tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,0 +1,380 @@
+"""What a job that came to its end tells of its ranks: who came last, what waiting has cost, and where.
+
+A collective ends for all ranks at once. Whoever has spent the least time in the calls of one place has come to them
+last, in sum: clocks of different hosts need not agree, and nothing is sent meanwhile. That holds where a call lasts
+until its collective has ended: with gloo it does, with NCCL a call returns as soon as the GPU knows of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, NotChecked, Severity, Where, rank_ranges
+from distcheck.core.registry import probe
+from distcheck.runtime.coordination.call_recorder import Posts
+from distcheck.runtime.coordination.flight_recorder import records
+from distcheck.runtime.coordination.long_waits import Longest
+from distcheck.runtime.coordination.protocol import LONG, REPORTED, ledger_key
+from distcheck.runtime.coordination.store_client import Seat
+
+#: Places of one rank that are kept, those with most time first.
+_PLACES = 20
+#: Calls that end for all ranks together. A broadcast or a gather may be over for one side long before.
+_TOGETHER = frozenset({
+    "all_reduce", "all_reduce_coalesced", "all_gather", "all_gather_single", "all_gather_into_tensor",
+    "all_gather_object", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "all_to_all",
+    "all_to_all_single", "barrier", "monitored_barrier",
+})  # fmt: skip
+#: Backends whose calls last until the collective has ended.
+_ON_CPU = ("gloo", "mpi")
+#: Before a rank is called slow: so many ranks, calls of one place, seconds in all, part of the job that the others
+#: waited for it, and times the spread of the others that it stands apart from them.
+_LEAST_RANKS, _LEAST_CALLS, _LEAST_S, _LEAST_PART, _APART = 3, 100, 10.0, 0.05, 3.0
+
+
+class Site(NamedTuple):
+    """The calls of one place."""
+
+    place: str
+    operation: str
+    group: str
+    #: until their end
+    waits: bool
+    calls: int
+    total_s: float
+    longest_s: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.operation} at {self.place}" if self.place else self.operation
+
+
+class Ledger(NamedTuple):
+    """What the calls of one rank have cost."""
+
+    rank: int
+    host: str
+    #: that this process may use
+    cores: int
+    #: how it ended: ``left``, ``raised``
+    state: str
+    status: int
+    #: seconds since the script began
+    span_s: float
+    calls: int
+    #: in all calls that wait
+    in_calls_s: float
+    sites: tuple[Site, ...] = ()
+    #: group → backend
+    backends: Mapping[str, str] = {}
+    #: it has ended with its process group
+    kept_group: bool = False
+    #: looks of the side thread, and those at which a collective was open, whoever made it
+    looks: int = 0
+    open_looks: int = 0
+    #: the flight recorder, which alone sees what C++ calls, takes notes
+    recorder: bool = True
+    #: why a call could not be noted; "" where all were
+    trouble: str = ""
+
+
+class Summary(NamedTuple):
+    """All ranks of a job, at its end."""
+
+    #: of the ranks that have left one
+    ledgers: tuple[Ledger, ...]
+    #: ranks of the job
+    world_size: int
+    #: the longest waits for ranks that computed
+    long: tuple[Longest, ...] = ()
+    #: a standstill was reported before, and passed
+    reported: bool = False
+
+    @property
+    def healthy(self) -> bool:
+        """All ranks have ended as they should."""
+        return len(self.ledgers) == self.world_size and all(
+            item.state == "left" and item.status == 0 for item in self.ledgers
+        )
+
+    @property
+    def span_s(self) -> float:
+        return max((item.span_s for item in self.ledgers), default=0.0)
+
+
+class Arrival(NamedTuple):
+    """Who came last to the calls that all ranks made."""
+
+    #: rank → seconds in those calls
+    in_calls_s: Mapping[int, float]
+    calls: int
+    #: the place where most was waited
+    most: Site
+    #: rank-seconds lost there, and in all
+    most_lost_s: float
+    lost_s: float
+
+    @property
+    def last(self) -> int:
+        return min(self.in_calls_s, key=lambda rank: (self.in_calls_s[rank], rank))
+
+    @property
+    def late_s(self) -> float:
+        """How much later than the middle of the others the last one came, all calls together."""
+        others = [seconds for rank, seconds in self.in_calls_s.items() if rank != self.last]
+        return median(others) - self.in_calls_s[self.last]
+
+    @property
+    def apart(self) -> float:
+        """How far the last one is from the next, as a multiple of how far that one is from the middle."""
+        ordered = sorted(self.in_calls_s.values())
+        return self.late_s / max(median(ordered[1:]) - ordered[1], 1e-9)
+
+
+# made
+
+
+def ledger_of(
+    posts: Posts, seat: Seat, *, cores: int, span_s: float, looks: Sequence[int], state: str, status: int
+) -> Ledger:
+    """A rank's account, out of the notes of its calls."""
+    spent = list(posts.spent.items())
+    most = sorted(spent, key=lambda item: -item[1].total_s)[:_PLACES]
+    return Ledger(
+        seat.rank, seat.host, cores, state, status, span_s, posts.done,
+        sum(item.total_s for (_, _, _, waits), item in spent if waits),
+        tuple(Site(*key, *item) for key, item in most), dict(posts.backends), posts.joined, looks[0], looks[1],
+        records(posts.joined) or not looks[0] or not posts.joined, posts.trouble,
+    )  # fmt: skip
+
+
+def gathered(store: Any, world_size: int) -> Summary:
+    """All accounts that were left in the store."""
+    keys = [ledger_key(rank) for rank in range(world_size)]
+    texts = store.multi_get(keys) if store.check(keys) else ()
+    long = json.loads(store.get(LONG)) if store.check([LONG]) else ()
+    return Summary(
+        tuple(_read(text) for text in texts), world_size, tuple(Longest(*item) for item in long),
+        bool(store.check([REPORTED])),
+    )  # fmt: skip
+
+
+def _read(text: bytes) -> Ledger:
+    ledger = Ledger(*json.loads(text))
+    return ledger._replace(sites=tuple(Site(*site) for site in ledger.sites))
+
+
+# judged
+
+
+def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
+    """Who came last; None where no call tells: none was made by all, or none lasted until its end."""
+    sites: dict[tuple[str, str, str], list[tuple[int, Site]]] = {}
+    for ledger in summary.ledgers:
+        for site in ledger.sites:
+            backend = ledger.backends.get(site.group, "")
+            if site.waits and site.operation in _TOGETHER and backend in _ON_CPU and site.calls >= least_calls:
+                sites.setdefault((site.place, site.operation, site.group), []).append((ledger.rank, site))
+    common = [
+        there for there in sites.values()
+        if len(there) == summary.world_size > 1 and len({site.calls for _, site in there}) == 1
+    ]  # fmt: skip
+    if not common:
+        return None
+    in_calls: dict[int, float] = {}
+    lost: list[tuple[float, Site]] = []
+    for there in common:
+        least = min(site.total_s for _, site in there)
+        lost.append((sum(site.total_s - least for _, site in there), there[0][1]))
+        for rank, site in there:
+            # one long wait says nothing about who is slow
+            in_calls[rank] = in_calls.get(rank, 0.0) + site.total_s - (site.longest_s if site.calls > 1 else 0.0)
+    most_lost_s, most = max(lost, key=lambda item: item[0])
+    return Arrival(
+        in_calls, sum(there[0][1].calls for there in common), most, most_lost_s, sum(item for item, _ in lost)
+    )
+
+
+def crowded(summary: Summary) -> str:
+    """A host whose ranks have fewer cores than there are ranks; "" where there is none."""
+    there: dict[str, list[Ledger]] = {}
+    for ledger in summary.ledgers:
+        there.setdefault(ledger.host, []).append(ledger)
+    return next((host for host, items in there.items() if len(items) > max(item.cores for item in items)), "")
+
+
+@probe(rules.DC514)
+def no_rank_comes_last(summary: Summary) -> Iterator[Finding]:
+    """No rank lets all others wait at most of the calls."""
+    found = arrival(summary, least_calls=_LEAST_CALLS)
+    if found is None or summary.world_size < _LEAST_RANKS or crowded(summary):
+        return
+    late_s = found.late_s
+    if late_s < max(_LEAST_S, _LEAST_PART * summary.span_s) or found.apart < _APART:
+        return
+    last = found.last
+    host = next((item.host for item in summary.ledgers if item.rank == last), "")
+    yield rules.DC514.found(
+        f"rank {last} on {host} comes last: the others waited {late_s:.0f} s for it in {found.calls} calls, "
+        f"{late_s / summary.span_s:.0%} of the job, most in {found.most.text}",
+        where=_where(found.most.place, last, host),
+        evidence={
+            "late_s": round(late_s, 1), "calls": found.calls, "span_s": round(summary.span_s, 1),
+            "lost_rank_s": round(found.lost_s, 1),
+        },
+        fix=Fix(
+            "look at what that rank does more than the others between these calls (logging, saving, more data), and at "
+            "its host: clocks, other processes, cores for its loaders; the smoke test measures each rank alone",
+            command="distcheck collective",
+            where="host",
+        ),
+    )  # fmt: skip
+
+
+@probe(rules.DC726)
+def nobody_waits_long_for_one_rank(summary: Summary) -> Iterator[Finding]:
+    """No rank worked for minutes while others waited for it."""
+    for wait in summary.long:
+        yield slow_rank(wait)
+
+
+def slow_rank(wait: Longest, *, now: bool = False) -> Finding:
+    """A long wait for a rank that computes, while it lasts or afterwards."""
+    end = f"; {wait.limit}" if wait.limit else "; nothing hangs" if now else ""
+    return rules.DC726.found(
+        f"{wait.told('now' if now else 'then')}{end}",
+        where=_where(wait.place, int(wait.missing) if wait.missing.isdigit() else None),
+        evidence={
+            "call": wait.call, "waiting": wait.waiting, "missing": wait.missing, "since_s": round(wait.since_s, 1),
+            **({"timeout_s": wait.timeout_s} if wait.timeout_s else {}),
+        },
+        severity=Severity.WARNING if wait.near else Severity.INFO,
+        fix=Fix(
+            "do that work before the job, divide it among the ranks, or give the group the time that it needs: "
+            "init_process_group(timeout=timedelta(hours=2))",
+            where="code",
+        ),
+    )  # fmt: skip
+
+
+@probe(rules.DC743)
+def groups_are_destroyed(summary: Summary) -> Iterator[Finding]:
+    """No process ends with its process group."""
+    kept = [item.rank for item in summary.ledgers if item.kept_group]
+    if kept:
+        yield rules.DC743.found(
+            f"{'all ranks' if len(kept) == summary.world_size else _ranks(kept)} ended without destroy_process_group()",
+            where=Where(ranks=rank_ranges(kept)) if len(kept) > 1 else Where(rank=kept[0]),
+            evidence={"ranks": rank_ranges(kept)},
+            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+        )
+
+
+def not_checked(summary: Summary) -> tuple[NotChecked, ...]:
+    """What the notes of calls can't tell."""
+    missed = []
+    backends = {backend for item in summary.ledgers for backend in item.backends.values()}
+    other = sorted(backend for backend in backends if backend not in _ON_CPU)
+    if other:
+        missed.append(
+            NotChecked(
+                f"{rules.DC514.code}, waiting in groups of {', '.join(other)}",
+                "calls return before their collectives have ended",
+            )
+        )
+    elif host := crowded(summary):
+        missed.append(NotChecked(rules.DC514.code, f"more ranks than cores on {host}: they wait for each other"))
+    silent = [item.rank for item in summary.ledgers if not item.recorder]
+    if silent:
+        missed.append(
+            NotChecked(f"collectives of C++ on {_ranks(silent)}", "the flight recorder is off (TORCH_FR_BUFFER_SIZE=0)")
+        )
+    trouble = next((item for item in summary.ledgers if item.trouble), None)
+    if trouble is not None:
+        missed.append(NotChecked(f"some calls of rank {trouble.rank}", trouble.trouble))
+    return tuple(missed)
+
+
+# told
+
+
+def sentence(summary: Summary) -> str:
+    """``8 ranks, 72 min; 3,120 calls of collectives took 3% (rank 5, which came last) to 12% (rank 0) of the time``."""
+    calls = max((item.calls for item in summary.ledgers), default=0)
+    ranks = f"{summary.world_size} rank{'s' * (summary.world_size != 1)}"
+    counted = f"{calls:,} call{'s' * (calls != 1)} of collectives"
+    return f"{ranks}, {_time(summary.span_s)}; {counted}{_took(summary)}"
+
+
+def _took(summary: Summary) -> str:
+    found = arrival(summary)
+    shares = {rank: seconds / summary.span_s for rank, seconds in found.in_calls_s.items()} if found else {}
+    opened = {item.rank: item.open_looks / item.looks for item in summary.ledgers if item.looks >= _LOOKS}
+    on_cpu = all(backend in _ON_CPU for item in summary.ledgers for backend in item.backends.values())
+    if len(opened) == summary.world_size > 1 and on_cpu and max(opened.values()) > 2 * max(shares.values(), default=0):
+        # DDP's reducer and other callers in C++: only looks tell
+        return f", and those of C++, were under way in {_span(opened)} of the time"
+    if found is None or found.lost_s < _SAID_PART * summary.span_s:
+        return ""
+    return f" took {_span(shares)} of the time; ranks waited for others most in {found.most.text}"
+
+
+def numbers(summary: Summary) -> dict[str, Any]:
+    """What the sentence tells, as plain JSON values."""
+    found = arrival(summary)
+    known = (
+        {}
+        if found is None
+        else {
+            "last": found.last,
+            "late_s": round(found.late_s, 3),
+            "lost_rank_s": round(found.lost_s, 3),
+            "most": {"call": found.most.text, "lost_rank_s": round(found.most_lost_s, 3)},
+        }
+    )
+    return {
+        "span_s": round(summary.span_s, 3),
+        **known,
+        "ranks": [
+            {
+                "rank": item.rank,
+                "host": item.host,
+                "calls": item.calls,
+                "in_calls_s": round(item.in_calls_s, 3),
+                "open_part": round(item.open_looks / item.looks, 3) if item.looks else None,
+            }
+            for item in summary.ledgers
+        ],
+    }
+
+
+#: Looks from which on their share is told, and part of the job from which on lost time is.
+_LOOKS, _SAID_PART = 30, 0.01
+
+
+def _span(shares: Mapping[int, float]) -> str:
+    """``3 % (rank 5) to 12 % (rank 0)``."""
+    least, most = min(shares, key=lambda rank: shares[rank]), max(shares, key=lambda rank: shares[rank])
+    if round(shares[least], 2) == round(shares[most], 2):
+        return f"{shares[most]:.0%}"
+    return f"{shares[least]:.0%} (rank {least}, which came last) to {shares[most]:.0%} (rank {most})"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {rank_ranges(ranks)}"
+
+
+def _where(place: str, rank: int | None, host: str | None = None) -> Where:
+    path, _, line = place.rpartition(":")
+    return Where(path=path or None, line=int(line) if line.isdigit() else None, rank=rank, host=host or None)

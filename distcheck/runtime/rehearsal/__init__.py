@@ -1,0 +1,1 @@
+"""``rehearse``: the user's script, run on this machine as all ranks of a job with simulated GPUs."""

@@ -1,0 +1,168 @@
+"""GPUs that are not there: ``pretend(Gpus(2))`` makes this process believe in two of them.
+
+Everything is computed on the CPU; counts, numbers, masks, devices of tensors, memory, streams, checkpoints, autocast,
+and NCCL's groups are what they would be on a node with such GPUs, and so are the errors of a script that has them
+wrong. It works by patches on torch's Python side, so it is for a process that rehearses and for no other: there is no
+way back.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .limits import CannotPretendError, NotPretended, notes
+
+__all__ = [
+    "VARIABLE",
+    "CannotPretendError",
+    "Gpus",
+    "NotPretended",
+    "from_environment",
+    "notes",
+    "on_import",
+    "pretend",
+]
+
+#: says to the processes that a rehearsed script starts what they have to pretend
+VARIABLE = "DISTCHECK_PRETENDED_GPUS"
+
+
+#: stands on PYTHONPATH of the processes that a rehearsed script starts
+_STARTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+
+
+class Gpus(NamedTuple):
+    """The GPUs of one node."""
+
+    number: int
+    memory_gib: int = 80
+    name: str = "NVIDIA H100 80GB HBM3"
+    capability: tuple[int, int] = (9, 0)
+
+    @property
+    def text(self) -> str:
+        """As it stands in the variable."""
+        return f"{self.number}:{self.memory_gib}:{self.capability[0]}.{self.capability[1]}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Gpus:
+        number, memory, capability, name = text.split(":", 3)
+        major, minor = capability.split(".")
+        return cls(int(number), int(memory), name, (int(major), int(minor)))
+
+
+_pretending: Gpus | None = None
+
+
+def pretend(gpus: Gpus) -> None:
+    """Patch torch in this process, now; once is enough."""
+    global _pretending
+    if _pretending is None:
+        # may do all of it, where ``on_import`` waits for torch
+        import torch
+    if _pretending is not None:
+        if _pretending != gpus:
+            raise RuntimeError(f"this process pretends {_pretending.number} GPUs already")
+        return
+    check(torch)
+    # with the defaults of a build for CUDA, before anything looks at them
+    import torch.distributed
+
+    from . import batch_norm, calls, device_marks, groups, tensors
+    from . import device_numbers as numbers
+    from . import driver as drivers
+
+    _pretending = gpus
+    _tell_children(gpus)
+    driver = drivers.Driver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
+    drivers.install(driver)
+    devices = device_marks.Devices(driver)
+    tensors.install(devices)
+    groups.install(devices)
+    calls.install(devices)
+    batch_norm.install()
+    numbers.install()
+
+
+#: The oldest torch whose functions the patches fit, and those that they need.
+OLDEST = (2, 4)
+_NEEDED = (
+    "cuda._lazy_init", "cuda.Stream", "cuda.Event", "cuda.streams", "cuda.graphs", "amp.autocast_mode",
+    "UntypedStorage", "utils._python_dispatch.TorchDispatchMode", "_C._current_graph_task_id", "get_autocast_dtype",
+)  # fmt: skip
+
+
+def check(torch: Any) -> None:
+    """Raise CannotPretendError, with what to type, where this torch can't be made to believe in GPUs any more."""
+    if torch.cuda.is_initialized():
+        raise CannotPretendError("CUDA has been started in this process already: its GPUs are real")
+    numbers = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2] if part.isdecimal())
+    missing = [name for name in _NEEDED if not _has(torch, name)]
+    if numbers < OLDEST or missing:
+        lacks = f" (it has no torch.{missing[0]})" if missing and numbers >= OLDEST else ""
+        raise CannotPretendError(
+            f"GPUs can't be pretended with torch {torch.__version__}{lacks}; it works from torch "
+            f"{'.'.join(map(str, OLDEST))} on, and was tried with 2.13: rehearse with --gpus-per-node 0, or with a "
+            "newer torch in an environment of its own"
+        )
+
+
+def _has(thing: Any, path: str) -> bool:
+    for part in path.split("."):
+        if not hasattr(thing, part):
+            return False
+        thing = getattr(thing, part)
+    return True
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
+    """In a process that a rehearsed script started: pretend what it pretends, as soon as torch is imported."""
+    if text := environ.get(VARIABLE):
+        on_import(Gpus.parse(text))
+        return True
+    return False
+
+
+def _tell_children(gpus: Gpus) -> None:
+    """What a Python that this process starts needs to know, whoever starts it."""
+    os.environ[VARIABLE] = gpus.text
+    folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if _STARTED not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([_STARTED, *folders])
+
+
+def on_import(gpus: Gpus) -> None:
+    """Pretend as soon as torch has been imported, and not before: a script that never does pays nothing."""
+    _tell_children(gpus)
+    if "torch" in sys.modules:
+        pretend(gpus)
+    else:
+        sys.meta_path.insert(0, _Waiting(gpus))
+
+
+class _Waiting:
+    """Sees the import of torch, and steps in when it is done."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self.gpus = gpus
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            pretend(self.gpus)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

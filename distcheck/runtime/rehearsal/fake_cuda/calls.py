@@ -1,0 +1,122 @@
+"""The rest of what is patched: autocast, processes that the script starts, and what can only be passed over."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import torch
+
+from distcheck.runtime.coordination.import_hook import when_imported
+
+from .device_marks import Devices
+from .limits import note, refuse
+
+
+def install(devices: Devices) -> None:
+    """Patch what is neither driver nor tensor nor group."""
+    _autocast()
+    _spawning()
+    _data_parallel()
+    _sharded()
+    _extensions()
+    sys.addaudithook(_commands)
+
+
+def _autocast() -> None:
+    """The CPU's autocast does the work of the GPU's, with the same type."""
+    kind = torch.amp.autocast_mode.autocast
+    enter, leave = kind.__enter__, kind.__exit__
+
+    def enter_both(self: Any) -> Any:
+        result = enter(self)
+        if self.device == "cuda":
+            kept = getattr(self, "_distcheck_kept", [])
+            kept.append((torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")))
+            self._distcheck_kept = kept
+            torch.set_autocast_enabled("cpu", self._enabled)
+            torch.set_autocast_dtype("cpu", self.fast_dtype)
+        return result
+
+    def leave_both(self: Any, *error: Any) -> Any:
+        if self.device == "cuda" and getattr(self, "_distcheck_kept", None):
+            enabled, dtype = self._distcheck_kept.pop()
+            torch.set_autocast_enabled("cpu", enabled)
+            torch.set_autocast_dtype("cpu", dtype)
+        return leave(self, *error)
+
+    kind.__enter__, kind.__exit__ = enter_both, leave_both
+
+
+def _spawning() -> None:
+    """Fresh Pythons that ``multiprocessing`` starts believe in the same GPUs, before they import the script."""
+    from multiprocessing import spawn
+
+    real = spawn.get_command_line
+
+    def get_command_line(**kwargs: Any) -> list[str]:
+        words = real(**kwargs)
+        if "-c" in words:
+            place = words.index("-c") + 1
+            words[place] = (
+                f"from distcheck.runtime.coordination import pretended; pretended.from_environment(); {words[place]}"
+            )
+        return list(words)
+
+    spawn.get_command_line = get_command_line
+
+
+def _data_parallel() -> None:
+    kind = torch.nn.DataParallel
+    initialise = kind.__init__
+
+    def one_device(self: Any, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+        many = device_ids if device_ids is not None else range(torch.cuda.device_count())
+        if len(many) > 1:
+            note("torch.nn.DataParallel", "the first device computes the whole batch")
+        initialise(self, module, list(many)[:1], output_device, dim)
+
+    kind.__init__ = one_device
+
+
+def _sharded() -> None:
+    """``device_id=0`` becomes a device in torch's compiled part, which has no GPUs to count."""
+
+    def attach(module: Any) -> None:
+        kind = module.FullyShardedDataParallel
+        initialise = kind.__init__
+
+        @functools.wraps(initialise)
+        def on_device(self: Any, *args: Any, **kwargs: Any) -> None:
+            if isinstance(kwargs.get("device_id"), int):
+                kwargs["device_id"] = torch.device("cuda", kwargs["device_id"])
+            initialise(self, *args, **kwargs)
+
+        kind.__init__ = on_device
+
+    when_imported("torch.distributed.fsdp.fully_sharded_data_parallel", attach)
+
+
+def _extensions() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("torch.utils.cpp_extension") is None:
+        return
+    from torch.utils import cpp_extension
+
+    def load(*_: Any, **__: Any) -> Any:
+        raise refuse("torch.utils.cpp_extension.load", "kernels of your own are compiled for a GPU")
+
+    cpp_extension.load = cpp_extension.load_inline = load
+
+
+def _commands(event: str, arguments: Any) -> None:
+    """Programs that look at real GPUs."""
+    if event == "subprocess.Popen":
+        program, words = arguments[0], arguments[1]
+        text = " ".join(map(str, words)) if isinstance(words, (list, tuple)) else str(words)
+        if "nvidia-smi" in f"{program} {text}":
+            note("nvidia-smi", "it was run, and sees the GPUs of this machine, if any")
+    elif event == "os.system" and "nvidia-smi" in str(arguments[0]):
+        note("nvidia-smi", "it was run, and sees the GPUs of this machine, if any")

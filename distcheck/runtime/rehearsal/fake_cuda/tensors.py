@@ -1,0 +1,45 @@
+"""Tensors that say that they are on a GPU, and are computed on the CPU.
+
+Each is a plain CPU tensor in all of torch's compiled parts; what makes it one of a GPU is a mark on its *storage*.
+Views, parameters, saved tensors and loaded checkpoints share storages, so they share the mark without anybody's
+doing. New storages get theirs from a dispatch mode, which sees every operation, those of a backward pass too: the
+result is where the operands are, or where ``device=`` says. Operands in different places raise what torch raises.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from . import generators
+from .device_marks import Devices
+from .factories import factories, storages
+from .operations import PretendedDevices
+from .properties import tensor_moves, tensor_properties
+
+
+def install(devices: Devices) -> None:
+    """Patch what the Python side of torch tells and takes about devices, and follow every thread from now on."""
+    generators.install(devices.resolve, devices.driver)
+    tensor_properties(devices)
+    tensor_moves(devices)
+    factories(devices)
+    storages(devices)
+    _threads(devices)
+
+
+def _threads(devices: Devices) -> None:
+    """Enter the mode for good: here, and first thing in every thread that is started from now on."""
+    PretendedDevices(devices).__enter__()
+    start = threading.Thread.start
+
+    def start_pretending(self: threading.Thread) -> None:
+        run = self.run
+
+        def run_pretending() -> None:
+            PretendedDevices(devices).__enter__()
+            run()
+
+        self.run = run_pretending  # type: ignore[method-assign]
+        start(self)
+
+    threading.Thread.start = start_pretending  # type: ignore[method-assign]

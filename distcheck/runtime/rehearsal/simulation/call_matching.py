@@ -1,0 +1,82 @@
+"""The calls of all ranks side by side, as they come in: which of them belong together, and which can't.
+
+Pure, and the parent's: what the ranks say comes from :mod:`.prompter`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from distcheck.runtime.coordination.call_signatures import agreed
+from distcheck.runtime.coordination.model import Call, Mismatch
+
+
+class Entry(NamedTuple):
+    """One rank is about to make one call."""
+
+    rank: int
+    #: global ranks of the call's group
+    ranks: tuple[int, ...]
+    #: which of the group's compared calls this is, from 1
+    ordinal: int
+    call: Call
+
+
+class Ticket(NamedTuple):
+    """Under which an entry stands."""
+
+    group: str
+    ranks: tuple[int, ...]
+    #: how often the rank had begun this group anew: names come again once the default group was destroyed
+    life: int
+    ordinal: int
+
+
+class Table:
+    """All calls that not all of their ranks have come to, or that differ."""
+
+    def __init__(self) -> None:
+        #: those that differ, in the order in which that was seen
+        self.differing: list[Ticket] = []
+        #: rank → its last call
+        self.last: dict[int, Call] = {}
+        self._calls: dict[Ticket, dict[int, Call]] = {}
+        #: (group, ranks) → rank → (life, ordinal of its last call)
+        self._reached: dict[tuple[str, tuple[int, ...]], dict[int, tuple[int, int]]] = {}
+
+    def enter(self, entry: Entry) -> Ticket:
+        """Take one down, and compare it with those of the other ranks."""
+        reached = self._reached.setdefault((entry.call.group, entry.ranks), {})
+        life, last = reached.get(entry.rank, (0, 0))
+        if entry.ordinal <= last:
+            life += 1
+        reached[entry.rank] = (life, entry.ordinal)
+        self.last[entry.rank] = entry.call
+        ticket = Ticket(entry.call.group, entry.ranks, life, entry.ordinal)
+        there = self._calls.setdefault(ticket, {})
+        if ticket not in self.differing and any(agreed(call) != agreed(entry.call) for call in there.values()):
+            self.differing.append(ticket)
+        there[entry.rank] = entry.call
+        if len(there) == len(entry.ranks) and ticket not in self.differing:
+            del self._calls[ticket]
+        return ticket
+
+    def met(self, ticket: Ticket) -> bool:
+        """Whether all ranks of the group have come to it, and agree."""
+        if ticket in self.differing:
+            return False
+        reached = self._reached[ticket.group, ticket.ranks]
+        return all(reached.get(rank, (0, 0)) >= (ticket.life, ticket.ordinal) for rank in ticket.ranks)
+
+    def groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Names and ranks of all groups in which there were calls."""
+        return tuple(self._reached)
+
+    def mismatch(self, ticket: Ticket) -> Mismatch:
+        """What the ranks that have come so far have called."""
+        sides: dict[tuple[object, ...], tuple[list[int], Call]] = {}
+        for rank, call in sorted(self._calls[ticket].items()):
+            sides.setdefault(agreed(call), ([], call))[0].append(rank)
+        ordered = sorted(sides.values(), key=lambda side: (-len(side[0]), side[0]))
+        number = ordered[0][1].number or ticket.ordinal
+        return Mismatch(ticket.group, number, tuple((tuple(ranks), call) for ranks, call in ordered))

@@ -1,0 +1,150 @@
+"""Ranks that print the same lines, or each start a run of a tracker: judged from what all ranks wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.registry import fact, probe
+
+from .plan import Plan, Rehearsal
+
+#: Steps in which a line must have come: a banner comes once.
+_STEPS = 2
+
+
+class Line(NamedTuple):
+    """Something that a rank has printed."""
+
+    rank: int
+    place: str
+    #: optimizer steps that were done
+    step: int
+    digest: int
+    #: ``print`` or ``logging``
+    how: str = "print"
+
+
+class Start(NamedTuple):
+    """A rank starts a run of a tracker."""
+
+    rank: int
+    place: str
+    #: ``wandb.init``
+    tracker: str
+    #: digest of the arguments
+    given: int = 0
+    #: switched off on this rank
+    off: bool = False
+    #: told that several processes take part
+    several: bool = False
+
+
+class Printed(NamedTuple):
+    """What all ranks have printed, and which trackers they started."""
+
+    plan: Plan
+    lines: tuple[Line, ...] = ()
+    starts: tuple[Start, ...] = ()
+
+
+@fact(of_this_host=False)
+def read_printed(rehearsal: Rehearsal) -> Printed:
+    """From what the ranks wrote down."""
+    lines = tuple(
+        Line(row.rank, row.place, row.step, int(row.data["digest"]), str(row.data["how"]))
+        for row in rehearsal.of("prints.line")
+        if row.rank is not None
+    )
+    starts = tuple(
+        Start(
+            row.rank, row.place, str(row.data["tracker"]), int(row.data["given"]), bool(row.data["off"]),
+            bool(row.data["several"]),
+        )
+        for row in rehearsal.of("trackers.start")
+        if row.rank is not None
+    )  # fmt: skip
+    if not lines and not starts:
+        raise NotApplicable("no rank has printed a line or started a tracker")
+    return Printed(rehearsal.plan, lines, starts)
+
+
+@probe(rules.DC721)
+def one_rank_prints(printed: Printed) -> Iterator[Finding]:
+    """No line is printed by all ranks in step after step."""
+    by_place: dict[str, list[Line]] = {}
+    for line in printed.lines:
+        by_place.setdefault(line.place, []).append(line)
+    for place, lines in by_place.items():
+        ranks = sorted({line.rank for line in lines})
+        if len(ranks) < 2 or _one_a_node(printed.plan, ranks):
+            continue
+        if len(_steps_alike(lines, ranks)) >= _STEPS:
+            how = lines[0].how
+            yield rules.DC721.found(
+                f"ranks {rank_ranges(ranks)} {'print' if how == 'print' else 'log'} the same line here in each step",
+                where=_where(place, ranks),
+                fix=Fix(
+                    "print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text"
+                    if how == "print"
+                    else "give the loggers of all ranks but the first a higher level: "
+                    "`logger.setLevel(logging.WARNING)` where dist.get_rank() > 0",
+                    where="code",
+                ),
+                severity=Severity.INFO,
+                evidence={"ranks": rank_ranges(ranks), "call": how},
+            )
+
+
+def _steps_alike(lines: Iterable[Line], ranks: Sequence[int]) -> set[int]:
+    """The steps in which every one of the ranks has printed the same there, and nothing else."""
+    said: dict[int, dict[int, list[int]]] = {}
+    for line in lines:
+        said.setdefault(line.step, {}).setdefault(line.rank, []).append(line.digest)
+    return {
+        step
+        for step, by_rank in said.items()
+        if len(by_rank) == len(ranks) and len({tuple(digests) for digests in by_rank.values()}) == 1
+    }
+
+
+@probe(rules.DC721)
+def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
+    """A run of a tracker is started by one rank, or every rank says that it is one of several."""
+    by_place: dict[tuple[str, str], dict[int, Start]] = {}
+    for start in printed.starts:
+        if not start.off and not start.several:
+            by_place.setdefault((start.place, start.tracker), {}).setdefault(start.rank, start)
+    for (place, name), by_rank in by_place.items():
+        ranks = sorted(by_rank)
+        alike = {start.given for start in by_rank.values()}
+        if len(ranks) < 2 or len(alike) > 1:
+            continue  # a name, a folder or a mode of its own
+        apart = _one_a_node(printed.plan, ranks)
+        yield rules.DC721.found(
+            f"ranks {rank_ranges(ranks)} each start {name}() here with the same arguments: "
+            f"the job has {len(ranks)} runs in place of one",
+            where=_where(place, ranks),
+            fix=Fix(_tracker_fix(name, apart), where="code"),
+            severity=Severity.WARNING,
+            evidence={"ranks": rank_ranges(ranks), "call": name},
+        )
+
+
+def _tracker_fix(name: str, apart: bool) -> str:
+    if apart:
+        return f"ask for the global rank (`dist.get_rank() == 0`) around {name}(), not for the local one"
+    if name == "wandb.init":
+        return 'switch it off elsewhere: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
+    return f"start it on one rank: `{name}(…) if dist.get_rank() == 0 else None`, or give each a name with its rank"
+
+
+def _one_a_node(plan: Plan, ranks: Sequence[int]) -> bool:
+    return len({plan.node_of(rank) for rank in ranks}) == len(ranks)
+
+
+def _where(place: str, ranks: Sequence[int]) -> Where:
+    path, _, line = place.rpartition(":")
+    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))

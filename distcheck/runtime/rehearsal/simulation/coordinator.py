@@ -1,0 +1,329 @@
+"""The parent's side of a rehearsal's agreement: ranks ask here before each call, and are told when to stop.
+
+It serves a Unix socket in lines of JSON: a store for the side threads that *watch* has too, a table of calls that must
+agree, and the ends of the ranks. It chairs the patrol itself, for it can't be stopped or killed by the script.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from typing import Any, NamedTuple
+
+from distcheck.core.facts_file import from_plain
+from distcheck.runtime.coordination.coordinator import Chair
+from distcheck.runtime.coordination.hang_detector import GONE, standstill
+from distcheck.runtime.coordination.model import SETUP, Call, Mismatch, Position, Positions
+from distcheck.runtime.coordination.processes import kernel_state
+from distcheck.runtime.coordination.protocol import CHAIR
+from distcheck.runtime.monitor.rank_monitor import space
+from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
+
+from .call_matching import Entry, Table, Ticket
+from .plan import Plan
+from .socket_server import OF_THE_STORE, Server, Store, stored
+
+#: In the private folder: the path of the socket. A path in a socket's address has 108 bytes, and a folder may be deep.
+ADDRESS = "prompter"
+_LONGEST = 100
+#: Exit status of a rank that was told to stop.
+STOPPED = 76
+#: Seconds between two looks at all ranks, and two posts of each: this is one machine, and few of them.
+TICK_S = 0.25
+#: Looks after which a rank that lost a peer has lost it: the one that went has told so by then.
+_LOOKS_AT_THE_LOST = 4
+#: Seconds that ranks stand before those that have done their steps are let go on.
+_LET_ON_S = 1.0
+
+
+class Seat(NamedTuple):
+    """Who a rank is."""
+
+    rank: int
+    world_size: int
+    pid: int
+
+
+class Prompter:
+    """Serves the ranks of one rehearsal."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.store = Store()
+        #: why nobody looks any more whether ranks stand; "" while somebody does
+        self.trouble = ""
+        self._changed = threading.Condition()
+        self._table = Table()
+        self._seats: dict[int, Seat] = {}
+        self._gone: dict[int, int] = {}
+        self._departed: set[int] = set()
+        #: rank → optimizer steps, of those that wait until all have done theirs
+        self._finished: dict[int, int] = {}
+        self._over = False
+        self._verdict: Positions | None = None
+        self._reason = ""
+        self._closing = threading.Event()
+        self._looking = threading.Lock()
+        self._looks: _Chair | None = None
+        self._server: Server | None = None
+        self._folder = ""
+
+    def start(self) -> None:
+        """Serve from now on, in threads."""
+        path = os.path.join(self.plan.private, "prompter.socket")
+        if len(os.fsencode(path)) > _LONGEST:
+            self._folder = tempfile.mkdtemp(prefix="distcheck-")
+            path = os.path.join(self._folder, "socket")
+        self._server = Server(path, self.answer)
+        with open(os.path.join(self.plan.private, ADDRESS), "w", encoding="utf-8") as file:
+            file.write(path)
+        threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
+        threading.Thread(target=self._chair, daemon=True).start()
+
+    def verdict(self) -> Positions | None:
+        """A mismatch or a hang, with the stacks of all ranks; None while there is none."""
+        return self._verdict
+
+    def over(self) -> bool:
+        """Whether the ranks that have done their steps were told to end."""
+        return self._over
+
+    def unfinished(self) -> tuple[int, ...]:
+        """Ranks that had not done their steps when the others had done twice as many."""
+        if not self._over:
+            return ()
+        ended = {*self._finished, *self._gone, *self._departed}
+        return tuple(rank for rank in sorted(self._seats) if rank not in ended)
+
+    def seats(self) -> dict[int, Seat]:
+        """Who has said which rank it is."""
+        with self._changed:
+            return dict(self._seats)
+
+    def gone(self, rank: int, status: int) -> None:
+        """The process of a rank has ended.
+
+        :param status: exit status, or minus the signal's number
+        """
+        with self._changed:
+            self._gone[rank] = status
+            self._changed.notify_all()
+            all_gone = set(self._seats) <= set(self._gone)
+        if all_gone:
+            # a wait that ended with an error may have ended the last of them a moment ago
+            self._turn(last=True)
+
+    def stop(self, reason: str) -> None:
+        """Tell all ranks to end, now."""
+        with self._changed:
+            self._reason = self._reason or reason
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._closing.set()
+        self.stop("the rehearsal is over")
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            os.unlink(self._server.path)
+        if self._folder:
+            os.rmdir(self._folder)
+
+    # what ranks ask
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one line, when there is one: some wait for other ranks."""
+        what = asked["do"]
+        if what in OF_THE_STORE:
+            return stored(self.store, what, asked["with"])
+        if what == "agree":
+            return self._agree(Entry(asked["rank"], tuple(asked["ranks"]), asked["ordinal"],
+                                     from_plain(Call, asked["call"])), asked["waits"])  # fmt: skip
+        if what == "finished":
+            return self._finish(asked["rank"], asked["steps"])
+        if what == "sit":
+            return self._sit(Seat(asked["rank"], asked["world_size"], asked["pid"]))
+        if what == "listen":
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._reason))
+                return {"stop": self._reason}
+        return {"error": f"nothing answers to {what!r}"}
+
+    def _sit(self, seat: Seat) -> dict[str, Any]:
+        with self._changed:
+            self._seats[seat.rank] = seat
+        return {}
+
+    def _agree(self, entry: Entry, waits: bool) -> dict[str, Any]:
+        with self._changed:
+            ticket = self._table.enter(entry)
+            self._changed.notify_all()
+            # a call that differs must not begin, for what torch makes of it would bury it
+            if waits or ticket in self._table.differing:
+                self._changed.wait_for(lambda: self._table.met(ticket) or self._closing.is_set())
+        return {}
+
+    def _finish(self, rank: int, steps: int) -> dict[str, Any]:
+        with self._changed:
+            self._finished[rank] = steps
+            self._end_together()
+            # who has done twice what was asked has waited for the others long enough
+            if steps >= 2 * (self.plan.steps or 1) + 1:
+                self._over = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._over or rank not in self._finished or self._closing.is_set())
+            return {"end": self._over or self._closing.is_set()}
+
+    def _end_together(self) -> None:
+        """All that still run have done their steps."""
+        everybody = set(self._seats) or set(range(self.plan.world_size))
+        if self._finished and everybody <= {*self._finished, *self._gone, *self._departed}:
+            self._over = True
+            self._changed.notify_all()
+
+    # the chair
+
+    def _chair(self) -> None:
+        while not self._closing.wait(TICK_S) and self._verdict is None and not self.trouble:
+            self._turn()
+
+    def _turn(self, *, last: bool = False) -> None:
+        here = space()
+        with self._changed:
+            world = max((seat.world_size for seat in self._seats.values()), default=self.plan.world_size)
+            if here:
+                # the parent of ranks that the script has started is not this process
+                self._departed = {
+                    rank for rank, seat in self._seats.items() if kernel_state(seat.pid) in ("", "Z", "X")
+                }
+            self._end_together()
+        with self._looking:
+            if self._looks is None or self._looks.world_size != world:
+                self._looks = _Chair(self, world)
+            try:
+                self._looks.turn(last=last)
+            except Exception as error:  # noqa: BLE001 - the parent asks, and must not wait for what does not come
+                self.trouble = f"{type(error).__name__}: {error}"
+
+    def report(self, positions: Positions) -> None:
+        """Somebody has seen what stands."""
+        if _only_follows(positions):
+            return
+        with self._changed:
+            if self._verdict is None and not self._reason:
+                self._verdict = positions
+                self._changed.notify_all()
+
+    def differing(self) -> dict[str, Ticket]:
+        """Group → the first of its calls that differs."""
+        with self._changed:
+            return {ticket.group: ticket for ticket in reversed(self._table.differing)}
+
+    def mismatch(self, ticket: Ticket) -> Mismatch:
+        with self._changed:
+            return self._table.mismatch(ticket)
+
+    def statuses(self) -> dict[int, int]:
+        with self._changed:
+            return dict(self._gone)
+
+    def last_calls(self) -> dict[int, Call]:
+        """Rank → the call that it has told last."""
+        with self._changed:
+            return dict(self._table.last)
+
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """Names of groups in which calls were made."""
+        with self._changed:
+            return {group: ranks for group, ranks in self._table.groups() if not group.startswith(SETUP)}
+
+    def let_on(self, chair: Chair) -> None:
+        """Ranks that have done their steps go on where another can't without them."""
+        finished = set(self._finished)
+        if not finished or self._over:
+            return
+        positions = chair.positions()
+        ranks = tuple(
+            position._replace(state="left") if position.rank in finished else position for position in positions.ranks
+        )
+        for wait in standstill(positions._replace(ranks=ranks)):
+            if wait.since_s >= _LET_ON_S:
+                with self._changed:
+                    for rank in finished.intersection(wait.missing):
+                        self._finished.pop(rank, None)
+                    self._changed.notify_all()
+
+
+class _Chair(Chair):
+    """Looks at all ranks from outside; no rank takes its place."""
+
+    def __init__(self, prompter: Prompter, world_size: int) -> None:
+        super().__init__(
+            prompter.store, world_size, patience_s=prompter.plan.patience_s, tick_s=TICK_S, report=prompter.report,
+            say=lambda _: None, space=space(),
+        )  # fmt: skip
+        self.prompter = prompter
+        self.folder = prompter.plan.folder
+        self._beat = 0
+        self._lost_looks = 0
+
+    def turn(self, *, last: bool = False) -> None:
+        """Look once.
+
+        :param last: all have ended
+        """
+        self._beat += 1
+        self._store.set(CHAIR, f"-1 {self._beat} {self.question}")
+        ends = self.prompter.statuses()
+        self.known = {rank: _end(rank, status) for rank, status in ends.items()}
+        if not self.look(self._beat) and self._lost_a_peer(last):
+            self.look_back()
+        self.prompter.let_on(self)
+        self._store.set(CHAIR, f"-1 {self._beat} {self.question}")
+
+    def first_to_tell(self) -> bool:
+        """A rank that has lost a peer looks back too; what it sees goes nowhere."""
+        return True
+
+    def _lost_a_peer(self, last: bool) -> bool:
+        """Whether a wait has ended with an error, and whoever left it has had the time to say so."""
+        lost = any(
+            post.position[3] == "raised" and tells_of_lost_peer(post.position[9]) for post in self.posts.values()
+        )
+        self._lost_looks = self._lost_looks + 1 if lost else 0
+        return lost if last else self._lost_looks == _LOOKS_AT_THE_LOST
+
+    def positions(self, *, judged: bool = False, final: bool = False) -> Positions:
+        positions = super().positions(judged=judged, final=final)
+        last = self.prompter.last_calls()
+        ranks = tuple(_with_last(item, last[item.rank]) if item.rank in last else item for item in positions.ranks)
+        return positions._replace(ranks=ranks, groups={**self.prompter.groups(), **positions.groups})
+
+    def _mismatches(self) -> dict[str, tuple[int, int]]:
+        return {group: (0, ticket.ordinal) for group, ticket in self.prompter.differing().items()}
+
+    def _mismatch(self, group: str, between: tuple[int, int]) -> Mismatch:
+        return self.prompter.mismatch(self.prompter.differing()[group])
+
+
+def _only_follows(positions: Positions) -> bool:
+    """Whether all that stands waits for ranks that have raised: those are told by themselves."""
+    by_rank = {position.rank: position for position in positions.ranks}
+    missing = [by_rank[rank] for wait in standstill(positions) for rank in wait.missing if rank in by_rank]
+    ended = [position for position in missing if position.state in GONE]
+    return not positions.mismatches and bool(ended) and all(position.state == "raised" for position in ended)
+
+
+def _with_last(position: Position, call: Call) -> Position:
+    """A rank that was ended or stopped between two posts had made more calls than it could tell there."""
+    if call.group.startswith(SETUP) or position.entered.get(call.group, 0) >= call.number:
+        return position
+    entered = {**position.entered, call.group: call.number}
+    return position._replace(entered=entered, call=call if position.state in GONE else position.call)
+
+
+def _end(rank: int, status: int) -> Position:
+    """What the parent knows of an end that the rank itself has not told."""
+    return Position(rank, state="left", status=status, detail="" if status >= 0 else f"signal {-status}")

@@ -1,0 +1,100 @@
+"""Where a rehearsed rank writes down what its script does: one file a process, a line a thing, nothing kept back.
+
+A line is there once it is written, whatever becomes of the process. A note that can't be taken is counted, and never
+raises into the script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from distcheck.runtime.coordination.frames import innermost_own
+
+from .plan import Row
+
+#: Rows of one kind that a process writes at most; a rehearsal is short, and a loop may be long.
+_MOST = 20_000
+
+
+class Notebook:
+    """The notebook of this process, and of what it forks: each opens a file of its own.
+
+    :param folder: where the files are
+    :param begun: ``time.time()`` when the rehearsal began
+    :param rank: global rank; None while it is not known
+    """
+
+    def __init__(self, folder: str, begun: float, rank: int | None = None) -> None:
+        self.folder = folder
+        self.begun = begun
+        self.rank = rank
+        #: optimizer steps that were done
+        self.step = 0
+        #: called once before this process ends: after its steps, with its script, or because it raised
+        self.at_end: list[Callable[[], object]] = []
+        #: this process's calls (:class:`distcheck.runtime.coordination.call_recorder.Posts`), where they are noted
+        self.posts: Any = None
+        #: notes that could not be taken, by their kind
+        self.lost: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        self._pid = 0
+        self._file = -1
+
+    def note(self, kind: str, *, place: tuple[str, str] | None = None, **data: Any) -> None:
+        """Write one thing down.
+
+        :param place: ``(path:line, function)``; by default the innermost line of the user's own above the caller
+        :param data: plain JSON values
+        """
+        try:
+            count = self._written[kind] = self._written.get(kind, 0) + 1
+            if count > _MOST:
+                self.lost[kind] = self.lost.get(kind, 0) + 1
+                return
+            where, function = innermost_own(sys._getframe(1)) if place is None else place
+            row = Row(kind, self.rank, os.getpid(), time.time() - self.begun, self.step, where, function, data)
+            os.write(self._descriptor(), json.dumps(row, default=str).encode() + b"\n")
+        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+            self.lost[kind] = self.lost.get(kind, 0) + 1
+
+    def close(self) -> None:
+        """Let those who have something to add at the end do it."""
+        todo, self.at_end = self.at_end, []
+        for last in todo:
+            try:
+                last()
+            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+                self.lost["end"] = self.lost.get("end", 0) + 1
+
+    def _descriptor(self) -> int:
+        pid = os.getpid()
+        if pid != self._pid:
+            # a fork has its parent's number of the file, and must not write into it
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(os.path.join(self.folder, f"{pid}.jsonl"), flags, 0o600)
+            self._pid = pid
+        return self._file
+
+
+def read_rows(folder: str) -> tuple[Row, ...]:
+    """All rows of a rehearsal, in the order of time; a process that became a rank late lends its number to its rows."""
+    rows: list[Row] = []
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+            mine = [_row(line) for line in file if line.endswith("\n")]
+        ranks = {row.rank for row in mine if row.rank is not None}
+        if len(ranks) == 1:
+            rank = ranks.pop()
+            mine = [row._replace(rank=rank) for row in mine]
+        rows += mine
+    return tuple(sorted(rows, key=lambda row: row.at_s))
+
+
+def _row(line: str) -> Row:
+    kind, rank, pid, at_s, step, place, function, data = json.loads(line)
+    return Row(kind, rank, pid, at_s, step, place, function, data)

@@ -1,0 +1,397 @@
+"""Files that several ranks write, read too early, make or fetch: judged from what all ranks wrote down.
+
+Two things are at the same time where nothing made the ranks wait for each other in between; seconds are not asked,
+since the next run has others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.registry import fact, probe
+
+from .plan import End, Plan, Rehearsal, Row
+from .protected_paths import below
+
+Clock = Mapping[str, int]
+
+#: Who writes these resumes from them.
+_CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors")
+_SAVING = ("torch.save", "torch.jit.save", "save_file")
+
+
+class Act(NamedTuple):
+    """One thing that a rank did to a file, a folder or an address."""
+
+    rank: int
+    path: str
+    #: ``train.py:14``; "" where no line of the user's is known
+    place: str
+    clock: Clock
+    #: the call: ``torch.save``, ``open``, ``os.makedirs``
+    how: str = ""
+    #: of a write: ``anew``, ``append``, ``create``, ``update``
+    mode: str = ""
+    #: what was asked for was there already
+    there: bool = True
+    #: the script has slept since the last collective: it may have waited for the file
+    waited: bool = False
+    #: under a lock on a file
+    locked: bool = False
+    #: of a folder: it may be there already, or somebody catches that it is
+    forgiven: bool = False
+    #: of a download: by the script's own code
+    own: bool = False
+    #: of a folder: the line of an ``if`` before it that asks whether it is there
+    asked_at: str = ""
+
+
+class Files(NamedTuple):
+    """What all ranks did to files, each in the order of time."""
+
+    plan: Plan
+    writes: tuple[Act, ...] = ()
+    reads: tuple[Act, ...] = ()
+    folders: tuple[Act, ...] = ()
+    fetches: tuple[Act, ...] = ()
+    #: whether something is there was asked
+    questions: tuple[Act, ...] = ()
+    ends: tuple[End, ...] = ()
+
+    def shown(self, path: str) -> str:
+        """As the script would name it."""
+        folder = self.plan.folder
+        return os.path.relpath(path, folder) if folder and below(path, folder) and path != folder else path
+
+    def one_a_node(self, ranks: Iterable[int]) -> bool:
+        """Whether these are several ranks, and each of another node."""
+        found = list(ranks)
+        return len(found) > 1 and len({self.plan.node_of(rank) for rank in found}) == len(found)
+
+
+@fact(of_this_host=False)
+def read_files(rehearsal: Rehearsal) -> Files:
+    """From what the ranks wrote down."""
+    acts: dict[str, list[Act]] = {"write": [], "moved": [], "read": [], "mkdir": [], "fetch": [], "asked": []}
+    for row in rehearsal.of("files."):
+        kind = row.kind.partition(".")[2]
+        if kind in acts and row.rank is not None:
+            acts[kind].append(_act(row, row.rank))
+    if not any(acts.values()):
+        raise NotApplicable("no rank has written, read or fetched a file of the user's")
+    return Files(
+        rehearsal.plan, tuple(acts["write"] + acts["moved"]), tuple(acts["read"]), tuple(acts["mkdir"]),
+        tuple(acts["fetch"]), tuple(acts["asked"]), rehearsal.ends,
+    )  # fmt: skip
+
+
+def _act(row: Row, rank: int) -> Act:
+    data = row.data
+    how = str(data.get("by") or data.get("how") or "")
+    return Act(
+        rank, str(data.get("path") or data.get("url") or ""), row.place, data.get("clock") or {}, how,
+        "moved" if row.kind == "files.moved" else str(data.get("mode", "")), bool(data.get("there", True)),
+        bool(data.get("waited")), bool(data.get("locked")), bool(data.get("exist_ok") or data.get("caught")),
+        bool(data.get("own")), str(data.get("asked_at") or ""),
+    )  # fmt: skip
+
+
+def comes_before(first: Clock, second: Clock) -> bool:
+    """Whether something between two times made the rank of the second wait for that of the first.
+
+    Each clock counts, so that one is before the other as soon as one count says so: several ways of counting see what
+    another misses, and what is not known is no race.
+    """
+    if first.get("life", 0) != second.get("life", 0):
+        return first.get("life", 0) < second.get("life", 0)
+    return any(first[name] < second[name] for name in first.keys() & second.keys() if name != "life")
+
+
+def at_once(one: Act, other: Act) -> bool:
+    """Whether nothing orders what two ranks did."""
+    return (
+        one.rank != other.rank
+        and not comes_before(one.clock, other.clock)
+        and not comes_before(other.clock, one.clock)
+    )  # fmt: skip
+
+
+def _racing(acts: Sequence[Act]) -> list[Act]:
+    """Those of several ranks that nothing orders."""
+    return [act for act in acts if any(at_once(act, other) for other in acts)]
+
+
+def _by_path(acts: Iterable[Act]) -> dict[str, list[Act]]:
+    found: dict[str, list[Act]] = {}
+    for act in acts:
+        found.setdefault(act.path, []).append(act)
+    return found
+
+
+def _ranks(acts: Iterable[Act]) -> list[int]:
+    return sorted({act.rank for act in acts})
+
+
+def _who(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)}"
+
+
+def _where(place: str, ranks: Sequence[int]) -> Where:
+    path, _, line = place.rpartition(":")
+    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
+
+
+def _commonest(acts: Iterable[Act]) -> str:
+    return Counter(act.place for act in acts).most_common(1)[0][0]
+
+
+def _failed(files: Files, ranks: Iterable[int], place: str, *names: str) -> tuple[int, ...]:
+    """The ranks among these whose script was ended at this place by one of these exceptions."""
+    members = set(ranks)
+    return tuple(
+        end.rank
+        for end in files.ends
+        if end.rank in members and end.how == "raised" and end.place == place and end.detail.startswith(names)
+    )
+
+
+# one file, several writers
+
+
+def _written_together(files: Files) -> dict[str, list[Act]]:
+    """Path → the writes by several ranks that nothing orders; appending, creating (``x``) and locks are meant so."""
+    found = {}
+    for path, acts in _by_path(files.writes).items():
+        anew = [act for act in acts if act.mode == "anew" and not act.locked and not path.endswith(".lock")]
+        racing = _racing(anew)
+        if racing:
+            found[path] = racing
+    return found
+
+
+@probe(rules.DC720)
+def one_rank_writes_a_file(files: Files) -> Iterator[Finding]:
+    """No file is written by several ranks at once."""
+    fetched = {(act.rank, act.place) for act in files.fetches if act.place}
+    by_place: dict[str, list[tuple[str, list[Act]]]] = {}
+    for path, acts in _written_together(files).items():
+        if not all((act.rank, act.place) in fetched for act in acts):  # that is a download
+            by_place.setdefault(_commonest(acts), []).append((path, acts))
+    for place, written in by_place.items():
+        yield _several_writers(files, place, written)
+
+
+def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list[Act]]]) -> Finding:
+    path, acts = written[0]
+    ranks = _ranks(act for _, some in written for act in some)
+    how = next((act.how for act in acts if act.how not in ("", "open", "os.open")), "open")
+    checkpoint = how in _SAVING or path.endswith(_CHECKPOINTS)
+    shown = f'"{files.shown(path)}"' + (f" and {len(written) - 1} more files" if len(written) > 1 else "")
+    here = f"{'here' if place else 'from a thread'} ({how})"
+    evidence = {"paths": [files.shown(each) for each, _ in written[:20]], "ranks": rank_ranges(ranks), "call": how}
+    if files.one_a_node(ranks):
+        return rules.DC720.found(
+            f"{_who(ranks)}, one on each node, write {shown} {here}: right where each node has a disk of its own, "
+            "several writers of one file where they share it",
+            where=_where(place, ranks),
+            fix=Fix(
+                "on a shared file system ask for the global rank (`dist.get_rank() == 0`), not the local one",
+                where="code",
+            ),
+            severity=Severity.INFO,
+            evidence=evidence,
+        )
+    read = any(act.path == path and act.rank not in ranks[:1] for act in files.reads)
+    behind = ", and dist.barrier() behind it, since other ranks read the file" if read else ""
+    collective = "; what is collective (an FSDP state_dict()) stays outside of the `if`" if how in _SAVING else ""
+    return rules.DC720.found(
+        f"{_who(ranks)} write {shown} {here}, with nothing that makes one wait for another",
+        where=_where(place, ranks),
+        fix=Fix(
+            f"let one rank write: `if dist.get_rank() == 0:` around {_call_text(how)}{behind}; "
+            f"or put the rank into the path{collective}",
+            where="code",
+        ),
+        severity=Severity.ERROR if checkpoint else Severity.WARNING,
+        evidence=evidence,
+    )
+
+
+def _call_text(how: str) -> str:
+    return "the lines that open and write it" if how in ("open", "os.open") else f"{how}()"
+
+
+# read too early
+
+
+@probe(rules.DC724)
+def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
+    """What one rank writes, or a folder that it makes, is used by another only after something made that one wait."""
+    told: dict[str, tuple[Act, list[Act]]] = {}
+    together = _written_together(files)
+    written = _by_path(files.writes)
+    found_there = {(act.rank, act.path) for act in files.questions if act.there}
+    for act in files.reads:
+        if act.path in together or act.waited or act.locked:
+            continue
+        writers = written.get(act.path, [])
+        if any(one.rank == act.rank for one in writers):
+            continue
+        if (act.rank, act.path) in found_there and all(one.mode == "moved" for one in writers):
+            continue  # what is moved into place is there as a whole
+        early = next((one for one in writers if at_once(one, act)), None)
+        if early is not None:
+            told.setdefault(act.place, (early, []))[1].append(act)
+    for place, (writer, readers) in told.items():
+        yield _too_early(files, place, writer, readers, "")
+    yield from _folders_used_too_early(files, set(told))
+
+
+def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
+    made = {
+        path: new
+        for path, acts in _by_path(files.folders).items()
+        if (new := [act for act in acts if not act.there])
+    }  # fmt: skip
+    makers = {path: {act.rank for act in files.folders if _makes(act, path)} for path in made}
+    found_there = {(act.rank, act.path) for act in files.questions if act.there}
+    found: dict[str, tuple[Act, list[Act]]] = {}
+    for act in (*files.reads, *files.writes):
+        if act.waited or act.locked or act.place in told:
+            continue
+        for path, makes in made.items():
+            if act.rank in makers[path] or not below(act.path, path) or (act.rank, path) in found_there:
+                continue
+            early = next((one for one in makes if at_once(one, act)), None)
+            if early is not None:
+                found.setdefault(act.place, (early, []))[1].append(act)
+    for place, (maker, users) in found.items():
+        yield _too_early(files, place, maker, users, "folder")
+
+
+def _makes(act: Act, folder: str) -> bool:
+    """Whoever makes a folder with makedirs, or Path.mkdir(parents=True), would have made those above it."""
+    return act.path == folder or (act.how != "os.mkdir" and below(act.path, folder))
+
+
+def _too_early(files: Files, place: str, writer: Act, readers: Sequence[Act], what: str) -> Finding:
+    ranks = _ranks(readers)
+    shown = files.shown(writer.path)
+    at = f" at {writer.place}" if writer.place else ""
+    failed = _failed(files, ranks, place, "FileNotFoundError", "EOFError", "RuntimeError", "OSError")
+    missing = [act.rank for act in readers if not act.there]
+    seen = ""
+    if failed:
+        seen = f"; {_who(sorted(failed))} failed"
+    elif missing:
+        seen = f"; {_who(sorted(set(missing)))} did not find it"
+    if what:
+        verb = "uses" if len(ranks) == 1 else "use"
+        message = f'{_who(ranks)} {verb} the folder "{shown}" here, which rank {writer.rank} makes{at}'
+        fix = (
+            f"make the folder on every rank: `os.makedirs(…, exist_ok=True)` outside of the branch{at}; "
+            "or dist.barrier() on all ranks between the two"
+        )
+    else:
+        verb = "reads" if len(ranks) == 1 else "read"
+        message = f'{_who(ranks)} {verb} "{shown}" here, which rank {writer.rank} writes{at}'
+        fix = f"dist.barrier() on all ranks between the write{at} and this line"
+    return rules.DC724.found(
+        f"{message}, and nothing makes {'it' if len(ranks) == 1 else 'them'} wait for that{seen}",
+        where=_where(place, ranks),
+        fix=Fix(fix, where="code"),
+        severity=Severity.ERROR if failed else Severity.WARNING,
+        evidence={"path": shown, "writer": writer.rank, "written_at": writer.place, "not_there": sorted(set(missing))},
+    )
+
+
+# folders
+
+
+@probe(rules.DC722)
+def folders_may_be_there(files: Files) -> Iterator[Finding]:
+    """A folder that several ranks make may be there already."""
+    told: set[str] = set()
+    for path, acts in _by_path(act for act in files.folders if not act.forgiven).items():
+        place = _commonest(acts)
+        if all(act.there for act in acts) or place in told:
+            continue  # it was there before the job: no race
+        failed = _failed(files, _ranks(acts), place, "FileExistsError")
+        # who has come to the question, and found it there, was only later
+        asked = [one for one in files.questions if one.path == path and one.place in {act.asked_at for act in acts}]
+        racing = _racing([*acts, *asked])
+        if racing or failed:
+            told.add(place)
+            yield _race(files, path, acts, _ranks(racing or acts), failed, place)
+
+
+def _race(
+    files: Files, path: str, acts: Sequence[Act], ranks: Sequence[int], failed: Sequence[int], place: str
+) -> Finding:
+    how = acts[0].how
+    apart = files.one_a_node(ranks) and not failed
+    asked = (
+        " asking first does not help: between the question and the call another makes it;" if acts[0].asked_at else ""
+    )
+    seen = f"; {_who(sorted(failed))} failed with FileExistsError" if failed else ""
+    if how == "Path.mkdir":
+        fix = "Path.mkdir(…, exist_ok=True)"
+    else:
+        fix = "os.makedirs(…, exist_ok=True)" + (
+            ", since os.mkdir can't be told to forgive" if how == "os.mkdir" else ""
+        )
+    return rules.DC722.found(
+        f'{_who(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails where another was first'
+        f"{seen}{', if the nodes share the disk' if apart else ''}",
+        where=_where(place, ranks),
+        fix=Fix(f"{fix}{';' + asked.rstrip(';') if asked else ''}", where="code"),
+        severity=Severity.INFO if apart else Severity.ERROR if failed else Severity.WARNING,
+        evidence={"path": files.shown(path), "failed": sorted(failed), "asked_at": acts[0].asked_at},
+    )
+
+
+# downloads
+
+
+@probe(rules.DC725)
+def one_rank_fetches(files: Files) -> Iterator[Finding]:
+    """The same is not fetched by all ranks of a host."""
+    told: set[str] = set()
+    for url, acts in _by_path(act for act in files.fetches if not act.locked).items():
+        racing = [act for act in _racing(acts) if act.how or act.own]
+        ranks = _ranks(racing)
+        if len(ranks) < 2 or files.one_a_node(ranks):
+            continue
+        place = _commonest(racing)
+        into = _fetched_into(files, racing)
+        if place in told or into is None or (not into and not racing[0].how):
+            continue
+        told.add(place)
+        how = racing[0].how or "urlopen"
+        yield rules.DC725.found(
+            f"{_who(ranks)} each fetch {url} here ({how})" + (f', into "{files.shown(into)}"' if into else ""),
+            where=_where(place, ranks),
+            fix=Fix(
+                "let one rank of each host fetch it (`if local_rank == 0:`), then dist.barrier() on all ranks, "
+                "then use what is there on the others; or fetch it before the job starts",
+                where="code",
+            ),
+            evidence={"url": url, "path": files.shown(into) if into else ""},
+        )
+
+
+def _fetched_into(files: Files, acts: Sequence[Act]) -> str | None:
+    """The path that the same lines of several ranks write; "" where none is known, None where each has its own."""
+    places = {(act.rank, act.place) for act in acts}
+    by_path: dict[str, set[int]] = {}
+    for act in files.writes:
+        if (act.rank, act.place) in places and act.mode in ("anew", "create", "update"):
+            by_path.setdefault(act.path, set()).add(act.rank)
+    if not by_path:
+        return ""
+    return next((path for path, ranks in by_path.items() if len(ranks) > 1), None)

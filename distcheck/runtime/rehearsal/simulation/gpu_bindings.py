@@ -1,0 +1,157 @@
+"""Which GPUs the ranks of a rehearsal bound, named, were refused, met on, and loaded checkpoints onto, as one fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from distcheck.core.model import NotApplicable
+from distcheck.core.registry import fact
+
+from .plan import Plan, Rehearsal, Row
+
+#: Rows about one GPU that a rank took.
+_TAKES = ("bind", "taken", "refused")
+
+
+class Bound(NamedTuple):
+    """A GPU that a rank took, or asked for in vain."""
+
+    rank: int
+    #: as the rank counts the GPUs that it sees
+    number: int
+    place: str
+    #: ``bind`` (set_device), ``device_id`` (of init_process_group), ``taken`` (named by a tensor or a model, for the
+    #: first time), ``refused``
+    how: str
+    #: what tells it from the other GPUs of its node; "" where there is none
+    card: str = ""
+    #: GPUs that the rank sees
+    visible: int = 0
+    #: CUDA_VISIBLE_DEVICES then, and as the launcher gave it; None: not set
+    mask: str | None = None
+    given_mask: str | None = None
+    #: seconds since the rehearsal began
+    at_s: float = 0.0
+
+    @property
+    def binds(self) -> bool:
+        """It says which GPU is this rank's, for all that names none."""
+        return self.how in ("bind", "device_id")
+
+
+class Part(NamedTuple):
+    """A GPU with which a rank takes part in the collectives of a group, as it did for the first time."""
+
+    rank: int
+    #: as the rank counts the GPUs that it sees
+    number: int
+    card: str
+    place: str
+    operation: str
+    #: name of the group
+    group: str
+    nccl: bool
+    #: torch took the current device, or guessed
+    guessed: bool
+    #: it is the current device
+    current: bool
+    #: seconds since the rehearsal began
+    at_s: float = 0.0
+
+
+class Load(NamedTuple):
+    """A checkpoint that was loaded without a word about devices."""
+
+    rank: int
+    place: str
+    file: str
+    #: card → bytes
+    cards: Mapping[str, int]
+    #: why it failed
+    why: str = ""
+
+
+class Taken(NamedTuple):
+    """What the ranks of a rehearsal did with GPUs, in the order of time."""
+
+    #: the job as it is pretended
+    plan: Plan
+    #: GPUs that ranks took, or asked for in vain
+    bound: tuple[Bound, ...] = ()
+    #: GPUs with which ranks take part in collectives
+    parts: tuple[Part, ...] = ()
+    #: checkpoints that were loaded without a word about devices
+    loads: tuple[Load, ...] = ()
+    #: rank → line that reduced its mask
+    masked: Mapping[int, str] = {}
+    #: rank → line that made the default group
+    groups: Mapping[int, str] = {}
+
+    def local(self, rank: int) -> int:
+        """The number of a rank on its node."""
+        return rank % self.plan.nproc_per_node
+
+    def own_card(self, rank: int) -> str:
+        """The GPU that a rank has for itself, as far as it has said so; else "" """
+        said = [one.card for one in self.bound if one.rank == rank and one.card and one.binds]
+        used = [one.card for one in self.parts if one.rank == rank and not one.guessed]
+        return (said or used or [""])[-1]
+
+
+@fact(of_this_host=False)
+def read_taken(rehearsal: Rehearsal) -> Taken:
+    """From what the ranks wrote down."""
+    plan = rehearsal.plan
+    if not plan.gpus_per_node:
+        raise NotApplicable("the rehearsal has no GPUs")
+    bound = [_bound(row) for row in rehearsal.of("devices.") if row.kind.removeprefix("devices.") in _TAKES]
+    made = [row for row in rehearsal.of("groups.made") if row.rank is not None]
+    bound += [
+        Bound(row.rank or 0, row.data["device"], row.place, "device_id", at_s=row.at_s)
+        for row in made
+        if row.data.get("device") is not None
+    ]
+    return Taken(
+        plan,
+        tuple(one for one in bound if one.rank >= 0),
+        tuple(_part(row) for row in rehearsal.of("devices.collective") if row.rank is not None),
+        tuple(
+            Load(row.rank, row.place, row.data["file"], row.data["cards"], row.data["why"])
+            for row in rehearsal.of("devices.load")
+            if row.rank is not None
+        ),
+        {row.rank: row.place for row in rehearsal.of("devices.mask") if row.rank is not None},
+        {row.rank: row.place for row in made if row.rank is not None},
+    )
+
+
+def _bound(row: Row) -> Bound:
+    data = row.data
+    return Bound(
+        -1 if row.rank is None else row.rank,
+        data["index"],
+        row.place,
+        row.kind.removeprefix("devices."),
+        data.get("card") or "",
+        data["visible"],
+        data.get("mask"),
+        data.get("given_mask"),
+        row.at_s,
+    )
+
+
+def _part(row: Row) -> Part:
+    data = row.data
+    return Part(
+        row.rank or 0,
+        data["index"],
+        data["card"],
+        row.place,
+        data["operation"],
+        data["group"],
+        data["nccl"],
+        data["guessed"],
+        data["current"],
+        row.at_s,
+    )

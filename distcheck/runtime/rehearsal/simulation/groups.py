@@ -1,0 +1,73 @@
+"""The default process group of each rank: made, and destroyed or not when the script ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.registry import fact, probe
+
+from .plan import Rehearsal
+
+
+class Made(NamedTuple):
+    """The line that made the default group of a rank."""
+
+    path: str | None
+    line: int | None
+    #: ``nccl``, ``cpu:gloo,cuda:nccl``
+    backend: str
+    #: by the script's own code, and not by a library
+    direct: bool
+
+
+class Groups(NamedTuple):
+    """The default groups of all ranks, as they were left."""
+
+    #: rank → the line that made its group
+    made: Mapping[int, Made]
+    #: ranks that have destroyed theirs
+    destroyed: frozenset[int]
+    #: ranks whose script ended by itself, and without an exception
+    finished: frozenset[int]
+
+
+@fact(of_this_host=False)
+def read_groups(rehearsal: Rehearsal) -> Groups:
+    """From what the ranks wrote down."""
+    made = {
+        row.rank: Made(*row.path_and_line, str(row.data["devices"] or row.data["backend"]), bool(row.data["direct"]))
+        for row in rehearsal.of("groups.made")
+        if row.rank is not None
+    }
+    if not made:
+        raise NotApplicable("no process group was made")
+    return Groups(
+        made,
+        frozenset(row.rank for row in rehearsal.of("groups.destroyed") if row.rank is not None),
+        frozenset(end.rank for end in rehearsal.ends if end.how == "finished" and end.status == 0),
+    )
+
+
+@probe(rules.DC743)
+def groups_are_destroyed(groups: Groups) -> Iterator[Finding]:
+    """A script that ends by itself destroys NCCL's group."""
+    left = sorted(
+        rank
+        for rank, made in groups.made.items()
+        if made.direct and "nccl" in made.backend and rank in groups.finished - groups.destroyed
+    )
+    if not left:
+        return
+    made = groups.made[left[0]]
+    number = len(left)
+    some = f" on rank{'s' * (number > 1)} {rank_ranges(left)}" if groups.destroyed else ""
+    yield rules.DC743.found(
+        f"the script ended, and the process group that it made here was not destroyed{some}",
+        where=Where(path=made.path, line=made.line, ranks=rank_ranges(left)),
+        fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+        severity=Severity.INFO,
+        evidence={"backend": made.backend, "destroyed_by": rank_ranges(groups.destroyed)},
+    )

@@ -1,0 +1,212 @@
+"""The rank's side of a rehearsal's agreement: asks the parent before each call, and ends when it is told to.
+
+The lines to the parent are this process's own: what it forks has none of them until it becomes a rank itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from distcheck.core.model import to_plain
+from distcheck.runtime.coordination.call_recorder import Note, Posts
+from distcheck.runtime.coordination.child_processes import follow, seat_in
+from distcheck.runtime.coordination.frames import leave_out_inside
+from distcheck.runtime.coordination.import_hook import when_imported
+from distcheck.runtime.coordination.model import SETUP
+from distcheck.runtime.coordination.run_script import Ended
+from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.monitor.rank_monitor import Patrol
+from distcheck.runtime.rehearsal.simulation.coordinator import ADDRESS, STOPPED, TICK_S
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+
+from . import compiled
+
+__all__ = ["STOPPED", "Agreement", "Line", "Store", "install"]
+
+#: Calls whose root may go on before the others have come (it only sends), and those whose other ranks may.
+_ROOT_ONLY_SENDS = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list"})
+_ROOT_ONLY_TAKES = frozenset({"reduce", "gather", "gather_object"})
+
+
+class Line:
+    """One connection to the parent; one question at a time."""
+
+    def __init__(self, private: str) -> None:
+        with open(os.path.join(private, ADDRESS), encoding="utf-8") as file:
+            path = file.read()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(path)
+        self._file = self._socket.makefile("rb")
+
+    def ask(self, what: str, **more: Any) -> dict[str, Any]:
+        """The parent's answer, when it comes.
+
+        :raises ConnectionError: the parent has gone
+        """
+        self._socket.sendall(json.dumps({"do": what, **more}).encode() + b"\n")
+        line = self._file.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionError("the rehearsal's parent has gone")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class Store:
+    """The parent's store, as :class:`Patrol` asks for one."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def set(self, key: str, value: str) -> None:
+        self._value("set", key, value)
+
+    def get(self, key: str) -> bytes:
+        return str(self._value("get", key)).encode()
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return [str(value).encode() for value in self._value("multi_get", keys)]
+
+    def check(self, keys: list[str]) -> bool:
+        return bool(self._value("check", keys))
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        return str(self._value("compare_set", key, expected, desired)).encode()
+
+    def add(self, key: str, amount: int) -> int:
+        return int(self._value("add", key, amount))
+
+    def delete_key(self, key: str) -> bool:
+        return bool(self._value("delete_key", key))
+
+    def _value(self, what: str, *arguments: Any) -> Any:
+        return self._line.ask(what, **{"with": arguments})["value"]
+
+
+class Agreement:
+    """This process as a rank that others wait for."""
+
+    def __init__(self, plan: Plan, notebook: Notebook, environ: Mapping[str, str] = os.environ) -> None:
+        self.plan = plan
+        self.notebook = notebook
+        #: called with the parent's reason before this process is ended
+        self.on_stop: Callable[[str], None] = lambda _: None
+        self.posts = Posts()
+        self.posts.before = self.before
+        self.posts.joining = self.joining
+        self._environ = environ
+        self.renew()
+
+    def renew(self) -> None:
+        """In a fork: it is no rank yet, and its parent's lines are not its own."""
+        self.posts.forget()
+        self.seat: Seat | None = None
+        self._pid = os.getpid()
+        self._lines = threading.local()
+        self._patrol: Patrol | None = None
+
+    def joining(self, given: tuple[tuple[Any, ...], dict[str, Any]] | None) -> None:
+        """A process that the script itself has started says which rank it is when it joins the others."""
+        if self.seat is not None or os.getpid() != self._pid:
+            return
+        module = sys.modules["torch.distributed.distributed_c10d"]
+        if given is not None:
+            seat = seat_in(*given, self._environ)
+        else:
+            seat = (module.get_rank(), module.get_world_size()) if module.is_initialized() else None
+        if seat is not None:
+            self.sit(*seat)
+
+    def sit(self, rank: int, world_size: int) -> None:
+        """This process is that rank."""
+        self.seat = Seat(rank, world_size, self.plan.node_name(rank))
+        self.notebook.rank = rank
+        line = Line(self.plan.private)
+        line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
+        patrol = Patrol(
+            self.posts, self.seat, connect=lambda: Store(Line(self.plan.private)), report=lambda _: None,
+            say=lambda _: None, patience_s=self.plan.patience_s,
+        )  # fmt: skip
+        patrol.tick_s = TICK_S
+        self._patrol = patrol
+        patrol.start()
+        threading.Thread(target=self._listen, args=(line,), name="distcheck prompter", daemon=True).start()
+
+    def before(self, note: Note, waits: bool) -> None:
+        """Lay a call beside those of the other ranks; wait for them where the call itself would."""
+        seat = self.seat
+        if seat is None or os.getpid() != self._pid:
+            return
+        call = note.call
+        ranks, ordinal = self.posts.groups.get(call.group, ()), note.ordinal
+        if call.group.startswith(SETUP):
+            # the store makes them wait, and torch makes names of groups without asking anybody
+            ranks, ordinal, waits = ranks or tuple(range(seat.world_size)), call.number, False
+        if not ordinal or seat.rank not in ranks:
+            return
+        if call.operation in _ROOT_ONLY_SENDS:
+            waits = waits and call.peer != seat.rank
+        elif call.operation in _ROOT_ONLY_TAKES:
+            waits = waits and call.peer == seat.rank
+        self._ask("agree", rank=seat.rank, ranks=ranks, ordinal=ordinal, call=to_plain(call), waits=waits)
+
+    def finished(self, steps: int) -> bool:
+        """This rank has done its steps: whether to end now, with all; False: another rank can't go on without it."""
+        if self.seat is None or os.getpid() != self._pid:
+            return True
+        return bool(self._ask("finished", rank=self.seat.rank, steps=steps)["end"])
+
+    def ended(self, ended: Ended) -> None:
+        """The script has ended."""
+        if self._patrol is not None:
+            self._patrol.ended(ended.state, ended.status, ended.detail, ended.stack)
+
+    def leave(self) -> None:
+        """Before the interpreter ends."""
+        if self._patrol is not None:
+            self._patrol.leave()
+
+    def _ask(self, what: str, **more: Any) -> dict[str, Any]:
+        line = getattr(self._lines, "line", None)
+        if line is None:
+            line = self._lines.line = Line(self.plan.private)
+        try:
+            answer: dict[str, Any] = line.ask(what, **more)
+        except OSError:
+            self._stop("the rehearsal's parent has gone")
+        return answer
+
+    def _listen(self, line: Line) -> None:
+        try:
+            reason = line.ask("listen")["stop"]
+        except (OSError, ValueError):
+            reason = "the rehearsal's parent has gone"
+        self._stop(str(reason))
+
+    def _stop(self, reason: str) -> None:
+        with contextlib.suppress(Exception):
+            self.on_stop(reason)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(STOPPED)
+
+
+def install(notebook: Notebook, plan: Plan) -> Agreement:
+    """From now on each call of this process is agreed with the other ranks."""
+    leave_out_inside(__file__)
+    agreement = Agreement(plan, notebook)
+    notebook.posts = agreement.posts
+    if notebook.rank is not None:
+        agreement.sit(notebook.rank, plan.world_size)
+    follow("distcheck.runtime.rehearsal.simulation.worker:child")
+    when_imported("torch.distributed.distributed_c10d", agreement.posts.attach)
+    compiled.watch(agreement.posts)
+    return agreement

@@ -1,0 +1,95 @@
+"""When something was done, as other ranks can know it: counts of what makes ranks wait for each other.
+
+Seconds say nothing: what lay between a write and a read is a collective, or nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from distcheck.runtime.coordination.frames import is_own
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+
+
+class Clock:
+    """The counts of this process."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        #: grows with every default group that is made or destroyed: to make one, all wait for all
+        self._life = 0
+        self._group: object = None
+        self._slept: dict[str, int] | None = None
+        #: descriptors on which this process has asked for a lock
+        self._locks: set[int] = set()
+
+    def now(self) -> dict[str, int]:
+        """``life``: how many default groups have come and gone; for each group the number of its last collective, as
+        it counts itself, and (``group/calls``) how many calls of Python's it has seen, sends and receives left out."""
+        module: Any = sys.modules.get("torch.distributed.distributed_c10d")
+        world = getattr(module, "_world", None)
+        default = getattr(world, "default_pg", None)
+        if default is not self._group:
+            self._group = default
+            self._life += 1
+        found = {"life": self._life}
+        if default is None:
+            return found
+        for group, name in list(getattr(world, "pg_names", {}).items()):
+            try:
+                found[name] = int(group._get_sequence_number_for_group())
+            except (RuntimeError, AttributeError):  # this backend does not count
+                continue
+        posts = getattr(self._notebook, "posts", None)
+        if posts is not None:
+            found.update({f"{name}/calls": posts.compared(name) for name in list(posts.groups)})
+        return found
+
+    @property
+    def has_waited(self) -> bool:
+        """The script has slept since the last collective: it may have looked whether a file is there."""
+        return self._slept is not None and self._slept == self.now()
+
+    @property
+    def holds_a_lock(self) -> bool:
+        """A lock on a file was asked for by this process, and not given back."""
+        return bool(self._locks)
+
+    def watch(self) -> None:
+        """See sleeping, and locks on files."""
+
+        def sees(event: str, args: tuple[Any, ...]) -> None:
+            if event == "time.sleep":
+                self._sleeps()
+            elif event in ("fcntl.flock", "fcntl.lockf"):
+                self._lock(*args[:2])
+
+        sys.addaudithook(sees)
+        if sys.version_info < (3, 13):  # it tells nobody that it sleeps
+            sleep: Callable[[float], None] = time.sleep
+
+            def sleeping(seconds: float) -> None:
+                self._sleeps()
+                sleep(seconds)
+
+            time.sleep = sleeping  # type: ignore[assignment]
+
+    def _lock(self, descriptor: int, operation: int) -> None:
+        import fcntl
+
+        if operation & fcntl.LOCK_UN:
+            self._locks.discard(descriptor)
+        else:
+            self._locks.add(descriptor)
+
+    def _sleeps(self) -> None:
+        frame = sys._getframe(2)
+        if not is_own(frame.f_code.co_filename) and "filelock" not in frame.f_code.co_filename:
+            return
+        try:
+            self._slept = self.now()
+        except Exception:  # noqa: BLE001 - the script is not to suffer
+            self._slept = None

@@ -1,0 +1,88 @@
+"""Sees which lines this rank prints and logs, with the place: the first few of each place and step, and no text is kept
+but its digest.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import logging
+import os
+import sys
+import zlib
+from typing import Any
+
+from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_path
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+
+#: Lines of one place that are looked at in one step, and steps that are.
+_MOST_IN_A_STEP = 2
+_MOST_STEPS = 6
+
+
+def install(notebook: Notebook, plan: Plan) -> None:
+    """Listen to ``print`` and to what ``logging`` writes to the terminal."""
+    lines = _Lines(notebook)
+    lines.listen_to_print()
+    lines.listen_to_logging()
+
+
+class _Lines:
+    def __init__(self, notebook: Notebook) -> None:
+        self.notebook = notebook
+        self._pid = os.getpid()
+        self._seen: dict[str, dict[int, int]] = {}
+
+    def _wanted(self, place: str) -> bool:
+        # a loader's worker says what its rank has asked for
+        if not place or os.getpid() != self._pid:
+            return False
+        steps = self._seen.setdefault(place, {})
+        step = self.notebook.step
+        if step not in steps and len(steps) >= _MOST_STEPS:
+            return False
+        steps[step] = steps.get(step, 0) + 1
+        return steps[step] <= _MOST_IN_A_STEP
+
+    def _note(self, how: str, place: tuple[str, str], text: str) -> None:
+        self.notebook.note("prints.line", place=place, how=how, digest=zlib.crc32(text.encode(errors="replace")))
+
+    def listen_to_print(self) -> None:
+        real = builtins.print
+
+        def print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: Any = False) -> None:
+            if file is None or file is sys.stdout or file is sys.stderr:
+                place = innermost_own(sys._getframe(1))
+                if self._wanted(place[0]):
+                    # made into text once: what a value's own text costs, or does, is as it was
+                    values = tuple(str(value) for value in values)
+                    text = (" " if sep is None else str(sep)).join(values)
+                    if text.strip():
+                        self._note("print", place, text)
+            real(*values, sep=sep, end=end, file=file, flush=flush)
+
+        print.__doc__, print.__qualname__ = real.__doc__, "print"
+        builtins.print = print
+
+    def listen_to_logging(self) -> None:
+        real = logging.StreamHandler.emit
+
+        def emit(handler: Any, record: logging.LogRecord) -> None:
+            try:
+                if is_own(record.pathname) and handler.stream in (sys.stdout, sys.stderr):
+                    place = f"{shown_path(record.pathname)}:{record.lineno}"
+                    if self._wanted(place):
+                        self._note("logging", (place, record.funcName), _without_time(handler, record))
+            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+                self.notebook.lost["prints.line"] = self.notebook.lost.get("prints.line", 0) + 1
+            real(handler, record)
+
+        setattr(logging.StreamHandler, "emit", emit)  # noqa: B010 - a type has no say in it
+
+
+def _without_time(handler: logging.Handler, record: logging.LogRecord) -> str:
+    """The line as it is printed, were it always the same time."""
+    still = copy.copy(record)
+    still.created = still.msecs = still.relativeCreated = 0
+    return handler.format(still)

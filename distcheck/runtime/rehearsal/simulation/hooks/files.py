@@ -1,0 +1,289 @@
+"""Sees which files this rank writes, reads and moves, which folders it makes, and what it fetches from the net.
+
+Python's audit events tell of what Python opens; what torch and safetensors write in C++ and Rust is seen where they are
+asked to. Noted are paths as the script means them, and when it was, as other ranks can know (:mod:`.clock`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import local
+from types import FrameType
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from distcheck.runtime.coordination.frames import innermost_own, is_own
+from distcheck.runtime.coordination.import_hook import when_imported
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.overlay import CODE, GONE, Settings, settings_of
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.protected_paths import Ground, ground
+
+from .call_sites import asked_at, asked_for, fetcher, folder_call, how_made, is_asked_by_own, is_caught
+from .clock import Clock
+
+#: Files that were there before, of which reading is noted; a data set may have millions.
+_MOST_OLD = 2_000
+_MOST_KNOWN = 50_000
+
+
+def install(notebook: Notebook, plan: Plan) -> None:
+    """Listen, from here on and in every fork."""
+    _Files(notebook, plan, settings_of(plan.private)).listen()
+
+
+class _Files:
+    def __init__(self, notebook: Notebook, plan: Plan, settings: Settings) -> None:
+        self.notebook = notebook
+        self.settings = settings
+        own = [plan.folder, *([] if plan.module else [os.path.dirname(os.path.join(plan.folder, plan.target))])]
+        self.ground: Ground = settings.ground if settings.own else ground(os.environ, own, plan.private)
+        self.clock = Clock(notebook)
+        self.begun = notebook.begun
+        self._busy = local()
+        self._folders: dict[str, str] = {}
+        self._known: set[tuple[Any, ...]] = set()
+        self._old = 0
+        self._libraries = tuple({os.path.join(prefix, "lib") + os.sep for prefix in (sys.prefix, sys.base_prefix)})
+        self._events: dict[str, Callable[..., None]] = {
+            "open": self._opened,
+            "os.mkdir": self._made,
+            "os.rename": self._renamed,
+            "os.listdir": self._looked,
+            "os.scandir": self._looked,
+            "urllib.Request": self._fetched,
+        }
+
+    def listen(self) -> None:
+        self.clock.watch()
+        self._watch_questions()
+        events, busy = self._events, self._busy
+
+        def audit(event: str, args: tuple[Any, ...]) -> None:
+            see = events.get(event)
+            if see is None or getattr(busy, "on", False):
+                return
+            busy.on = True
+            try:
+                see(sys._getframe(1), *args)
+            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+                self.notebook.lost[event] = self.notebook.lost.get(event, 0) + 1
+            finally:
+                busy.on = False
+
+        sys.addaudithook(audit)
+        self._when("torch.serialization", self._torch)
+        self._when("torch.jit", lambda module: self._around(module, "save", 1, "write", "torch.jit.save"))
+        for name in ("safetensors.torch", "safetensors.numpy"):
+            self._when(name, self._safetensors)
+        self._when("gdown", lambda module: self._around(module, "download", 0, "fetch", "gdown.download"))
+
+    def _when(self, module: str, then: Callable[[Any], None]) -> None:
+        def harmlessly(imported: Any) -> None:
+            try:
+                then(imported)
+            except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
+                why = f"{type(error).__name__}: {error}"
+                self.notebook.note("stage.hook_failed", place=("", ""), hook=f"files ({module})", why=why)
+
+        when_imported(module, harmlessly)
+
+    # paths
+
+    def meant(self, path: Any) -> str | None:
+        """The absolute path of a file of the user's; None for all others."""
+        if isinstance(path, int) or path is None:
+            return None
+        text = os.fsdecode(path)
+        folder, name = os.path.split(os.path.abspath(text))
+        real = self._folders.get(folder)
+        if real is None:
+            if len(self._folders) > _MOST_KNOWN:
+                self._folders.clear()
+            real = self._folders[folder] = os.path.realpath(folder)
+        full = os.path.join(real, name)
+        shadow = self.settings.shadow
+        if shadow and full.startswith(shadow + os.sep):
+            full = full[len(shadow) :]
+        if full.endswith((*CODE, GONE)) or f"{os.sep}__pycache__{os.sep}" in full or f"{os.sep}.git{os.sep}" in full:
+            return None
+        return full if self.ground.is_users(full) else None
+
+    def _first_time(self, *key: Any) -> bool:
+        if key in self._known or len(self._known) > _MOST_KNOWN:
+            return False
+        self._known.add(key)
+        return True
+
+    # what was done
+
+    def _opened(self, frame: FrameType, path: Any, mode: Any, flags: int) -> None:
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
+            full = self.meant(path)
+            if full is not None:
+                how = "append" if flags & os.O_APPEND else "create" if flags & os.O_EXCL else ""
+                self._note_write(full, "open" if mode is not None else "os.open", how or self._kind(flags), frame)
+        else:
+            self._read(frame, path, "open")
+
+    def _kind(self, flags: int) -> str:
+        return "anew" if flags & os.O_TRUNC else "update"
+
+    def _note_write(self, full: str, how: str, mode: str, frame: FrameType | None) -> None:
+        place, clock = innermost_own(frame), self.clock.now()
+        if not self._first_time("write", full, place, tuple(clock.items())):
+            return
+        if self.settings.how == "mount" and not self.settings.partial and self.settings.leads(full):
+            self.notebook.note("overlay.unled", place=place, what=f"{full} was written for real: no overlay covers it")
+        self.notebook.note(
+            "files.write", place=place, path=full, how=how, mode=mode, clock=clock, locked=self.clock.holds_a_lock,
+            waited=self.clock.has_waited, by=asked_for(frame),
+        )  # fmt: skip
+
+    def _read(self, frame: FrameType | None, path: Any, how: str) -> None:
+        if isinstance(path, str) and path.startswith(self._libraries):
+            return
+        full = self.meant(path)
+        if full is None:
+            return
+        try:
+            status = os.stat(path)
+            there, old = True, status.st_mtime < self.begun
+        except OSError:
+            there = old = False
+        if old:
+            self._old += 1
+            if self._old > _MOST_OLD:
+                return
+        place, clock = innermost_own(frame), self.clock.now()
+        if place[0] and self._first_time("read", full, place, tuple(clock.items())):
+            self.notebook.note(
+                "files.read", place=place, path=full, how=how, there=there, clock=clock,
+                waited=self.clock.has_waited, locked=self.clock.holds_a_lock,
+            )  # fmt: skip
+
+    def _looked(self, frame: FrameType, path: Any = None) -> None:
+        if str(frame.f_globals.get("__name__")).endswith(("_bootstrap_external", "_importlib_external")):
+            return  # an import looks for a module
+        self._read(frame, "." if path is None else path, "listdir")
+
+    def _renamed(self, frame: FrameType, source: Any, target: Any, *_: Any) -> None:
+        came, goes = self.meant(source), self.meant(target)
+        if goes is not None:
+            self.notebook.note(
+                "files.moved", place=innermost_own(frame), path=goes, source=came or os.fsdecode(source),
+                clock=self.clock.now(),
+            )  # fmt: skip
+
+    def _watch_questions(self) -> None:
+        """``os.path.exists`` and its like make no audit event."""
+        for owner, names in ((os.path, ("exists", "isdir", "isfile")), (Path, ("exists", "is_dir", "is_file"))):
+            for name in names:
+                setattr(owner, name, self._asking(getattr(owner, name)))
+
+    def _asking(self, function: Callable[..., bool]) -> Callable[..., bool]:
+        @functools.wraps(function)
+        def asked(path: Any, *args: Any, **kwargs: Any) -> bool:
+            answer = function(path, *args, **kwargs)
+            frame = sys._getframe(1)
+            if is_own(frame.f_code.co_filename) and not getattr(self._busy, "on", False):
+                self._asked(frame, path, answer)
+            return answer
+
+        return asked
+
+    def _asked(self, frame: FrameType, path: Any, answer: bool) -> None:
+        self._busy.on = True
+        try:
+            full = self.meant(path)
+            if full is None:
+                return
+            place, clock = innermost_own(frame), self.clock.now()
+            if self._first_time("asked", full, place, answer, tuple(clock.items())):
+                self.notebook.note("files.asked", place=place, path=full, there=bool(answer), clock=clock)
+        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+            self.notebook.lost["files.asked"] = self.notebook.lost.get("files.asked", 0) + 1
+        finally:
+            self._busy.on = False
+
+    def _made(self, frame: FrameType, path: Any, *_: Any) -> None:
+        full = self.meant(path)
+        if full is None:
+            return
+        led = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
+        if led and os.path.isdir(full):
+            return  # the way to what is led away
+        caller, may_be_there = how_made(frame)
+        self.notebook.note(
+            "files.mkdir", place=innermost_own(frame), path=full, exist_ok=may_be_there, there=os.path.lexists(path),
+            caught=not may_be_there and is_caught(caller), clock=self.clock.now(), how=folder_call(frame),
+            asked_at=asked_at(frame),
+        )  # fmt: skip
+
+    def _fetched(self, frame: FrameType, url: Any, data: Any = None, *_: Any) -> None:
+        if data is None:
+            self._note_fetch(str(url), fetcher(frame), frame)
+
+    def _note_fetch(self, url: str, by: str, frame: FrameType | None) -> None:
+        parts = urlsplit(url)
+        shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        self.notebook.note(
+            "files.fetch", place=innermost_own(frame), url=shown, by=by, clock=self.clock.now(),
+            own=is_asked_by_own(frame), locked=self.clock.holds_a_lock,
+        )  # fmt: skip
+
+    # what Python does not open
+
+    def _torch(self, module: Any) -> None:
+        writer = getattr(module, "_open_zipfile_writer_file", None)
+        if writer is None:
+            return
+        begin = writer.__init__
+
+        @functools.wraps(begin)
+        def __init__(one: Any, name: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - takes its place
+            self._seen(name, "write", "torch.save", sys._getframe(1))
+            begin(one, name, *args, **kwargs)
+
+        writer.__init__ = __init__
+
+    def _safetensors(self, module: Any) -> None:
+        for name, position, kind in (("save_file", 1, "write"), ("load_file", 0, "read")):
+            self._around(module, name, position, kind, name)
+
+    def _around(self, module: Any, name: str, position: int, kind: str, shown: str) -> None:
+        function = getattr(module, name, None)
+        if function is None:
+            return
+
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            given = next((kwargs[key] for key in ("f", "filename", "url") if key in kwargs), None)
+            if given is None and len(args) > position:
+                given = args[position]
+            self._seen(given, kind, shown, sys._getframe(1))
+            return function(*args, **kwargs)
+
+        setattr(module, name, called)
+
+    def _seen(self, given: Any, kind: str, how: str, frame: FrameType) -> None:
+        if not isinstance(given, (str, bytes, os.PathLike)):
+            return
+        self._busy.on = True
+        try:
+            if kind == "fetch":
+                self._note_fetch(os.fsdecode(given), how, frame)
+            elif kind == "read":
+                self._read(frame, given, how)
+            else:
+                full = self.meant(given)
+                if full is not None:
+                    self._note_write(full, how, "anew", frame)
+        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+            self.notebook.lost[how] = self.notebook.lost.get(how, 0) + 1
+        finally:
+            self._busy.on = False

@@ -1,0 +1,389 @@
+"""What DDP owns, and what becomes of it: at each optimizer step the gradients and parameters of each wrapped model as
+short digests, which forwards went through the wrapper and which around it, and what changed after it was wrapped.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import FrameType
+from typing import Any, NamedTuple
+
+from distcheck.runtime.coordination.frames import innermost_own, is_own
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+
+from .digests import Digests
+from .patching import attach_to, harmless, wrap
+
+#: Parameters of one model that are compared.
+_MOST_PARAMETERS = 64
+#: Steps of one optimizer that are all written down; behind them only some are.
+_FIRST_STEPS = 12
+#: Lines of forwards around the wrapper that one step names.
+_MOST_AROUND = 5
+#: Forwards around a wrapper that are kept.
+_MOST_EVENTS = 2_000
+
+
+class _Member(NamedTuple):
+    """A parameter as it was when DDP took it."""
+
+    parameter: weakref.ref[Any]
+    trained: bool
+    device: str
+    dtype: str
+
+
+class _Model:
+    """One model that DDP has wrapped."""
+
+    def __init__(self, number: int, ddp: Any, place: tuple[str, str], ignored: set[str]) -> None:
+        self.number = number
+        self.ddp = weakref.ref(ddp)
+        self.place = place
+        self.ignored = ignored
+        self.members = {
+            name: _Member(weakref.ref(one), one.requires_grad, str(one.device), str(one.dtype))
+            for name, one in ddp.module.named_parameters()
+            if name not in ignored
+        }
+        #: forwards with gradients through the wrapper, and whether the last one of them was to reduce
+        self.forwards = 0
+        self.synced = False
+        #: forwards with gradients around it: place, function, whether the module was in training mode
+        self.around: list[tuple[str, str, bool]] = []
+        #: how many of both there were at the last steps of any optimizer, the newest last
+        self.stepped = [(0, 0)]
+
+    def before_this(self) -> tuple[int, int]:
+        """How many forwards there were when the last step before these ones was made, for an optimizer that is new."""
+        now = (self.forwards, len(self.around))
+        if self.stepped[-1] != now:
+            self.stepped = [self.stepped[-1], now]
+        return self.stepped[0]
+
+
+def install(notebook: Notebook, plan: Plan) -> None:
+    """Rows ``gradients.wrap``, ``.step``, ``.last``, ``.switch`` and ``.move``."""
+    attach_to("torch", notebook, "gradients", lambda torch: _Watch(notebook, torch).attach())
+
+
+class _Watch:
+    """All models of this process that DDP owns."""
+
+    def __init__(self, notebook: Notebook, torch: Any) -> None:
+        self.notebook = notebook
+        self.torch = torch
+        self.digests = Digests(torch)
+        self.models: list[_Model] = []
+        #: by id: modules below a wrapper, and parameters of one
+        self.modules: dict[int, tuple[weakref.ref[Any], _Model]] = {}
+        self.parameters: dict[int, tuple[weakref.ref[Any], _Model, str]] = {}
+        #: forwards of wrappers that are under way, and the module that one around them began with
+        self.inside = 0
+        self.outermost: Any = None
+        self.moving = False
+        self.told: set[tuple[Any, ...]] = set()
+        self.optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+
+    def attach(self) -> None:
+        torch = self.torch
+        if not torch.distributed.is_available():
+            return
+        ddp = torch.nn.parallel.DistributedDataParallel
+        wrap(ddp, "__init__", self._wrapped)
+        wrap(ddp, "forward", self._forward)
+        wrap(torch.nn.Module, "_apply", self._applied)
+        self._forwards_around()
+        self._switches()
+        # torch.optim takes the name of this module back
+        import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(self._before_step)
+        at_end = getattr(self.notebook, "at_end", None)
+        if at_end is not None:
+            at_end.append(self._at_end)
+
+    # wrapping
+
+    def _wrapped(self, real: Any, ddp: Any, *args: Any, **kwargs: Any) -> None:
+        real(ddp, *args, **kwargs)
+        with harmless(self.notebook, "gradients.wrap"):
+            self._own(ddp, innermost_own(sys._getframe(1)))
+
+    def _own(self, ddp: Any, place: tuple[str, str]) -> None:
+        model = _Model(len(self.models), ddp, place, set(getattr(ddp, "parameters_to_ignore", ())))
+        self.models.append(model)
+        for name, one in ddp.module.named_parameters():
+            self.parameters[id(one)] = (weakref.ref(one), model, name)
+        self._find_modules(model, ddp)
+        trained = [name for name, member in model.members.items() if member.trained]
+        self.notebook.note(
+            "gradients.wrap",
+            place=place,
+            model=model.number,
+            network=type(ddp.module).__name__,
+            ranks=self.torch.distributed.get_process_group_ranks(ddp.process_group),
+            parameters=len(model.members),
+            trained=len(trained),
+        )
+
+    def _find_modules(self, model: _Model, ddp: Any) -> None:
+        for module in ddp.module.modules():
+            self.modules[id(module)] = (weakref.ref(module), model)
+
+    def _model_of(self, module: Any) -> _Model | None:
+        found = self.modules.get(id(module))
+        return found[1] if found is not None and found[0]() is module else None
+
+    # forwards
+
+    def _forward(self, real: Any, ddp: Any, *args: Any, **kwargs: Any) -> Any:
+        model = next((one for one in self.models if one.ddp() is ddp), None)
+        if model is not None and self.torch.is_grad_enabled():
+            model.forwards += 1
+            model.synced = bool(getattr(ddp, "require_backward_grad_sync", True))
+        self.inside += 1
+        try:
+            return real(ddp, *args, **kwargs)
+        finally:
+            self.inside -= 1
+
+    def _forwards_around(self) -> None:
+        module = self.torch.nn.modules.module
+        module.register_module_forward_pre_hook(self._enters)
+        try:
+            module.register_module_forward_hook(self._leaves, always_call=True)
+        except TypeError:
+            module.register_module_forward_hook(self._leaves)
+
+    def _enters(self, module: Any, *_: Any) -> None:
+        if self.inside or not self.modules or not self.torch.is_grad_enabled():
+            return
+        outermost = self.outermost() if self.outermost is not None else None
+        # a checkpointed part runs again during the backward pass
+        if outermost is not None or self.torch._C._current_graph_task_id() != -1:
+            return
+        model = self._model_of(module)
+        if model is None or model.ddp() is None:
+            return
+        self.outermost = weakref.ref(module)
+        with harmless(self.notebook, "gradients.around"):
+            if len(model.around) < _MOST_EVENTS:
+                model.around.append((*self._outside(sys._getframe(1), model), bool(module.training)))
+
+    def _leaves(self, module: Any, *_: Any) -> None:
+        if self.outermost is not None and self.outermost() is module:
+            self.outermost = None
+
+    def _outside(self, frame: FrameType | None, model: _Model) -> tuple[str, str]:
+        """The line of the script that goes around the wrapper: not one of the model's own methods."""
+        innermost = innermost_own(frame)
+        while frame is not None:
+            if is_own(frame.f_code.co_filename):
+                owner = frame.f_locals.get("self")
+                if owner is None or self._model_of(owner) is not model:
+                    return innermost_own(frame)
+            frame = frame.f_back
+        return innermost
+
+    # what changes afterwards
+
+    def _switches(self) -> None:
+        kind = self.torch.nn.Parameter
+        base = self.torch._C.TensorBase.requires_grad
+        real = self.torch._C.TensorBase.requires_grad_
+
+        def assign(parameter: Any, wanted: bool) -> None:
+            self._switched(parameter, wanted, base.__get__(parameter))
+            base.__set__(parameter, wanted)
+
+        def requires_grad_(parameter: Any, requires_grad: bool = True) -> Any:
+            self._switched(parameter, requires_grad, base.__get__(parameter))
+            return real(parameter, requires_grad)
+
+        kind.requires_grad = property(base.__get__, assign)
+        kind.requires_grad_ = requires_grad_
+
+    def _switched(self, parameter: Any, wanted: Any, before: bool) -> None:
+        found = self.parameters.get(id(parameter))
+        if found is None or found[0]() is not parameter or bool(wanted) is before:
+            return
+        with harmless(self.notebook, "gradients.switch"):
+            place = innermost_own(sys._getframe(2))
+            model, name = found[1], found[2]
+            key = ("switch", model.number, place, bool(wanted))
+            if key not in self.told and model.ddp() is not None:
+                self.told.add(key)
+                self.notebook.note(
+                    "gradients.switch",
+                    place=place,
+                    model=model.number,
+                    name=name,
+                    wanted=bool(wanted),
+                    forwards=model.forwards,
+                )
+
+    def _applied(self, real: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.moving or not self.models:
+            return real(module, *args, **kwargs)
+        before = {}
+        with harmless(self.notebook, "gradients.move"):
+            before = {name: (one, _where(one)) for name, one in self._owned_in(module)}
+        self.moving = True
+        try:
+            result = real(module, *args, **kwargs)
+        finally:
+            self.moving = False
+        with harmless(self.notebook, "gradients.move"):
+            for _, (one, was) in before.items():
+                if _where(one) != was:
+                    model, name = self.parameters[id(one)][1:]
+                    self.notebook.note(
+                        "gradients.move",
+                        model=model.number,
+                        name=name,
+                        before=was,
+                        after=_where(one),
+                        forwards=model.forwards,
+                    )
+                    break
+        return result
+
+    def _owned_in(self, module: Any) -> Iterator[tuple[str, Any]]:
+        for name, one in module.named_parameters():
+            found = self.parameters.get(id(one))
+            if found is not None and found[0]() is one and found[1].ddp() is not None and name not in found[1].ignored:
+                yield name, one
+
+    # steps
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if not self.models or self.torch._C._current_graph_task_id() != -1:
+            return None
+        position = next((place for place, one in enumerate(args) if place and callable(one)), None)
+        closure = args[position] if position else kwargs.get("closure")
+        if not callable(closure):
+            self._observe(optimizer)
+            return None
+        # gradients come to be inside of it
+        once = _Once(closure, lambda: self._observe(optimizer))
+        if position:
+            return (*args[:position], once, *args[position + 1 :]), kwargs
+        return args, {**kwargs, "closure": once}
+
+    def _observe(self, optimizer: Any) -> None:
+        with harmless(self.notebook, "gradients.step"):
+            steps = self.optimizers.get(optimizer)
+            if steps is None:
+                steps = self.optimizers[optimizer] = _Steps(len(self.optimizers))
+            steps.count += 1
+            mine = {id(one) for group in optimizer.param_groups for one in group["params"]}
+            for model in self.models:
+                ddp = model.ddp()
+                if ddp is None or not any(id(one) in mine for one in ddp.module.parameters()):
+                    continue
+                before = model.before_this()
+                forwards, around = steps.since.get(model.number, before)
+                steps.since[model.number] = (model.forwards, len(model.around))
+                if steps.count > _FIRST_STEPS and steps.count & (steps.count - 1):
+                    continue
+                self._find_modules(model, ddp)
+                self.notebook.note(
+                    "gradients.step",
+                    model=model.number,
+                    optimizer=steps.number,
+                    count=steps.count,
+                    forwards=model.forwards,
+                    since=model.forwards - forwards,
+                    synced=model.synced,
+                    hooks=len(getattr(ddp, "_comm_hooks", ())),
+                    around=_first_of(model.around[around:]),
+                    parameters=list(self._digested(model, ddp, mine)),
+                )
+
+    def _at_end(self) -> None:
+        """The parameters once more: what the last step made of them."""
+        with harmless(self.notebook, "gradients.last"):
+            for model in self.models:
+                ddp = model.ddp()
+                if ddp is not None:
+                    steps = sum(steps.count for steps in self.optimizers.values() if model.number in steps.since)
+                    self.notebook.note(
+                        "gradients.last",
+                        place=("", ""),
+                        model=model.number,
+                        forwards=model.forwards,
+                        steps=steps,
+                        parameters=list(self._digested(model, ddp, None)),
+                    )
+
+    def _digested(self, model: _Model, ddp: Any, mine: set[int] | None) -> Iterator[list[Any]]:
+        """``[name, state, gradient, parameter]`` of some parameters, and of all that are no longer what they were."""
+        torch = self.torch
+        named = [(name, one) for name, one in ddp.module.named_parameters() if name not in model.ignored]
+        stride = -(-len(named) // _MOST_PARAMETERS)
+        odd = 0
+        for position, (name, one) in enumerate(named):
+            state = _state(model.members.get(name), one)
+            odd += state != "owned"
+            if (position % stride and state == "owned") or odd > _MOST_PARAMETERS:
+                continue
+            # parts of a parameter that ranks share out among them are meant to differ
+            if hasattr(one, "device_mesh") or one.layout is not torch.strided or one.device.type == "meta":
+                continue
+            gradient = None
+            if mine is not None and id(one) in mine and one.grad is not None and one.grad.layout is torch.strided:
+                gradient = self.digests.of(one.grad)
+            yield [name, state, gradient, self.digests.of(one)]
+
+
+class _Steps:
+    """What an optimizer has done."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.count = 0
+        #: model → its forwards, through and around, at the step before
+        self.since: dict[int, tuple[int, int]] = {}
+
+
+class _Once:
+    """A closure, and something to do when it has run for the first time."""
+
+    def __init__(self, closure: Callable[..., Any], then: Callable[[], None]) -> None:
+        self.closure = closure
+        self.then: Callable[[], None] | None = then
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.closure(*args, **kwargs)
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+        return result
+
+
+def _state(member: Any, parameter: Any) -> str:
+    """What became of a parameter since DDP took it: ``owned`` where nothing did."""
+    if member is None:
+        return "added"
+    if member.parameter() is not parameter:
+        return "replaced"
+    if not member.trained:
+        return "unfrozen" if parameter.requires_grad else "frozen"
+    if (member.device, member.dtype) != (str(parameter.device), str(parameter.dtype)):
+        return "moved"
+    return "owned"
+
+
+def _where(parameter: Any) -> str:
+    """``cuda:0 float32``."""
+    return f"{parameter.device} {str(parameter.dtype).removeprefix('torch.')}"
+
+
+def _first_of(around: list[tuple[str, str, bool]]) -> list[tuple[str, str]]:
+    """Lines that go around the wrapper, those in training mode first."""
+    places = dict.fromkeys((place, function) for place, function, training in around if training)
+    places.update(dict.fromkeys((place, function) for place, function, _ in around))
+    return list(places)[:_MOST_AROUND]

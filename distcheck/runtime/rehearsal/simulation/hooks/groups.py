@@ -1,0 +1,60 @@
+"""The default process group: who makes it, with which backend and device, and whether it is destroyed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+
+from .patching import attach_to, called_by_script, harmless, wrap
+
+
+def install(notebook: Notebook, plan: Plan) -> None:
+    """Rows ``groups.made`` and ``groups.destroyed``."""
+
+    def attach(torch: Any) -> None:
+        import torch.distributed as dist
+
+        if not dist.is_available():
+            return
+        c10d = dist.distributed_c10d
+
+        def made(real: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(*args, **kwargs)
+            with harmless(notebook, "groups.made"):
+                device = kwargs.get("device_id")
+                notebook.note(
+                    "groups.made",
+                    backend=str(dist.get_backend()),
+                    devices=_backends(c10d),
+                    size=dist.get_world_size(),
+                    device=_index(device),
+                    # a library that makes the group for the script is not the script's to mend
+                    direct=called_by_script(sys._getframe(1)),
+                )
+            return result
+
+        def destroyed(real: Any, group: Any = None) -> Any:
+            default = group is None or group is c10d.GroupMember.WORLD
+            result = real(group)
+            if default:
+                notebook.note("groups.destroyed")
+            return result
+
+        wrap((c10d, dist), "init_process_group", made)
+        wrap((c10d, dist), "destroy_process_group", destroyed)
+
+    attach_to("torch", notebook, "groups", attach)
+
+
+def _backends(c10d: Any) -> str:
+    """``cpu:gloo,cuda:nccl``."""
+    return str(c10d._world.pg_backend_config.get(c10d.GroupMember.WORLD) or "")
+
+
+def _index(device: Any) -> int | None:
+    if device is None:
+        return None
+    return device if isinstance(device, int) else getattr(device, "index", None)

@@ -1,0 +1,384 @@
+"""Which samples this rank draws, as it is written down: every loader, every pass over it, what its first batches hold.
+
+Indices are drawn in the main process also where workers load, and what is seen here is what reaches the batch, behind
+all samplers that a framework has put around the script's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from distcheck.runtime.coordination.frames import is_own, shown_path
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+
+from .loops import loop_around
+from .parallel import Before, Parallel
+from .patching import harmless
+from .sample_contents import FIRST, Known, attribute, digest_of, layers_of, leaves_of, length_of, print_of, some_of
+from .samplers import describe, known_length, samplers_of
+
+TOPIC = "samples"
+#: Passes over one loader, and batches of one pass, that are written down one by one.
+_PASSES = 8
+_BATCHES = 16
+_FRAMES = 4
+_LIBRARIES = ("accelerate", "pytorch_lightning", "lightning", "transformers", "deepspeed", "megatron")
+
+
+class _Loader:
+    """A loader of this process."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.passes = 0
+        #: its row, and whether that stands in this process's notebook
+        self.row: dict[str, Any] = {}
+        self.told = True
+        #: what it gives indices of, as seen from below all subsets; None where they are the same
+        self.indices: list[int] | None = None
+
+
+class _Pass:
+    """One way through a loader."""
+
+    def __init__(self, number: int, loader: _Loader) -> None:
+        self.number = number
+        self.loader = loader
+        self.drawn: deque[Any] = deque()
+        self.asked = 0
+        self.given = 0
+        #: batches that were followed by a backward pass, and by one that fed a data-parallel wrapper
+        self.trained = 0
+        self.fed = 0
+        self.with_gradients = False
+        self.ended = False
+        #: by ``epoch_steps``
+        self.cut = False
+        self.in_order = True
+
+
+class Watcher:
+    """What is known in this process."""
+
+    def __init__(self, notebook: Notebook, plan: Plan) -> None:
+        self.notebook = notebook
+        self.plan = plan
+        self.parallel = Parallel(notebook)
+        self.loaders = Known()
+        self.subsets = Known()
+        self.samplers = Known()
+        self.split_results: list[tuple[Any, str]] = []
+        self._count = 0
+        self._passes = 0
+        self._open: list[tuple[Any, _Pass]] = []
+        #: those that have given a batch since the last backward pass
+        self._fresh: dict[_Pass, Any] = {}
+        #: those whose last batch a backward pass followed, but none yet that fed a wrapper
+        self._unfed: list[_Pass] = []
+        self._pid = os.getpid()
+
+    def quietly(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call one of ours; what goes wrong in it is counted, and not the script's affair."""
+        with harmless(self.notebook, TOPIC):
+            if getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None) is not None:
+                return None  # a loader's worker
+            if os.getpid() != self._pid:
+                self._renew()
+            return function(*args)
+        return None
+
+    def _renew(self) -> None:
+        """In a fork, which may become a rank of its own: what the parent has written down is not in its notebook."""
+        self._pid = os.getpid()
+        self._open, self._fresh, self._unfed = [], {}, []
+        for _, state in self.loaders.alive():
+            state.told = False
+        self.notebook.at_end.append(self.ending)
+
+    # what is made
+
+    def subset_made(self, subset: Any, caller: FrameType) -> None:
+        """A ``Subset``, by the script or by ``random_split``."""
+        maker: FrameType | None = caller
+        if maker is not None and maker.f_code.co_name == "<listcomp>":  # before Python 3.12
+            maker = maker.f_back
+        made_by, seeded = "Subset", False
+        if maker is not None and maker.f_code.co_name == "random_split" and not is_own(maker.f_code.co_filename):
+            made_by = "random_split"
+            seeded = maker.f_locals.get("generator") is not sys.modules["torch"].default_generator
+        self.subsets.put(subset, (_places(maker), made_by, seeded))
+
+    def sampler_made(self, sampler: Any, caller: FrameType) -> None:
+        self.samplers.put(sampler, _places(caller, sampler)[:1])
+
+    def loader_made(self, loader: Any, caller: FrameType | None) -> None:
+        """A loader, by the script, or by a framework from one of the script's."""
+        self._count += 1
+        state = _Loader(self._count)
+        chain = samplers_of(loader)
+        dataset = attribute(loader, "dataset")
+        direct = _outside_of(caller, loader)
+        of_library = direct is not None and not is_own(direct.f_code.co_filename)
+        origin = self._origin(loader, chain) if of_library else None
+        self.loaders.put(loader, state)
+        places = _places(caller, loader)
+        layers, base = layers_of(dataset)
+        total = length_of(base)
+        if layers:
+            state.indices = layers[0].indices
+        iterable = attribute(loader, "_dataset_kind") == 1
+        state.row = {
+            "place": places[0] if places else ("", ""),
+            "loader": state.number,
+            "chain": [place for place, _ in places],
+            "type": type(loader).__name__,
+            "of": origin.number if origin is not None else None,
+            "of_library": of_library,
+            "iterable": iterable,
+            "dataset": type(dataset).__name__,
+            "base": type(base).__name__,
+            "length": None if iterable else length_of(dataset),
+            "base_length": total,
+            "print": print_of(base),
+            "batch_size": attribute(loader, "batch_size"),
+            "layers": [self._layer(subset, indices, total) for subset, indices in layers],
+            "sampler": describe(chain, self.samplers),
+            "split": self._split_of(base),
+            "libraries": [name for name in _LIBRARIES if name in sys.modules],
+        }
+        self.notebook.note("samples.loader", **state.row)
+
+    def _origin(self, loader: Any, chain: list[Any]) -> _Loader | None:
+        """The loader that a framework has made this one from: it has one of its samplers, or at least its data."""
+        candidates = [(other, state) for other, state in self.loaders.alive() if other is not loader]
+        for other, state in candidates:
+            if any(one is its for one in samplers_of(other) for its in chain):
+                return state  # type: ignore[no-any-return]
+        dataset = attribute(loader, "dataset")
+        alike = [(other, state) for other, state in candidates if attribute(other, "dataset") is dataset]
+        # of several, one of the script's own, and in a random order where the new one shuffles
+        alike.sort(key=lambda pair: (pair[1].row["of_library"], _shuffles(samplers_of(pair[0])) != _shuffles(chain)))
+        return alike[0][1] if alike else None
+
+    def _layer(self, subset: Any, indices: list[int] | None, total: int | None) -> dict[str, Any]:
+        places, made_by, seeded = self.subsets.get(subset) or ([], "Subset", False)
+        return {
+            "place": places[0][0] if places else "",
+            "maker": made_by,
+            "seeded": seeded,
+            "length": None if indices is None else len(indices),
+            "first": None if indices is None else indices[:8],
+            "digest": None if indices is None else hash(tuple(indices)),
+            "some": None if indices is None or total is None else some_of(indices, total),
+        }
+
+    def _split_of(self, base: Any) -> str:
+        """Where a data set's contents were split by scikit-learn; "" where they were not."""
+        held = list(getattr(base, "__dict__", {}).values())
+        held += [one for value in held if isinstance(value, (list, tuple)) and len(value) < 8 for one in value]
+        for value in held:
+            for result, place in self.split_results:
+                if value is result or _shares_memory(value, result):
+                    return place
+        return ""
+
+    # passes
+
+    def pass_begins(self, iterator: Any, loader: Any, caller: FrameType | None) -> None:
+        if self.loaders.get(loader) is None:
+            self.loader_made(loader, caller)
+        state: _Loader = self.loaders.get(loader)
+        if not state.told:
+            state.told = True
+            self.notebook.note("samples.loader", **state.row)
+        self._passes += 1
+        one = _Pass(self._passes, state)
+        one.in_order = attribute(loader, "in_order") is not False
+        iterator._distcheck_pass = one
+        chain = samplers_of(loader)
+        frames = _own_frames(caller, None)
+        places = [
+            (f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}", frame.f_code.co_name) for frame in frames
+        ]
+        line, bounded = loop_around(frames)
+        self.notebook.note(
+            "samples.pass",
+            place=places[0] if places else ("", ""),
+            number=one.number,
+            loader=state.number,
+            count=state.passes,
+            length=known_length(loader, chain),
+            loop=line,
+            bounded=bounded,
+            joined=self.parallel.joined > 0,
+            unsplit=self.parallel.not_data_parallel(),
+            sampler=describe(chain, self.samplers),
+        )
+        state.passes += 1
+        self._open = [(other, its) for other, its in self._open if not its.ended and other() is not None]
+        self._open.append((weakref.ref(iterator), one))
+
+    def is_cut(self, one: _Pass | None) -> bool:
+        """Whether a pass has given all that is asked for in a rehearsal."""
+        most = self.plan.epoch_steps
+        if most is None or one is None:
+            return False
+        one.asked += 1
+        one.cut = one.asked > most
+        return one.cut
+
+    def drawn(self, one: _Pass, indices: Any) -> None:
+        if one.given < _BATCHES and one.loader.passes <= _PASSES:
+            one.drawn.append(indices)
+
+    def batch_given(self, iterator: Any, one: _Pass, batch: Any) -> None:
+        torch = sys.modules["torch"]
+        one.with_gradients = bool(torch.is_grad_enabled())
+        self._fresh[one] = weakref.ref(iterator)
+        self._unfed.clear()
+        number = one.given
+        one.given += 1
+        if number >= _BATCHES or one.loader.passes > _PASSES:
+            return
+        drawn = one.drawn.popleft() if one.drawn else None
+        listed = drawn if isinstance(drawn, (list, tuple)) else [drawn]
+        ids = None if drawn is None or listed[0] is None else [self._sample(one, item) for item in listed]
+        count = len(listed) if ids is not None else _first_length(batch)
+        self.notebook.note(
+            "samples.batch",
+            number=one.number,
+            index=number,
+            count=count,
+            ids=None if ids is None else ids[:FIRST],
+            leaves=leaves_of(batch, count if one.in_order else 0),
+            trained=one.trained,
+            fed=one.fed,
+            gradients=one.with_gradients,
+        )
+
+    def _sample(self, one: _Pass, item: Any) -> Any:
+        below = one.loader.indices
+        try:
+            number = int(item)
+            return number if below is None else below[number]
+        except (TypeError, ValueError, IndexError, OverflowError):
+            return repr(item)[:40]
+
+    def pass_ended(self, one: _Pass) -> None:
+        if not one.ended:
+            one.ended = True
+            self._note_sum("samples.end", one)
+
+    def _note_sum(self, kind: str, one: _Pass) -> None:
+        self.notebook.note(
+            kind,
+            number=one.number,
+            given=one.given,
+            trained=one.trained,
+            fed=one.fed,
+            cut=one.cut,
+            gradients=one.with_gradients,
+        )
+
+    def backward(self, before: Before | None) -> None:
+        """The passes whose batches this backward pass may be about.
+
+        :param before: what it found; None where that could not be seen
+        """
+        fed = before is not None and self.parallel.was_fed(before)
+        alive = [one for one, reference in self._fresh.items() if reference() is not None and one.with_gradients]
+        # one that has ended gave its batch long ago, unless nobody has drawn since: frameworks look one batch ahead
+        trained = [one for one in alive if not one.ended] or alive
+        self._fresh.clear()
+        self._unfed += trained
+        for one in trained:
+            one.trained += 1
+        for one in self._unfed:
+            one.fed += fed
+            if (one.trained == 1 and one in trained) or (fed and one.fed == 1):
+                self.notebook.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
+        if fed:
+            self._unfed.clear()
+
+    def ending(self) -> None:
+        """At the end of this process."""
+        for _, one in self._open:
+            if not one.ended:
+                self._note_sum("samples.open", one)
+
+    # scikit-learn
+
+    def was_split(self, arrays: tuple[Any, ...], options: dict[str, Any], result: Any, caller: FrameType) -> None:
+        places = _places(caller)
+        place = places[0] if places else ("", "")
+        train, test = result[0], result[1]
+        self.split_results += [(one, place[0]) for one in result if length_of(one)]
+        self.notebook.note(
+            "samples.split",
+            place=place,
+            given=digest_of(arrays[0]),
+            train=digest_of(train),
+            test=digest_of(test),
+            first=[repr(one)[:60] for one in list(train[:4])] if hasattr(train, "__getitem__") else [],
+            stated=options.get("random_state") is not None,
+        )
+
+
+def _shuffles(chain: list[Any]) -> bool:
+    return any(attribute(one, "shuffle") is True or type(one).__name__.endswith("RandomSampler") for one in chain)
+
+
+def _first_length(batch: Any) -> int:
+    """How many samples are in a batch of an iterable data set, as its first part says."""
+    first = batch
+    for _ in range(3):
+        if hasattr(first, "shape"):
+            return int(first.shape[0]) if len(first.shape) else 0
+        if hasattr(first, "values") and callable(first.values):
+            first = next(iter(first.values()), None)
+        elif isinstance(first, (list, tuple)) and first and not isinstance(first[0], (str, bytes, int, float)):
+            first = first[0]
+        else:
+            return len(first) if isinstance(first, (list, tuple)) else 0
+    return 0
+
+
+def _shares_memory(value: Any, result: Any) -> bool:
+    start = getattr(getattr(result, "ctypes", None), "data", None)
+    return start is not None and hasattr(value, "data_ptr") and value.device.type == "cpu" and value.data_ptr() == start
+
+
+# frames
+
+
+def _outside_of(frame: FrameType | None, made: Any) -> FrameType | None:
+    """Who has asked for an object: the frame outside of its own constructors."""
+    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_code.co_varnames:
+        if frame.f_locals.get(frame.f_code.co_varnames[0]) is not made:
+            break
+        frame = frame.f_back
+    return frame
+
+
+def _own_frames(frame: FrameType | None, made: Any) -> list[FrameType]:
+    """The innermost frames of the user's code, without the constructors of what is made."""
+    frame = _outside_of(frame, made) if made is not None else frame
+    found: list[FrameType] = []
+    while frame is not None and len(found) < _FRAMES:
+        if is_own(frame.f_code.co_filename):
+            found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def _places(frame: FrameType | None, made: Any = None) -> list[tuple[str, str]]:
+    return [
+        (f"{shown_path(one.f_code.co_filename)}:{one.f_lineno}", one.f_code.co_name) for one in _own_frames(frame, made)
+    ]

@@ -1,0 +1,157 @@
+"""Sees which trackers this rank starts, and keeps those offline that are told to go online by their arguments.
+
+Variables (:mod:`..trackers`) hold for what asks them; an argument in the script is stronger than a variable.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from distcheck.runtime.coordination.import_hook import when_imported
+from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.trackers import FOR_SEVERAL, NEVER_OFFLINE, SWITCHES
+
+
+class _Tracker(NamedTuple):
+    """A call that starts a run: a function, or a class that is made."""
+
+    module: str
+    #: ``init``, ``Task.init``, ``Experiment.__init__``
+    attribute: str
+    #: as the user writes it
+    shown: str
+    #: argument → value that keeps it from the network, and the values that it takes the place of
+    offline: tuple[str, object, tuple[object, ...]] | None = None
+
+
+_ONLINE = ("online", "shared", "cloud", "async", "sync")
+_TRACKERS = (
+    _Tracker("wandb", "init", "wandb.init", ("mode", "offline", _ONLINE)),
+    _Tracker("swanlab", "init", "swanlab.init", ("mode", "offline", _ONLINE)),
+    _Tracker("trackio", "init", "trackio.init", ("space_id", None, ())),
+    _Tracker("mlflow", "start_run", "mlflow.start_run"),
+    _Tracker("comet_ml", "start", "comet_ml.start", ("online", False, (True,))),
+    _Tracker("comet_ml", "Experiment.__init__", "comet_ml.Experiment"),
+    _Tracker("neptune", "init_run", "neptune.init_run", ("mode", "offline", _ONLINE)),
+    _Tracker("clearml", "Task.init", "Task.init"),
+    _Tracker("aim", "Run.__init__", "aim.Run"),
+    _Tracker("torch.utils.tensorboard.writer", "SummaryWriter.__init__", "SummaryWriter"),
+    _Tracker("tensorboardX.writer", "SummaryWriter.__init__", "SummaryWriter"),
+)
+#: What would change something that others see: method of ``HfApi`` → what is given back in its place.
+_UPLOADS = (
+    "create_repo", "delete_repo", "create_commit", "create_branch", "create_tag", "upload_file", "upload_folder",
+    "upload_large_folder", "delete_file", "delete_folder", "preupload_lfs_files", "create_pull_request",
+    "create_discussion", "update_repo_settings", "update_repo_visibility", "move_repo", "super_squash_history",
+)  # fmt: skip
+
+
+def install(notebook: Notebook, plan: Plan) -> None:
+    """Around each tracker, once it is imported."""
+    for tracker in _TRACKERS:
+        _when(notebook, tracker.module, functools.partial(_around, notebook, tracker))
+    _when(notebook, "mlflow", functools.partial(_keep_mlflow_here, notebook, plan))
+    _when(notebook, "huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, notebook))
+
+
+def _when(notebook: Notebook, module: str, then: Callable[[Any], None]) -> None:
+    def harmlessly(imported: Any) -> None:
+        try:
+            then(imported)
+        except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
+            why = f"{type(error).__name__}: {error}"
+            notebook.note("stage.hook_failed", place=("", ""), hook=f"trackers ({module})", why=why)
+
+    when_imported(module, harmlessly)
+
+
+def _around(notebook: Notebook, tracker: _Tracker, module: Any) -> None:
+    owner, _, name = tracker.attribute.rpartition(".")
+    holder = getattr(module, owner) if owner else module
+    real = getattr(holder, name, None)
+    if real is None:
+        return
+
+    @functools.wraps(real)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = args[1:] if name == "__init__" else args
+        notebook.note(
+            "trackers.start", tracker=tracker.shown, given=zlib.crc32(_text((given, sorted(kwargs.items()))).encode()),
+            off=_is_off(kwargs), several=any(kwargs.get(word) is not None for word in FOR_SEVERAL),
+        )  # fmt: skip
+        if tracker.offline is not None:
+            argument, value, online = tracker.offline
+            if kwargs.get(argument) in online or (not online and kwargs.get(argument) is not None):
+                kwargs[argument] = value
+        elif tracker.shown in NEVER_OFFLINE:
+            notebook.note("trackers.online", what=f"{tracker.shown}() has no offline mode: its run is a real one")
+        return real(*args, **kwargs)
+
+    setattr(holder, name, called)
+
+
+def _text(value: object) -> str:
+    """What was given, as far as it has a text that means something on another rank."""
+    if isinstance(value, (str, int, float, bool, bytes, type(None), os.PathLike)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(_text(one) for one in value)}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key}:{_text(one)}' for key, one in value.items())}}}"
+    return type(value).__name__
+
+
+def _is_off(kwargs: dict[str, Any]) -> bool:
+    """Switched off on this rank by the script: told so, or by a variable that it has set itself."""
+    if kwargs.get("mode") in ("disabled", "debug") or kwargs.get("disabled") is True:
+        return True
+    return any(os.environ.get(name, "").lower() in values for name, values in SWITCHES.items())
+
+
+def _keep_mlflow_here(notebook: Notebook, plan: Plan, module: Any) -> None:
+    real = module.set_tracking_uri
+
+    @functools.wraps(real)
+    def set_tracking_uri(uri: Any) -> None:
+        if str(uri).startswith(("http:", "https:", "databricks", "uc:")):
+            notebook.note("trackers.led", what="mlflow.set_tracking_uri() leads to a folder that is removed at the end")
+            uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+        real(uri)
+
+    module.set_tracking_uri = set_tracking_uri
+
+
+def _keep_from_the_hub(notebook: Notebook, module: Any) -> None:
+    """Downloads go on; nothing goes up."""
+    for name in _UPLOADS:
+        if hasattr(module.HfApi, name):
+            setattr(module.HfApi, name, _nothing_goes_up(notebook, module, name, getattr(module.HfApi, name)))
+    # the functions of the module are methods of one HfApi, bound when it was imported
+    api = getattr(module, "api", None)
+    for name in _UPLOADS if api is not None else ():
+        if hasattr(module, name) and hasattr(api, name):
+            setattr(module, name, getattr(api, name))
+
+
+def _nothing_goes_up(notebook: Notebook, module: Any, name: str, real: Any) -> Any:
+    @functools.wraps(real)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        notebook.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
+        repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
+        # the hub puts the user's own name before it
+        repository = repository if "/" in repository else f"rehearsal/{repository}"
+        address = f"https://huggingface.co/{repository}"
+        if name == "create_repo":
+            return module.RepoUrl(address)
+        if name in ("create_commit", "upload_file", "upload_folder", "delete_file", "delete_folder"):
+            return module.CommitInfo(
+                commit_url=f"{address}/commit/0", commit_message="", commit_description="", oid="0" * 40
+            )
+        return None
+
+    return called

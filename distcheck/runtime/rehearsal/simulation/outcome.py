@@ -1,0 +1,171 @@
+"""What became of the ranks of a rehearsal, in words: who failed, what was not reached, what could not be pretended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from distcheck.core.model import NotChecked, rank_ranges
+from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
+
+from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, Performed
+from .plan import End, Plan, Rehearsal
+
+#: Lines of a rank's output that are shown where it failed.
+_LAST_LINES = 12
+
+
+class Failure(NamedTuple):
+    """Ranks that have ended with the same error."""
+
+    ends: tuple[End, ...]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(end.rank for end in self.ends)
+
+    @property
+    def who(self) -> str:
+        """``rank 1``, ``ranks 0-3``."""
+        return f"rank{'s' * (len(self.ends) > 1)} {rank_ranges(self.ranks)}"
+
+    @property
+    def text(self) -> str:
+        """``rank 1 raised ValueError: no such split at train.py:12, before the first step``."""
+        end = self.ends[0]
+        place = f" at {end.place}" if end.place else ""
+        return f"{self.who} {_how(end)}{place}, {_when(end.steps)}"
+
+
+def _how(end: End) -> str:
+    if end.how == "raised":
+        first = end.detail.splitlines()[0] if end.detail else "an exception"
+        return f"raised {first}"
+    if end.how == "killed":
+        try:
+            return f"was killed by {signal.Signals(-end.status).name}"
+        except ValueError:
+            return f"was killed by signal {-end.status}"
+    if end.how == "exited":
+        return f"ended without a word (os._exit, or exec) with status {end.status}"
+    return f"ended with status {end.status}" + (f" ({end.detail})" if end.detail else "")
+
+
+def _when(steps: int) -> str:
+    if not steps:
+        return "before the first optimizer step"
+    return f"after {steps} optimizer step{'s' * (steps > 1)}"
+
+
+def failures(ends: Iterable[End]) -> tuple[Failure, ...]:
+    """Those that ended with an error of their own; those that only lost another rank where there is no other."""
+    bad = [end for end in ends if end.how in ("killed", "exited", "raised") or (end.how == "finished" and end.status)]
+    own = [end for end in bad if not tells_of_lost_peer(end.detail)]
+    groups: dict[tuple[object, ...], list[End]] = {}
+    for end in own or bad:
+        # what differs from rank to rank in a text is told of the first one
+        groups.setdefault((end.how, end.status, end.place, end.steps, end.detail.partition(":")[0]), []).append(end)
+    return tuple(Failure(tuple(group)) for group in groups.values())
+
+
+def last_lines(outputs: Sequence[str]) -> list[str]:
+    """The end of what a rank has printed.
+
+    :param outputs: its standard output and standard error
+    """
+    text = outputs[1].strip("\n") or outputs[0].strip("\n")
+    # marks below a line of a traceback take room, and say nothing where it is cut
+    lines = [line.rstrip() for line in text.split("\n") if set(line.partition("]:")[2] or line) - set(" ~^")]
+    shown = lines[-_LAST_LINES:]
+    if shown == [""]:
+        return []
+    return ([f"… {len(lines) - len(shown)} lines before"] if len(lines) > len(shown) else []) + shown
+
+
+def told(performed: Performed) -> list[str]:
+    """Who failed, each with its last lines; nothing where all went well."""
+    found = []
+    for failure in failures(performed.rehearsal.ends):
+        lines = last_lines(outputs_of(performed, failure))
+        found.append(f"{failure.text}:" if lines else failure.text)
+        found += [f"  | {line}" for line in lines]
+    return found
+
+
+def outputs_of(performed: Performed, failure: Failure) -> tuple[str, str]:
+    """Standard output and standard error of the first of its ranks, or of the process that started it."""
+    rank, plan = failure.ends[0].rank, performed.rehearsal.plan
+    return performed.outputs.get(plan.node_of(rank) if plan.launcher == "script" else rank, ("", ""))
+
+
+def steps_of(rehearsal: Rehearsal) -> int:
+    """Optimizer steps that every rank has done."""
+    return min((end.steps for end in rehearsal.ends), default=0)
+
+
+def not_checked(performed: Performed) -> list[NotChecked]:
+    """What was not reached, and what could not be pretended or looked at."""
+    rehearsal = performed.rehearsal
+    found = [*_not_reached(performed), *_not_pretended(rehearsal)]
+    for missed in rehearsal.missed:
+        what, colon, why = missed.partition(": ")
+        found.append(NotChecked(what, why) if colon else NotChecked("rehearsal", missed))
+    for row in rehearsal.of("stage.hook_failed"):
+        found.append(NotChecked(f"what {row.data['hook']} observes", f"it could not be installed: {row.data['why']}"))
+    lost = {kind for row in rehearsal.of("stage.lost") for kind in row.data["kinds"]}
+    if lost:
+        found.append(NotChecked(", ".join(sorted(lost)), "more happened than is written down"))
+    return list(dict.fromkeys(found))
+
+
+def _not_reached(performed: Performed) -> list[NotChecked]:
+    rehearsal, plan = performed.rehearsal, performed.rehearsal.plan
+    done = steps_of(rehearsal)
+    rest = _rest(plan, done)
+    if performed.why == NO_STORE:
+        return [NotChecked("rehearsal", "the process that serves the store in torchrun's place has ended")]
+    found = []
+    if bad := failures(rehearsal.ends):
+        found.append(NotChecked(rest, "; ".join(failure.text for failure in bad)))
+    elif performed.why == STANDS:
+        found.append(NotChecked(rest, "the ranks did not get there"))
+    elif performed.why == TIME:
+        found.append(NotChecked(rest, f"the {plan.seconds:g} s of --seconds were over"))
+    elif performed.why == UNEVEN:
+        who = rank_ranges(performed.unfinished)
+        found.append(
+            NotChecked(f"steps of ranks {who}", "they had not done theirs when the others had done twice as many")
+        )
+    elif performed.why == ENDED and rehearsal.ends:
+        found += _of_the_end(rehearsal, plan)
+    return found
+
+
+def _rest(plan: Plan, done: int) -> str:
+    if plan.steps is None or done >= plan.steps:
+        return "the rest of the script"
+    return f"step {done + 1}" if done + 1 == plan.steps else f"steps {done + 1} to {plan.steps}"
+
+
+def _of_the_end(rehearsal: Rehearsal, plan: Plan) -> list[NotChecked]:
+    joined = any(row.data.get("joined") for row in rehearsal.of("stage.end"))
+    found = []
+    if not joined:
+        found.append(NotChecked("collectives", "no rank has made a process group: nothing was distributed"))
+    if any(end.how == "steps" for end in rehearsal.ends):
+        shorter = "" if plan.epoch_steps else "; --epoch-steps 2 --steps 0 goes there through short epochs"
+        found.append(
+            NotChecked("the end of the script", f"the ranks were ended after {plan.steps} optimizer steps{shorter}")
+        )
+    elif joined and not steps_of(rehearsal):
+        found.append(NotChecked("optimizer steps", "the script has ended without a step"))
+    return found
+
+
+def _not_pretended(rehearsal: Rehearsal) -> list[NotChecked]:
+    found = []
+    for row in rehearsal.of("stage.not_pretended"):
+        what = row.data["what"]
+        found.append(NotChecked(f"{row.place}: {what}" if row.place else what, row.data["instead"]))
+    return found

@@ -1,0 +1,68 @@
+"""What the ranks of a rehearsal print: shown while they run, and kept for its end. The files are the starter's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .processes import AGENT, Started
+
+#: Bytes of one stream that are kept for the end; its last ones.
+_MOST = 4 << 20
+
+
+class _Stream:
+    """One file that grows."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        self.name = name
+        self._at = 0
+        self._rest = b""
+
+    def lines(self, *, last: bool) -> list[bytes]:
+        """Those that have come since the last look; with ``last`` also one without an end."""
+        with open(self.path, "rb") as file:
+            file.seek(self._at)
+            new = file.read()
+        self._at += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        if last and self._rest:
+            lines, self._rest = [*lines, self._rest], b""
+        return lines
+
+
+class Live:
+    """Passes on, line by line and with its rank in front, what is printed.
+
+    :param what: what the processes are: ``rank``, or ``node`` where one starts the ranks of each
+    :param tell: takes a line
+    """
+
+    def __init__(self, started: Iterable[Started], what: str, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._streams = [
+            _Stream(path, f"[{what} {one.number}]")
+            for one in started
+            if one.number != AGENT
+            for path in (one.stdout, one.stderr)
+        ]
+
+    def look(self, *, last: bool = False) -> None:
+        """Show what has come since the last look."""
+        for stream in self._streams:
+            for line in stream.lines(last=last):
+                self._tell(f"{stream.name} {_plain(line)}")
+
+
+def _plain(line: bytes) -> str:
+    """A line as a terminal would show it at its end: a progress bar rewrites its own."""
+    text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
+    return "".join(char if char.isprintable() or char == "\t" else "?" for char in text)
+
+
+def kept(path: str) -> str:
+    """What a stream has at its end, as text."""
+    with open(path, "rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _MOST))
+        return file.read().decode("utf-8", "replace")

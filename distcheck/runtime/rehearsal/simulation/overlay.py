@@ -1,0 +1,340 @@
+"""Nothing of the user's is changed by a rehearsal: what the ranks write goes into an overlay, and away with it.
+
+Two ways. Where this machine lets us mount (:mod:`.mounting`), the ranks live in a mount namespace in which every
+folder of the user's is an overlay: whatever language writes, by whatever path, all ranks see it, and nobody outside
+does. Where it does not, the ranks' own Python is led elsewhere (:mod:`.leading`), and what is no Python is *not
+checked*.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.core.resources import PACKAGE
+
+from . import protected_paths
+from .plan import Plan, Row
+
+_FILE = "overlay.json"
+#: Seconds for a small Python to start and mount, on a machine that is busy.
+_PATIENCE_S = 60.0
+#: Lines about single files that are told, before the rest is counted.
+_MOST_NOTES = 5
+
+
+class Settings(NamedTuple):
+    """How the files of a rehearsal are kept apart: written by the parent, read by every rank."""
+
+    #: ``mount``, ``python`` or ``none``
+    how: str = "none"
+    #: process that keeps the namespaces
+    pid: int = 0
+    #: it has a user namespace, too
+    user: bool = False
+    #: there are folders of the user's without a mounted overlay
+    partial: bool = False
+    #: folders with a mounted overlay
+    covered: tuple[str, ...] = ()
+    #: in these, folders and files without one
+    holes: tuple[str, ...] = ()
+    #: where Python puts the files of all other folders
+    shadow: str = ""
+    #: what is the user's, as in :class:`.places.Ground`
+    own: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+
+    @property
+    def ground(self) -> protected_paths.Ground:
+        return protected_paths.Ground(self.own, self.apart, self.free)
+
+    def leads(self, path: str) -> bool:
+        """Whether Python leads what is written to this absolute path elsewhere."""
+        if self.how == "none":
+            return False
+        if any(protected_paths.below(path, folder) for folder in self.covered):
+            return any(protected_paths.below(path, hole) for hole in self.holes) and self.ground.is_users(path)
+        return self.ground.is_users(path)
+
+
+class Left(NamedTuple):
+    """What the ranks would have left behind."""
+
+    #: ``mount``, ``python`` or ``none``: they have
+    how: str
+    #: relative to the working directory where they lie below it
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    #: files beyond those that are listed
+    more: int = 0
+    #: what was not covered, or not seen
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For the end of the report: what would have changed."""
+        if self.how == "none" or not (self.written or self.removed):
+            return ""
+        parts = []
+        if self.written:
+            parts.append(f"would have written {_some(self.written, self.more)}")
+        if self.removed:
+            parts.append(f"{'would have ' if not parts else ''}removed {_some(self.removed, 0)}")
+        return f"{' and '.join(parts)}; nothing of it was kept"
+
+
+def _some(paths: tuple[str, ...], more: int) -> str:
+    count = len(paths) + more
+    shown = ", ".join(paths[:3])
+    return f"{count} file{'s' if count != 1 else ''} ({shown}{', …' if count > 3 else ''})"
+
+
+def settings_of(private: str) -> Settings:
+    """What the parent has written down; *none* where it has nothing."""
+    try:
+        with open(os.path.join(private, _FILE), encoding="utf-8") as file:
+            plain = json.load(file)
+    except FileNotFoundError:
+        return Settings()
+    lists: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+    return Settings(**lists)
+
+
+def join(plan: Plan) -> None:
+    """In a rank, before it has a second thread: go where its writes harm nobody.
+
+    :raises OSError: the overlay can't be entered; the script must not run then
+    """
+    settings = settings_of(plan.private)
+    if settings.how == "mount":
+        from .mount_namespace import enter
+
+        enter(settings.pid, user=settings.user)
+        # the namespace begins in its root folder
+        os.chdir(plan.folder)
+
+
+class Overlay:
+    """The parent's hand on the overlay: made by :func:`begin`."""
+
+    def __init__(self, plan: Plan, settings: Settings, keeper: _Keeper | None, stores: list[str]) -> None:
+        self.plan = plan
+        self.settings = settings
+        self._keeper = keeper
+        self._stores = stores
+        #: what could not be covered, and why
+        self.notes: list[str] = []
+
+    @property
+    def kept(self) -> str:
+        """The folder in which changed files lie."""
+        return os.path.join(self.plan.private, "overlay")
+
+    def end(self, rows: Sequence[Row] = ()) -> Left:
+        """Once the last rank has ended: what they have changed. May be asked once.
+
+        :param rows: what the ranks wrote down; files that no row explains were written by something else than Python
+        """
+        if self.settings.how == "none":
+            return Left("none")
+        written: list[str] = []
+        removed: list[str] = []
+        more = 0
+        listed = self._keeper.ask("list") if self._keeper is not None else None
+        if listed is not None:
+            written, removed, more = listed["written"], listed["removed"], listed["more"]
+        elif self._keeper is not None:
+            self.notes.append("the overlay's files could not be listed: the process that kept it has ended")
+        led, away = _led(self.settings.shadow)
+        known = {row.data.get("path") for row in rows if row.kind in ("files.write", "files.moved")}
+        notes = [*self.notes, *_unexplained(written, known), *_unled(rows)]
+        shown = [tuple(_shown(path, self.plan.folder) for path in paths) for paths in (written + led, removed + away)]
+        return Left(self.settings.how, shown[0], shown[1], more, tuple(notes))
+
+    def remove(self) -> None:
+        """Let go of all of it."""
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+        for store in self._stores:
+            _remove(store)
+
+
+def begin(plan: Plan, environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Overlay:
+    """Before the ranks start: make the overlay, by mounting where that is allowed.
+
+    Never raises for want of a right: what can't be covered is in :attr:`Overlay.notes`.
+    """
+    if plan.in_place:
+        return Overlay(plan, Settings("none"), None, [])
+    script = os.path.join(plan.folder, plan.target)
+    own = [plan.folder, *([os.path.dirname(os.path.realpath(script))] if not plan.module else [])]
+    ground = protected_paths.ground(environ, own, plan.private)
+    shadow = os.path.join(plan.private, "overlay", "led")
+    os.makedirs(shadow)
+    settings = Settings(
+        "python", partial=True, shadow=os.path.realpath(shadow), own=ground.own, apart=ground.apart, free=ground.free
+    )  # fmt: skip
+    overlay = Overlay(plan, settings, None, [os.path.join(plan.private, "overlay")])
+    if sys.platform.startswith("linux"):
+        _mount(overlay, ground, environ, python)
+    else:
+        overlay.notes.append("files that are not written by Python itself are not led away on this system")
+    with open(os.path.join(plan.private, _FILE), "w", encoding="utf-8") as file:
+        json.dump(overlay.settings._asdict(), file)
+    return overlay
+
+
+def _mount(overlay: Overlay, ground: protected_paths.Ground, environ: Mapping[str, str], python: str) -> None:
+    with open("/proc/self/mountinfo", encoding="latin-1") as file:
+        mounts = protected_paths.read_mounts(file.read())
+    at_root = [entry.name for entry in os.scandir("/") if entry.is_dir(follow_symlinks=False)]
+    everything = protected_paths.everything(mounts, at_root, ground)
+    stores = [os.path.join(overlay.kept, "mounted")]
+    os.makedirs(stores[0])
+    # the changed files of a folder can't lie in it: of one that holds the folder of temporary files, and so ours
+    inside = any(protected_paths.below(os.path.realpath(stores[0]), path) for path in everything.covered)
+    if inside and os.access("/dev/shm", os.W_OK):
+        stores.append(tempfile.mkdtemp(prefix=f"distcheck-rehearsal-{os.getpid()}-", dir="/dev/shm"))
+        overlay._stores.append(stores[1])
+    asked: dict[str, Any] = {
+        "stores": [os.path.realpath(store) for store in stores],
+        "everything": everything._asdict(),
+        "only_own": protected_paths.only_own(mounts, environ.get("HOME", ""), ground)._asdict(),
+    }
+    answer: Any = None
+    try:
+        overlay._keeper = _Keeper(python)
+        answer = overlay._keeper.ask(json.dumps(asked))
+    except OSError as error:
+        overlay.notes.append(f"no overlay could be mounted: {error}")
+    if answer is None or answer["how"] != "mount":
+        why = "the process that mounts has ended" if answer is None else answer.get("why") or _reasons(answer)
+        overlay.notes.append(f"files that are written by other than Python code are not led away: no overlay ({why})")
+        return
+    holes = [path for path, _ in answer["failed"]]
+    left_out = asked["only_own" if answer["user"] else "everything"]["left_out"]
+    holes += left_out
+    if left_out:
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        overlay.notes.append(f"{left_out[0]}{more}: too many mounts for overlays; only what Python writes is led away")
+    overlay.settings = overlay.settings._replace(
+        how="mount", pid=answer["pid"], user=answer["user"], covered=tuple(answer["covered"]), holes=tuple(holes),
+        partial=answer["user"] or bool(holes),
+    )  # fmt: skip
+    for path, why in answer["failed"]:
+        overlay.notes.append(f"{path} has no overlay ({why}): only what Python writes there is led away")
+
+
+def _reasons(answer: Mapping[str, Any]) -> str:
+    return "; ".join(f"{path}: {why}" for path, why in answer.get("failed", ())) or "not allowed"
+
+
+class _Keeper:
+    """The process that mounts, and keeps what it has mounted."""
+
+    def __init__(self, python: str) -> None:
+        import subprocess
+
+        # the folder, or the archive, that this package is imported from
+        root = os.path.dirname(PACKAGE)
+        code = f"import sys; sys.path.insert(0, {root!r}); from {__package__}.mount_namespace import main; main()"
+        # a pair of sockets in place of pipes: one file for both ways, whose end both sides notice
+        here, there = socket.socketpair()
+        with there:
+            self._process = subprocess.Popen(
+                [python, "-I", "-S", "-c", code], stdin=there.fileno(), stdout=there.fileno(),
+                stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        here.settimeout(_PATIENCE_S)
+        self._socket = here
+        self._file = here.makefile("rwb")
+
+    def ask(self, question: str) -> Any:
+        """The answer to a line; None where none comes."""
+        try:
+            self._file.write(question.encode() + b"\n")
+            self._file.flush()
+            line = self._file.readline()
+        except OSError:
+            return None
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def close(self) -> None:
+        """End it; what it has mounted is gone with the last rank."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._socket.close()
+        with contextlib.suppress(Exception):
+            self._process.wait(5)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+#: Files of these names no other rank waits for. A .pth is a checkpoint.
+CODE = (".py", ".pyc", ".so", ".pyi", ".pyd")
+#: Beside a file that Python was led away from: it was removed.
+GONE = ".distcheck-gone"
+
+
+def _led(shadow: str) -> tuple[list[str], list[str]]:
+    """What Python was led away from: the tree below ``shadow`` is that of ``/``."""
+    written: list[str] = []
+    removed: list[str] = []
+    for folder, names, files in os.walk(shadow):
+        names[:] = sorted(name for name in names if name != "__pycache__")
+        inner = "/" + os.path.relpath(folder, shadow)
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(inner, name))
+            if not name.endswith(GONE):
+                written.append(path)
+            elif os.path.lexists(path.removesuffix(GONE)) and not os.path.lexists(
+                os.path.join(folder, name.removesuffix(GONE))
+            ):
+                removed.append(path.removesuffix(GONE))
+    return written, removed
+
+
+def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
+    """Files that the ranks' Python did not open: which rank it was is not known, so that nothing is said of them."""
+    found = [path for path in written if path not in known and not path.endswith(CODE)]
+    notes = [
+        f"{path}: written by other than Python code (C++, a program that was started), by which ranks is not known"
+        for path in found[:_MOST_NOTES]
+    ]
+    if len(found) > _MOST_NOTES:
+        notes.append(f"{len(found) - _MOST_NOTES} more files were written by other than Python code")
+    return notes
+
+
+def _unled(rows: Iterable[Row]) -> list[str]:
+    """What the ranks' Python says that it could not lead away, each thing once for a line."""
+    found: dict[tuple[str, str], None] = {}
+    for row in rows:
+        if row.kind == "overlay.unled":
+            found[(row.place, str(row.data.get("what", "")))] = None
+    return [f"{place}: {what}" if place else what for place, what in found]
+
+
+def _shown(path: str, folder: str) -> str:
+    return os.path.relpath(path, folder) if protected_paths.below(path, folder) else path
+
+
+def _remove(folder: str) -> None:
+    """Away with it; the kernel's own folder in an overlay has no permissions at all."""
+    for outer, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(outer, name)
+            if not os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

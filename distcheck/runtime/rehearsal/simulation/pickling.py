@@ -1,0 +1,120 @@
+"""What could not be pickled on its way to a spawned process, to a checkpoint, to a copy or to other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, NotApplicable, Rule, Where, rank_ranges
+from distcheck.core.registry import fact, probe
+
+from .plan import Rehearsal, Row
+
+_VERBS = {
+    "torch.save": "torch.save can't write",
+    "deepcopy": "copy.deepcopy can't copy",
+    "spawn": "a spawned process can't get",
+}
+
+
+class Offender(NamedTuple):
+    """A place in an object where pickling stopped."""
+
+    #: ``args[0].lock``
+    path: str
+    type: str
+    why: str
+    fix: str
+    #: ``process-group`` or ``unpicklable``
+    kind: str
+
+
+class Refused(NamedTuple):
+    """An attempt that nobody caught, on one rank or on several."""
+
+    #: ``spawn``, ``torch.save``, ``deepcopy`` or ``collective``
+    mode: str
+    #: the function of torch.distributed, of mode ``collective``
+    operation: str
+    #: ``train.py:88``
+    place: str
+    #: the line that made the process, of mode ``spawn``
+    made: str
+    error: str
+    offenders: tuple[Offender, ...]
+    #: () where the process was none
+    ranks: tuple[int, ...] = ()
+
+
+class Pickling(NamedTuple):
+    """All such attempts of a rehearsal."""
+
+    #: the same attempt of several ranks is one
+    refused: tuple[Refused, ...]
+
+
+@fact(of_this_host=False)
+def read_pickling(rehearsal: Rehearsal) -> Pickling:
+    """From what the processes wrote down; what the script itself has caught is its own affair."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    raised = {end.rank: end.detail for end in rehearsal.ends if end.how == "raised"}
+    for row in rehearsal.of("pickling.refused"):
+        if row.rank is None or _fits(row.data["error"], raised.get(row.rank)):
+            found.setdefault((row.data["mode"], row.place, row.data["error"]), []).append(row)
+    if not found:
+        raise NotApplicable("nothing failed to be pickled")
+    return Pickling(tuple(_refused(rows) for rows in found.values()))
+
+
+def _fits(error: str, detail: str | None) -> bool:
+    """Whether a rank ended by this exception."""
+    return detail is not None and error.partition(": ")[2] in detail
+
+
+def _refused(rows: Sequence[Row]) -> Refused:
+    first = rows[0]
+    data: Any = first.data
+    return Refused(
+        data["mode"],
+        data["operation"],
+        first.place,
+        data["made"][0] if data["made"] else "",
+        data["error"],
+        tuple(Offender(**one) for one in data["offenders"]),
+        tuple(sorted({row.rank for row in rows if row.rank is not None})),
+    )
+
+
+@probe(rules.DC602, rules.DC605)
+def objects_can_be_pickled(pickling: Pickling) -> Iterator[Finding]:
+    """What goes to another process, or to a file, holds no process group; what a spawned process gets can be sent."""
+    for refused in pickling.refused:
+        group = next((one for one in refused.offenders if one.kind == "process-group"), None)
+        if group is not None:
+            yield _found(rules.DC602, refused, group)
+        elif refused.mode == "spawn":
+            yield _found(rules.DC605, refused, refused.offenders[0])
+
+
+def _found(rule: Rule, refused: Refused, offender: Offender) -> Finding:
+    verb = _VERBS.get(refused.mode, f"{refused.operation}() can't send")
+    # a process is named by the line that made it: there its arguments stand
+    place = refused.made or refused.place
+    path, _, line = place.rpartition(":")
+    more = f"; {len(refused.offenders) - 1} more places stop it as well" if len(refused.offenders) > 1 else ""
+    return rule.found(
+        f"{verb} {offender.path} ({offender.type}): {offender.why}{more}",
+        where=Where(
+            path=path or None,
+            line=int(line) if line.isdigit() else None,
+            ranks=rank_ranges(refused.ranks) or None,
+            object=offender.path,
+        ),
+        fix=Fix(offender.fix, where="code"),
+        evidence={
+            "error": refused.error,
+            "at": refused.place,
+            "places": [f"{one.path} ({one.type})" for one in refused.offenders],
+        },
+    )

@@ -1,0 +1,270 @@
+"""The copies of each model that DDP keeps alike, step by step and side by side: where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from distcheck.core.model import NotApplicable, Unavailable
+from distcheck.core.registry import fact
+
+from .plan import End, Rehearsal, Row
+
+#: Relative differences that arithmetic explains: of numbers of 32 bits and more, and of shorter ones.
+_SMALL = 1e-3
+_SMALL_SHORT = 3e-2
+
+
+class Digest(NamedTuple):
+    """What stands for a tensor."""
+
+    checksum: int
+    norm: float
+    #: of its elements, with signs that have no pattern
+    sum: float
+    bits: int
+
+    def differs(self, other: Digest) -> bool:
+        """By more than arithmetic explains."""
+        if self.checksum == other.checksum:
+            return False
+        mine, theirs = (self.norm, self.sum), (other.norm, other.sum)
+        if any(one != one for one in (*mine, *theirs)):
+            return any((one != one) != (two != two) for one, two in zip(mine, theirs, strict=True))
+        bound = (_SMALL if min(self.bits, other.bits) >= 32 else _SMALL_SHORT) * max(self.norm, other.norm)
+        return any(abs(one - two) > bound for one, two in zip(mine, theirs, strict=True))
+
+
+class Seen(NamedTuple):
+    """One parameter at one moment."""
+
+    #: ``owned``: as DDP took it; ``unfrozen``, ``frozen``, ``added``, ``replaced``, ``moved``: what became of it since
+    state: str
+    gradient: Digest | None
+    parameter: Digest
+
+
+class Wrap(NamedTuple):
+    """A model as one rank has wrapped it."""
+
+    rank: int
+    #: counted in its process
+    number: int
+    place: str
+    #: class of what was wrapped
+    network: str
+    #: of its process group
+    ranks: tuple[int, ...]
+    parameters: int
+    #: those that wanted a gradient
+    trained: int
+
+
+class Step(NamedTuple):
+    """A rank's copy right before an optimizer step, gradients and all; or at the end, without gradients."""
+
+    rank: int
+    model: int
+    optimizer: int
+    #: steps of that optimizer, this one included; 0: the end
+    nth: int
+    #: forwards with gradients through the wrapper, in all and since the optimizer's step before
+    forwards: int
+    since: int
+    #: the last of them was to reduce gradients
+    synced: bool
+    #: communication hooks of the wrapper
+    hooks: int
+    #: lines of forwards with gradients around it, since the step before
+    around: tuple[str, ...]
+    place: str
+    parameters: Mapping[str, Seen]
+
+
+class Change(NamedTuple):
+    """Something that was done to a model after it was wrapped."""
+
+    rank: int
+    model: int
+    place: str
+    #: name of the first parameter
+    name: str
+    #: ``frozen``, ``unfrozen`` or ``moved``
+    what: str
+    #: forwards through the wrapper until then
+    forwards: int
+    #: ``cuda:0 float32`` then and since, of one that was moved
+    before: str = ""
+    after: str = ""
+
+
+class Replicas(NamedTuple):
+    """All copies of a rehearsal, in the order of time."""
+
+    #: models that ranks have wrapped
+    wraps: tuple[Wrap, ...]
+    #: what they were before each step
+    steps: tuple[Step, ...]
+    #: what was done to them after they were wrapped
+    changes: tuple[Change, ...] = ()
+    #: how the ranks ended
+    ends: tuple[End, ...] = ()
+
+    def wrap_of(self, rank: int, number: int) -> Wrap | None:
+        """The model of that number of a rank."""
+        return next((one for one in self.wraps if (one.rank, one.number) == (rank, number)), None)
+
+    def next_of(self, step: Step) -> Step | None:
+        """The same copy when it was seen again."""
+        later = False
+        for one in self.steps:
+            if later and (one.rank, one.model) == (step.rank, step.model) and one.parameters:
+                return one
+            later = later or one is step
+        return None
+
+
+class Difference(NamedTuple):
+    """A parameter whose gradients, or values, differ between copies right before a step."""
+
+    name: str
+    #: the worst of what became of it on any rank
+    state: str
+    #: of the ranks that differ and of those that they differ from, by rank
+    steps: tuple[Step, ...]
+
+    @property
+    def ranks(self) -> list[int]:
+        return [step.rank for step in self.steps]
+
+    def norms(self, *, of_values: bool = False) -> dict[str, float]:
+        """Norm of the gradient, or of the parameter, by rank."""
+        found = {}
+        for step in self.steps:
+            seen = step.parameters[self.name]
+            digest = seen.parameter if of_values else seen.gradient
+            if digest is not None:
+                found[str(step.rank)] = float(f"{digest.norm:.6g}")
+        return found
+
+
+@fact(of_this_host=False)
+def read_replicas(rehearsal: Rehearsal) -> Replicas:
+    """From what the ranks wrote down."""
+    wraps = tuple(_wrap(row) for row in rehearsal.of("gradients.wrap") if row.rank is not None)
+    if not any(len(wrap.ranks) > 1 for wrap in wraps):
+        raise NotApplicable("no model was wrapped by DistributedDataParallel")
+    steps = tuple(
+        _step(row)
+        for row in rehearsal.of("gradients.")
+        if row.kind in ("gradients.step", "gradients.last") and row.rank is not None
+    )
+    changes = tuple(_changes(rehearsal))
+    raised = any(end.how == "raised" for end in rehearsal.ends)
+    if not any(step.nth for step in steps) and not (raised and changes):
+        raise Unavailable("no optimizer of torch has made a step with a model of DistributedDataParallel")
+    return Replicas(wraps, steps, changes, rehearsal.ends)
+
+
+def _wrap(row: Row) -> Wrap:
+    data = row.data
+    return Wrap(
+        row.rank or 0,
+        data["model"],
+        row.place,
+        data["network"],
+        tuple(data["ranks"]),
+        data["parameters"],
+        data["trained"],
+    )
+
+
+def _step(row: Row) -> Step:
+    data = row.data
+    return Step(
+        row.rank or 0,
+        data["model"],
+        data.get("optimizer", -1),
+        data.get("count", 0),
+        data["forwards"],
+        data.get("since", 0),
+        data.get("synced", False),
+        data.get("hooks", 0),
+        tuple(place for place, _ in data.get("around", ())),
+        row.place,
+        {name: Seen(state, _digest(gradient), Digest(*value)) for name, state, gradient, value in data["parameters"]},
+    )
+
+
+def _digest(values: Any) -> Digest | None:
+    return None if values is None else Digest(*values)
+
+
+def _changes(rehearsal: Rehearsal) -> Iterator[Change]:
+    for row in rehearsal.of("gradients."):
+        data = row.data
+        if row.rank is None:
+            continue
+        what = "moved"
+        if row.kind == "gradients.switch":
+            what = "unfrozen" if data["wanted"] else "frozen"
+        elif row.kind != "gradients.move":
+            continue
+        yield Change(
+            row.rank,
+            data["model"],
+            row.place,
+            data["name"],
+            what,
+            data["forwards"],
+            data.get("before", ""),
+            data.get("after", ""),
+        )
+
+
+def side_by_side(replicas: Replicas) -> Iterator[tuple[Wrap, tuple[Step, ...]]]:
+    """The copies of one model on the ranks of one group, at one step: those that have come the same way until then."""
+    found: dict[tuple[Any, ...], list[Step]] = {}
+    wraps: dict[tuple[Any, ...], Wrap] = {}
+    for step in replicas.steps:
+        wrap = replicas.wrap_of(step.rank, step.model)
+        if wrap is None or not step.nth:
+            continue
+        key = (wrap.place, wrap.number, wrap.ranks, step.optimizer, step.nth, step.forwards)
+        found.setdefault(key, []).append(step)
+        wraps.setdefault(key, wrap)
+    for key, steps in found.items():
+        if len(steps) > 1:
+            yield wraps[key], tuple(sorted(steps, key=lambda step: step.rank))
+
+
+def differing(steps: Iterable[Step], *, of_values: bool = False) -> Iterator[Difference]:
+    """The parameters whose gradients (or values) differ between some copies."""
+    listed = list(steps)
+    for name in dict.fromkeys(name for step in listed for name in step.parameters):
+        having = [step for step in listed if name in step.parameters]
+        digests = [(step, _of(step.parameters[name], of_values)) for step in having]
+        known = [(step, digest) for step, digest in digests if digest is not None]
+        if len(known) < 2:
+            continue
+        first = known[0][1]
+        if any(first.differs(digest) for _, digest in known[1:]):
+            states = {step.parameters[name].state for step in having}
+            odd = states - {"owned"}
+            yield Difference(name, sorted(odd)[0] if odd else "owned", tuple(step for step, _ in known))
+
+
+def _of(seen: Seen, of_values: bool) -> Digest | None:
+    return seen.parameter if of_values else seen.gradient
+
+
+def healed(replicas: Replicas, difference: Difference) -> bool:
+    """Whether the values were the same again when the copies were seen next: somebody averages them by hand.
+
+    To the last bit: one step moves a parameter by little.
+    """
+    later = [replicas.next_of(step) for step in difference.steps]
+    seen = [
+        step.parameters[difference.name] for step in later if step is not None and difference.name in step.parameters
+    ]
+    return len(seen) > 1 and len({one.parameter.checksum for one in seen}) == 1

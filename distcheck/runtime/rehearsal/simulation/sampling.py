@@ -1,0 +1,363 @@
+"""Which samples the ranks drew, from all ranks' notes together: a fact of loaders and the passes over them.
+
+A loader is the same on two ranks where it was made at the same line, called from the same lines, as often as before.
+Nothing is judged here; the probes are in :mod:`.samples`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.core.model import NotApplicable, Where, rank_ranges
+from distcheck.core.registry import fact
+
+from .plan import Rehearsal, Row
+
+#: Samples that a message shows.
+SHOWN = 8
+#: ``(lines, innermost first; how many were made there before)``
+Key = tuple[tuple[str, ...], int]
+
+
+class Batch(NamedTuple):
+    """One batch that a rank was given."""
+
+    #: of the first samples, as seen from below all subsets; None where the data set has no indices
+    ids: tuple[Any, ...] | None
+    #: digests of its parts: a tuple with one for each of the first samples, or one for the whole; None: not read
+    leaves: tuple[Any, ...] = ()
+    #: samples in it
+    size: int = 0
+
+
+class Sampler(NamedTuple):
+    """What the samplers of a loader say of themselves."""
+
+    #: names of their classes, outermost first
+    types: tuple[str, ...] = ()
+    of_torch: bool = True
+    #: class of the one that has ``set_epoch``
+    told: str = ""
+    #: where that was made
+    place: str = ""
+    epoch: int | None = None
+    shuffle: bool | None = None
+    seed: int | None = None
+    #: parts that it divides the data into, and which is this rank's
+    replicas: int | None = None
+    part: int | None = None
+    replacement: bool = False
+
+    @property
+    def name(self) -> str:
+        """The class that a reader of the script knows."""
+        own = [name for name in self.types if name != "BatchSampler"]
+        return own[0] if own else "sampler"
+
+
+class Layer(NamedTuple):
+    """A subset around the data."""
+
+    place: str = ""
+    #: ``random_split`` or ``Subset``
+    maker: str = "Subset"
+    #: with a generator of its own
+    seeded: bool = False
+    length: int | None = None
+    first: tuple[int, ...] = ()
+    digest: int | None = None
+    #: some of its indices, chosen alike on all ranks; None: not known
+    some: frozenset[int] | None = None
+
+
+class Loader(NamedTuple):
+    """A loader of one rank."""
+
+    rank: int
+    key: Key
+    place: str = ""
+    function: str = ""
+    #: made by a library from one of the script's, or for it
+    of_library: bool = False
+    iterable: bool = False
+    #: classes of its data set, and of what is below subsets and wrappers
+    dataset: str = ""
+    base: str = ""
+    length: int | None = None
+    base_length: int | None = None
+    #: digest of what the data set holds; None where that does not say which data it is
+    print: str | None = None
+    #: outermost first
+    layers: tuple[Layer, ...] = ()
+    sampler: Sampler = Sampler()
+    #: where scikit-learn split what it holds
+    split: str = ""
+    libraries: tuple[str, ...] = ()
+
+
+class Pass(NamedTuple):
+    """One way of one rank through a loader."""
+
+    rank: int
+    loader: Loader
+    #: passes over this loader before it
+    number: int = 0
+    #: batches, as the loader says; None: not known
+    length: int | None = None
+    #: the ``for`` statement, or the line that asked for it
+    place: str = ""
+    function: str = ""
+    #: the loop may end before the batches do; None: not known
+    bounded: bool | None = None
+    #: under ``Join``
+    joined: bool = False
+    #: parallelism under which ranks may see the same data on purpose
+    unsplit: tuple[str, ...] = ()
+    sampler: Sampler = Sampler()
+    batches: tuple[Batch, ...] = ()
+    #: batches that it gave, those that a backward pass followed, and those where that fed a data-parallel wrapper
+    given: int = 0
+    trained: int = 0
+    fed: int = 0
+    #: it had no more batches; ``cut``: because no more were wanted in a rehearsal
+    ended: bool = False
+    cut: bool = False
+    began_s: float = 0.0
+    last_s: float = 0.0
+
+    @property
+    def trains(self) -> bool:
+        """A backward pass follows its batches."""
+        return _most(self.trained, self.given)
+
+    @property
+    def trains_together(self) -> bool:
+        """A backward pass that feeds a data-parallel wrapper follows its batches."""
+        return _most(self.fed, self.given)
+
+    @property
+    def batch_count(self) -> int | None:
+        """How many batches it has; None where neither the loader said so nor its end was seen."""
+        return self.given if self.ended and not self.cut else self.length
+
+
+def _most(followed: int, given: int) -> bool:
+    return followed > 0 and 2 * followed + 1 >= given
+
+
+class Split(NamedTuple):
+    """A split by scikit-learn."""
+
+    rank: int
+    key: Key
+    place: str
+    given: str | None
+    train: str | None
+    first: tuple[str, ...] = ()
+    stated: bool = False
+
+
+class Samples(NamedTuple):
+    """What all ranks drew."""
+
+    loaders: tuple[Loader, ...] = ()
+    #: in the order of time
+    passes: tuple[Pass, ...] = ()
+    splits: tuple[Split, ...] = ()
+    #: ranks that train one model, each from a part of the data
+    groups: tuple[tuple[int, ...], ...] = ()
+    #: ranks beside each other that see the same data on purpose; the whole world where nobody knows
+    twins: tuple[frozenset[int], ...] = ()
+
+    def sides(self) -> Iterator[tuple[Pass, ...]]:
+        """Passes of ranks of one group over one loader that belong together: one of each rank, two ranks at least."""
+        together: dict[tuple[Key, int], dict[int, Pass]] = {}
+        for one in self.passes:
+            together.setdefault((one.loader.key, one.number), {}).setdefault(one.rank, one)
+        for by_rank in together.values():
+            for group in self.groups:
+                found = tuple(by_rank[rank] for rank in group if rank in by_rank)
+                if len(found) > 1:
+                    yield found
+
+    def apart(self, passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
+        """Those of ranks that should have data of their own: one of each set of twins."""
+        kept: list[Pass] = []
+        for one in passes:
+            if not any(one.rank in pair and other.rank in pair for pair in self.twins for other in kept):
+                kept.append(one)
+        return tuple(kept)
+
+
+@fact(of_this_host=False)
+def read_samples(rehearsal: Rehearsal) -> Samples:
+    """What the hooks of ``samples`` wrote down."""
+    loaders: dict[tuple[int, int], Loader] = {}
+    made: dict[tuple[int, tuple[str, ...]], int] = {}
+    for row in rehearsal.of("samples.loader"):
+        if row.rank is not None:
+            loaders[row.pid, row.data["loader"]] = _loader(row, row.rank, loaders, made)
+    passes = tuple(_passes(rehearsal, loaders))
+    splits = tuple(_splits(rehearsal))
+    if not loaders and not splits:
+        raise NotApplicable("no rank has made a DataLoader")
+    wrapped = {tuple(row.data["ranks"]) for row in rehearsal.of("samples.wrapped")}
+    twins = [frozenset(row.data["ranks"]) for row in rehearsal.of("samples.twins")]
+    if any(one.unsplit for one in passes):
+        twins.append(frozenset(range(rehearsal.plan.world_size)))
+    groups = sorted(group for group in wrapped if len(group) > 1)
+    return Samples(tuple(loaders.values()), passes, splits, tuple(groups), tuple(dict.fromkeys(twins)))
+
+
+def _loader(
+    row: Row, rank: int, loaders: Mapping[tuple[int, int], Loader], made: dict[tuple[int, tuple[str, ...]], int]
+) -> Loader:
+    data = row.data
+    origin = loaders.get((row.pid, data["of"])) if data["of"] is not None else None
+    lines = tuple(data["chain"])
+    place, function = row.place, row.function
+    if origin is not None:
+        # what a framework makes of a loader stands where the script made that
+        lines, place, function = (*origin.key[0], "prepared"), origin.place, origin.function
+        if origin.key[0][-1:] == ("prepared",):
+            lines = origin.key[0]
+    count = made[rank, lines] = made.get((rank, lines), -1) + 1
+    return Loader(
+        rank,
+        (lines, count),
+        place,
+        function,
+        data["of_library"],
+        data["iterable"],
+        data["dataset"],
+        data["base"],
+        data["length"],
+        data["base_length"],
+        data["print"],
+        tuple(_layer(layer) for layer in data["layers"]),
+        _sampler(data["sampler"]),
+        data["split"],
+        tuple(data["libraries"]),
+    )
+
+
+def _layer(data: Mapping[str, Any]) -> Layer:
+    return Layer(
+        data["place"],
+        data["maker"],
+        data["seeded"],
+        data["length"],
+        tuple(data["first"] or ()),
+        data["digest"],
+        None if data["some"] is None else frozenset(data["some"]),
+    )
+
+
+def _sampler(data: Mapping[str, Any]) -> Sampler:
+    return Sampler(**{**data, "types": tuple(data["types"])})
+
+
+def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], Loader]) -> Iterator[Pass]:
+    begun: dict[tuple[int, int], Row] = {}
+    later: dict[tuple[int, int], list[Row]] = {}
+    for row in rehearsal.of("samples."):
+        if row.rank is None or "number" not in row.data:
+            continue
+        key = (row.pid, row.data["number"])
+        if row.kind == "samples.pass":
+            begun[key] = row
+        else:
+            later.setdefault(key, []).append(row)
+    numbers: dict[tuple[int, Key], int] = {}
+    for key, row in begun.items():
+        loader = loaders.get((row.pid, row.data["loader"]))
+        if loader is None or row.rank is None:
+            continue
+        number = numbers[row.rank, loader.key] = numbers.get((row.rank, loader.key), -1) + 1
+        yield _pass(row, row.rank, loader, number, later.get(key, []))
+
+
+def _pass(row: Row, rank: int, loader: Loader, number: int, later: list[Row]) -> Pass:
+    data = row.data
+    batches = [one for one in later if one.kind == "samples.batch"]
+    sums = [one for one in later if one.kind in ("samples.end", "samples.open")]
+    trained, fed = (max((int(one.data.get(name, 0)) for one in later), default=0) for name in ("trained", "fed"))
+    given = [one.data["given"] for one in sums] + [one.data["index"] + 1 for one in batches]
+    return Pass(
+        rank,
+        loader,
+        number,
+        data["length"],
+        data["loop"] or row.place,
+        row.function,
+        data["bounded"],
+        data["joined"],
+        tuple(data["unsplit"]),
+        _sampler(data["sampler"]),
+        tuple(_batch(one.data) for one in batches),
+        max(given, default=0),
+        trained,
+        fed,
+        any(one.kind == "samples.end" for one in sums),
+        any(one.data["cut"] for one in sums),
+        row.at_s,
+        max((one.at_s for one in batches), default=row.at_s),
+    )
+
+
+def _batch(data: Mapping[str, Any]) -> Batch:
+    leaves = tuple(tuple(leaf) if isinstance(leaf, list) else leaf for leaf in data["leaves"])
+    return Batch(None if data["ids"] is None else tuple(data["ids"]), leaves, data["count"])
+
+
+def _splits(rehearsal: Rehearsal) -> Iterator[Split]:
+    made: dict[tuple[int, str], int] = {}
+    for row in rehearsal.of("samples.split"):
+        if row.rank is not None:
+            count = made[row.rank, row.place] = made.get((row.rank, row.place), -1) + 1
+            data = row.data
+            yield Split(
+                row.rank,
+                ((row.place,), count),
+                row.place,
+                data["given"],
+                data["train"],
+                tuple(data["first"]),
+                data["stated"],
+            )
+
+
+# for messages
+
+
+def numbers(one: Pass) -> list[Any]:
+    """The samples of the first batches of a pass, in their order."""
+    return [number for batch in one.batches for number in batch.ids or ()]
+
+
+def few(items: Sequence[Any]) -> str:
+    """The first of them."""
+    shown = ", ".join(str(item) for item in items[:SHOWN])
+    return f"{shown}, …" if len(items) > SHOWN else shown
+
+
+def sort_key(item: Any) -> tuple[int, Any]:
+    """Numbers by their value, before whatever else a sampler may give."""
+    return (0, item) if isinstance(item, int) else (1, str(item))
+
+
+def where_of(place: str, passes: Iterable[Pass]) -> Where:
+    """A line, and the ranks of passes."""
+    return place_of(place, [one.rank for one in passes])
+
+
+def place_of(place: str, ranks: Sequence[int]) -> Where:
+    """A line, and ranks; none where it concerns all."""
+    path, _, line = place.rpartition(":")
+    return Where(
+        path=path or None,
+        line=int(line) if line.isdigit() else None,
+        rank=ranks[0] if len(ranks) == 1 else None,
+        ranks=rank_ranges(ranks) if len(ranks) > 1 else None,
+    )

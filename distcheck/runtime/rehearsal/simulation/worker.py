@@ -1,0 +1,123 @@
+"""One process of a rehearsal: pretends the GPUs, writes down what the script does, and becomes the script.
+
+Started by :mod:`.processes` with ``python -m``; children of the script that are ranks of
+their own begin with :func:`enter` too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+from distcheck.runtime.coordination.run_script import Ended
+
+from .event_log import Notebook
+from .hooks import HOOKS
+from .plan import VARIABLE, Plan, read_plan
+from .worker_exit import Ending
+
+#: Names under which launchers tell a process its global rank.
+_RANKS = ("RANK", "SLURM_PROCID")
+
+
+class Actor(NamedTuple):
+    """What this process has for its part."""
+
+    plan: Plan
+    notebook: Notebook
+    ending: Ending
+
+
+#: Of this process, once it has entered, and of what it forks.
+_here: Actor | None = None
+
+
+def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> Actor:
+    """Pretend and observe in this process, from here on.
+
+    :param role: ``rank``; ``starter``: it starts the ranks of its node itself; ``child``: it may become a rank
+    :raises KeyError: this process is in no rehearsal
+    """
+    global _here
+    plan, begun = read_plan(environ[VARIABLE])
+    # RANK may be set for a child as well: it may be a loader's worker
+    names = _RANKS if role == "rank" else ()
+    rank = next((int(environ[name]) for name in names if environ.get(name, "").isdigit()), None)
+    notebook = Notebook(os.path.join(plan.private, "notebooks"), begun, rank)
+    notebook.note("stage.began", place=("", ""), role=role, parent=os.getppid())
+    if plan.gpus_per_node and not plan.real_gpus:
+        from distcheck.runtime.rehearsal.fake_cuda import Gpus, on_import
+
+        on_import(Gpus(plan.gpus_per_node))
+    ending = Ending(notebook, plan)
+    ending.install()
+    for name in HOOKS:
+        try:
+            hook = import_module(f"{__package__}.hooks.{name}").install(notebook, plan)
+        except Exception as error:  # noqa: BLE001 - one that fails must not take the rehearsal with it
+            notebook.note("stage.hook_failed", place=("", ""), hook=name, why=f"{type(error).__name__}: {error}")
+            continue
+        if name == "agreement":
+            ending.agreement = hook
+            hook.on_stop = ending.stopped
+    _here = Actor(plan, notebook, ending)
+    return _here
+
+
+def child(_: str = "") -> Callable[[Ended], None]:
+    """A process begins that the script has started by multiprocessing: a fresh one, or a fork of one that has entered.
+
+    :return: to be called once, when its function has returned or raised
+    """
+    actor = _here
+    if actor is None:
+        actor = enter(role="child")
+    else:
+        actor.notebook.rank = None
+        actor.notebook.step = 0
+        actor.ending.renew()
+    ending = actor.ending
+
+    def ended(how: Ended) -> None:
+        # it runs no exit handlers
+        ending.ended(how)
+        ending.leave()
+
+    return ended
+
+
+def main() -> None:
+    """The process that the parent starts."""
+    from distcheck.runtime.coordination.processes import die_with_parent
+    from distcheck.runtime.coordination.run_script import CannotRun, run
+
+    from .overlay import join
+
+    plan, _ = read_plan(os.environ[VARIABLE])
+    try:
+        # while there is one thread, and nothing is open
+        join(plan)
+    except OSError as error:
+        sys.stderr.write(f"distcheck rehearse: what the script writes can't be kept apart: {error}\n")
+        raise SystemExit(2) from None
+    die_with_parent()
+    arguments = plan.arguments
+    if plan.local_rank_argument:
+        arguments = (f"{plan.local_rank_argument}={os.environ['LOCAL_RANK']}", *arguments)
+    actor = enter(role="starter" if plan.launcher == "script" else "rank")
+    try:
+        run(plan.target, arguments, module=plan.module, ended=actor.ending.ended)
+    except CannotRun as error:
+        actor.notebook.note("stage.cannot_run", place=("", ""), why=str(error))
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    # what is pickled by name must find one module, not two
+    from .worker import main as play
+
+    play()

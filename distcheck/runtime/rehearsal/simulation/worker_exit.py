@@ -1,0 +1,110 @@
+"""The end of a rehearsed rank: after the steps that were asked for, together with all others, or with its script."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import weakref
+from typing import Any, NoReturn
+
+from distcheck.runtime.coordination.import_hook import when_imported
+from distcheck.runtime.coordination.model import SETUP
+from distcheck.runtime.coordination.run_script import Ended
+
+from .event_log import Notebook
+from .plan import Plan
+
+
+class Ending:
+    """Counts optimizer steps, and says how this process ended.
+
+    A rank ends where the step after the last one would begin: what stands behind ``optimizer.step()`` in the loop has
+    then been run as often as the step itself.
+    """
+
+    def __init__(self, notebook: Notebook, plan: Plan) -> None:
+        self.notebook = notebook
+        self.plan = plan
+        #: of :mod:`.hooks.agreement`; without it a rank ends when it is done, and waits for nobody
+        self.agreement: Any = None
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._over = False
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        """Count from now on."""
+        # registered before anything of the script: it runs behind all of that
+        atexit.register(self.leave)
+        when_imported("torch.optim.optimizer", self._attach)
+
+    def renew(self) -> None:
+        """In a fork: it may become a rank of its own."""
+        self._steps = weakref.WeakKeyDictionary()
+        self._over = False
+        self._pid = os.getpid()
+        self.notebook.at_end = []
+        if self.agreement is not None:
+            self.agreement.renew()
+
+    def _attach(self, module: Any) -> None:
+        module.register_optimizer_step_pre_hook(self._before_step)
+        module.register_optimizer_step_post_hook(self._after_step)
+
+    def _before_step(self, optimizer: Any, *_: Any) -> None:
+        if self.plan.steps is None or self._steps.get(optimizer, 0) < self.plan.steps or os.getpid() != self._pid:
+            return
+        if self.agreement is None or self.agreement.finished(self.notebook.step):
+            self._end_here()
+
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
+        # several optimizers that take turns, and one inside of another, make one step of the loop
+        done = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
+        if done > self.notebook.step:
+            self.notebook.step = done
+            self.notebook.note("stage.step")
+
+    def _end_here(self) -> NoReturn:
+        """Without the script's own end: it is in the middle of its loop, and no ``except`` of it is to see that."""
+        self._note("steps", 0)
+        self.leave()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(0)
+
+    def ended(self, ended: Ended) -> None:
+        """The script has ended by itself; called before exit handlers run."""
+        if self.agreement is not None:
+            self.agreement.ended(ended)
+        own = next((frame for frame in ended.stack if frame.own), None)
+        place = ("", "") if own is None else (own.place, own.function)
+        self._note("raised" if ended.state == "raised" else "finished", ended.status, ended.detail, place)
+
+    def stopped(self, reason: str) -> None:
+        """The parent ends this process, in the middle of whatever it does."""
+        self._note("stopped", 0, reason, ("", ""))
+        self._write_last()
+
+    def _note(self, how: str, status: int, detail: str = "", place: tuple[str, str] | None = None) -> None:
+        if not self._over:
+            self._over = True
+            posts = getattr(self.agreement, "posts", None)
+            joined = posts is not None and bool(posts.entered.get(SETUP))
+            self.notebook.note("stage.end", place=place, how=how, status=status, detail=detail, joined=joined)
+
+    def leave(self) -> None:
+        """The last thing that this process does; a fork of it has a parent that does so."""
+        if os.getpid() == self._pid:
+            self._write_last()
+            if self.agreement is not None:
+                self.agreement.leave()
+
+    def _write_last(self) -> None:
+        self.notebook.close()
+        notes = sys.modules.get("distcheck.runtime.rehearsal.fake_cuda.limits")
+        for item in notes.notes() if notes is not None else ():
+            self.notebook.note("stage.not_pretended", place=(item.place, ""), what=item.what, instead=item.instead)
+        if self.notebook.lost:
+            self.notebook.note("stage.lost", place=("", ""), kinds=dict(self.notebook.lost))

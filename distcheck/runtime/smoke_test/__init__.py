@@ -1,0 +1,17 @@
+"""A live process group: are all ranks there, are results right, how fast is it, and who is to blame if not.
+
+Nothing here imports torch when it is imported: workers do, after they were started.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """``distcheck.runtime.smoke_test.check`` is imported when it is first used."""
+    if name != "check":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .in_job import check
+
+    return check

@@ -1,0 +1,309 @@
+"""The proof that the collectives of a live group give right results, and its judgement.
+
+Each rank computes by itself what must come out, compares on the device, and hands back values: nothing is agreed on
+through the group that is being tried. ``trials.py`` says what is tried, ``inputs.py`` with which numbers, ``prover.py``
+does it. Speed and lateness are no matter of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from distcheck import rules
+from distcheck.checks.cluster.records import Cluster
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
+from distcheck.core.registry import probe
+
+from .cases import DTYPES, SUMS
+from .correctness import INPUT, PEER_COPY, CollectiveFailed, Prover
+from .live_group import Live
+from .model import Mismatch, Proof, RankProof, Step
+
+__all__ = ["CollectiveFailed", "merge_proofs", "peer_copies_are_right", "prove", "results_are_right"]
+
+#: Mismatches that are kept for all ranks together, and findings that are made of them.
+MOST_MISMATCHES = 16
+MOST_FINDINGS = 3
+#: Collectives whose data all come from one rank.
+ROOTED = ("broadcast", "scatter", "broadcast_object", "scatter_object")
+#: Texts of exceptions and reasons that are kept.
+MOST_TEXTS = 16
+
+
+def prove(live: Live) -> RankProof:
+    """Try every collective, and compare what this rank holds afterwards with what it must hold.
+
+    :raises CollectiveFailed: one of them raised
+    """
+    return Prover(live).prove()
+
+
+def merge_proofs(parts: Iterable[RankProof], world_size: int) -> Proof:
+    """What all ranks proved together.
+
+    Of the mismatches the first of each rank, collective and dtype counts, and at most ``MOST_MISMATCHES`` are kept, of
+    as many different collectives as possible. Ranks that are wrong are named completely.
+    """
+    ranks = checks = 0
+    elapsed = 0.0
+    groups: dict[tuple[str, str], dict[int, Mismatch]] = {}
+    skipped: dict[tuple[str, str], None] = {}
+    failures: dict[tuple[str, str], None] = {}
+    collectives: dict[str, None] = {}
+    dtypes: dict[str, None] = {}
+    for part in parts:
+        ranks += 1
+        checks += part.checks
+        elapsed = max(elapsed, part.elapsed_s)
+        for mismatch in part.mismatches:
+            groups.setdefault((mismatch.collective, mismatch.dtype), {}).setdefault(mismatch.rank, mismatch)
+        for item in part.skipped:
+            if len(skipped) < MOST_TEXTS:
+                skipped[item] = None
+        for item in part.failures:
+            if len(failures) < MOST_TEXTS:
+                failures[item] = None
+        collectives.update(dict.fromkeys(part.collectives))
+        dtypes.update(dict.fromkeys(part.dtypes))
+    _acquit_barrier(groups)
+    named: dict[str, set[int]] = {}
+    for (collective, _), found in groups.items():
+        named.setdefault(collective, set()).update(found)
+    queues = [[found[rank] for rank in sorted(found)] for found in groups.values()]
+    kept: list[Mismatch] = []
+    turn = 0
+    while len(kept) < MOST_MISMATCHES and any(turn < len(queue) for queue in queues):
+        kept.extend(queue[turn] for queue in queues if turn < len(queue))
+        turn += 1
+    return Proof(
+        ranks,
+        world_size,
+        checks,
+        tuple(kept[:MOST_MISMATCHES]),
+        tuple(sorted(set().union(*named.values()))),
+        tuple(skipped),
+        tuple(failures),
+        elapsed,
+        tuple(collectives),
+        tuple(dtypes),
+        tuple((collective, rank_ranges(found)) for collective, found in named.items()),
+    )
+
+
+def _acquit_barrier(groups: dict[tuple[str, str], dict[int, Mismatch]]) -> None:
+    """A barrier is blamed by way of an all_reduce of the late rank: not where that one is wrong itself."""
+    wrong = {rank for (collective, _), found in groups.items() if collective == "all_reduce" for rank in found}
+    barrier = groups.pop(("barrier", ""), {})
+    barrier = {rank: found for rank, found in barrier.items() if found.source not in wrong}
+    if barrier:
+        groups["barrier", ""] = barrier
+
+
+# judging it
+
+
+@probe(rules.DC510)
+def results_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[Finding]:
+    """Every collective gave every rank the right result."""
+    groups: dict[str, list[Mismatch]] = {}
+    for mismatch in proof.mismatches:
+        if mismatch.collective != PEER_COPY:
+            groups.setdefault(mismatch.collective.removesuffix(INPUT), []).append(mismatch)
+    hosts = {} if isinstance(cluster, Unavailable) else {
+        rank.rank: host.host for host in cluster.hosts for rank in host.ranks
+    }  # fmt: skip
+    backend = None if isinstance(cluster, Unavailable) else cluster.backend
+    wrong_by_name = {name: _parsed(ranks) for name, ranks in proof.wrong}
+    others = dict.fromkeys((*groups, *(name.removesuffix(INPUT) for name in wrong_by_name if name != PEER_COPY)))
+    for number, (collective, found) in enumerate(groups.items()):
+        if number == MOST_FINDINGS:
+            return
+        ranks = sorted(
+            {item.rank for item in found}
+            | wrong_by_name.get(collective, set())
+            | wrong_by_name.get(collective + INPUT, set())
+        )
+        first = found[0]
+        guilty = _suspect(collective, found, ranks, proof.world_size)
+        named = next(iter(guilty)) if len(guilty) == 1 else ranks[0] if len(ranks) == 1 else None
+        places = sorted({hosts[rank] for rank in guilty if rank in hosts})
+        yield rules.DC510.found(
+            _wrong_text(collective, first, ranks, proof.world_size) + _suspect_text(collective, guilty, ranks, hosts),
+            where=Where(
+                host=hosts.get(named) if named is not None else None,
+                rank=ranks[0] if len(ranks) == 1 else None,
+                ranks=_few_ranges(ranks) if len(ranks) > 1 else None,
+                phase="prove",
+                object=collective,
+            ),
+            evidence={
+                "collective": collective,
+                "dtypes": list(dict.fromkeys(item.dtype for item in found)),
+                "size_bytes": first.size_bytes,
+                "wrong_elements": first.wrong,
+                "elements": first.elements,
+                "first_index": first.first_index,
+                "expected": first.expected,
+                "seen": first.seen,
+                "seed": first.seed,
+                "wrong_ranks": len(ranks),
+                "world_size": proof.world_size,
+                "suspects": sorted(guilty),
+                "other_collectives": [name for name in others if name != collective],
+            },
+            fix=_wrong_fix(collective, guilty, places, backend),
+        )
+
+
+@probe(rules.DC336)
+def peer_copies_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[Finding]:
+    """What one GPU writes into the memory of another arrives as it was."""
+    found = [item for item in proof.mismatches if item.collective == PEER_COPY]
+    if not found:
+        if any(PEER_COPY in what for what, _ in proof.skipped) or PEER_COPY not in proof.collectives:
+            raise NotApplicable("no rank could copy from GPU to GPU")
+        return
+    ranks = sorted(
+        {item.rank for item in found} | {name: _parsed(named) for name, named in proof.wrong}.get(PEER_COPY, set())
+    )
+    hosts = [] if isinstance(cluster, Unavailable) else sorted(
+        {host.host for host in cluster.hosts if any(rank.rank in ranks for rank in host.ranks)}
+    )  # fmt: skip
+    first = found[0]
+    yield rules.DC336.found(
+        f"a copy from the GPU of rank {first.rank} to the next one and back changes the data: "
+        f"{first.wrong} of {first.elements} elements, the first at index {first.first_index} "
+        f"(expected {first.expected}, seen {first.seen}); {_counted(ranks, proof.world_size)}",
+        severity=Severity.ERROR,
+        where=Where(
+            host=hosts[0] if len(hosts) == 1 else None,
+            rank=ranks[0] if len(ranks) == 1 else None,
+            ranks=_few_ranges(ranks) if len(ranks) > 1 else None,
+            phase="prove",
+        ),
+        evidence={
+            "wrong_elements": first.wrong,
+            "elements": first.elements,
+            "first_index": first.first_index,
+            "expected": first.expected,
+            "seen": first.seen,
+            "wrong_ranks": len(ranks),
+        },
+        fix=Fix(
+            "have an administrator boot with iommu=pt, or switch the IOMMU and PCIe's access control (ACS) off in the "
+            "firmware; until then NCCL_P2P_DISABLE=1 in the launch line sends the data through memory",
+            by="admin",
+            where="host",
+        ),
+    )
+
+
+def _wrong_text(collective: str, first: Mismatch, ranks: list[int], world_size: int) -> str:
+    """What is wrong, with the values of the first rank."""
+    who = _counted(ranks, world_size)
+    if collective == "barrier":
+        late = "a rank" if first.source is None else f"rank {first.source}"
+        return (
+            f"barrier lets {who} go on before {late} has come: rank {first.rank} waited {first.seen}, "
+            f"expected {first.expected}"
+        )
+    step = Step("prove", collective, first.dtype if first.dtype in DTYPES else "", first.size_bytes).text
+    share = f"{first.wrong} of {first.elements} {'objects' if first.dtype == 'object' else 'elements'}"
+    place = "" if len(ranks) == 1 else f"on rank {first.rank}, "
+    if first.collective.endswith(INPUT):
+        return f"{step} changed what {who} had only to send: {place}{share}, the first at index {first.first_index}"
+    return (
+        f"{step} gives a wrong result on {who}: {place}{share}, the first at index {first.first_index} "
+        f"(expected {first.expected}, seen {first.seen})"
+    )
+
+
+def _suspect(collective: str, found: list[Mismatch], ranks: list[int], world_size: int) -> frozenset[int]:
+    """Who may have spoiled the data: one rank; two, of which one is at fault or the way between them; or unknown.
+
+    What is wrong on several ranks, and comes from one, is the sender's; what is wrong on one rank, and comes from
+    several, is the receiver's.
+    """
+    results = [item for item in found if not item.collective.endswith(INPUT)]
+    if not results:
+        return frozenset(ranks if len(ranks) == 1 else ())
+    sources = {item.source for item in results if item.source is not None}
+    all_told = all(item.source is not None for item in results)
+    if collective == "barrier" or (len(ranks) == world_size > 1 and not all_told):
+        return frozenset()
+    if all_told and len(sources) == 1:
+        receivers = [rank for rank in ranks if rank not in sources]
+        if collective in SUMS or not receivers:
+            return frozenset(sources)
+        if len(receivers) == 1:
+            return frozenset((*receivers, *sources)) if world_size > 2 or len(ranks) == 1 else frozenset()
+        # every receiver names the root of a broadcast: it is suspect only where all of them do
+        everybody = len(receivers) == world_size - 1
+        return frozenset(sources) if everybody or collective not in ROOTED else frozenset()
+    return frozenset(ranks) if len(ranks) == 1 else frozenset()
+
+
+def _suspect_text(collective: str, guilty: frozenset[int], ranks: list[int], hosts: Mapping[int, str]) -> str:
+    def named(rank: int) -> str:
+        return f"rank {rank} on {hosts[rank]}" if rank in hosts else f"rank {rank}"
+
+    if len(guilty) == 1:
+        (rank,) = guilty
+        if collective in SUMS and [rank] != ranks:
+            return f"; the contribution of {named(rank)} is missing or counted twice"
+        return f"; all of it came from {named(rank)}" if [rank] != ranks else ""
+    if len(guilty) == 2:
+        one, other = sorted(guilty)
+        return f"; it is between {named(one)} and {named(other)}"
+    return ""
+
+
+def _wrong_fix(collective: str, guilty: frozenset[int], hosts: list[str], backend: str | None) -> Fix:
+    where = f"leave {' and '.join(hosts)} out" if hosts else "leave the host of the rank that is named out"
+    if not guilty:
+        where = "leave out one host after the other"
+    if collective == "barrier":
+        return Fix(
+            "use the torch and the backend that this host was set up with: a barrier that does not wait is a fault of "
+            "the library, or of something that wraps it",
+            where="each-task",
+        )
+    if backend == "gloo":
+        return Fix(
+            f"run it again to see whether it is always the same rank; then {where}, and have an administrator test its "
+            "memory (memtester, 'ras-mc-ctl --errors') and its network card with offloads off",
+            by="admin",
+            where="host",
+        )
+    return Fix(
+        "narrow it down with one run each of NCCL_P2P_DISABLE=1 (right then: the way between the GPUs), NCCL_ALGO=Ring "
+        f"and NCCL_PROTO=Simple (right then: a fault of NCCL's other ways), and take them out again; then {where}, and "
+        "have an administrator run 'dcgmi diag -r 3' there",
+        where="launch-line",
+    )
+
+
+def _counted(ranks: list[int], world_size: int) -> str:
+    """Ranks in few words: ``rank 3``, ``all 8 ranks``, ``ranks 0-2,5``, ``5000 of 16384 ranks (0,2,4,6 …)``."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) == world_size:
+        return f"all {world_size} ranks"
+    short = _few_ranges(ranks)
+    if short == rank_ranges(ranks):
+        return f"ranks {short}"
+    return f"{len(ranks)} of {world_size} ranks ({short} …)"
+
+
+def _few_ranges(ranks: list[int], most: int = 4) -> str:
+    """The first few ranges of ranks."""
+    return ",".join(rank_ranges(ranks).split(",")[:most])
+
+
+def _parsed(ranges: str) -> set[int]:
+    """The reverse of ``rank_ranges``."""
+    found: set[int] = set()
+    for part in filter(None, ranges.split(",")):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), int(high or low) + 1))
+    return found

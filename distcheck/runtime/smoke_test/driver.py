@@ -1,0 +1,758 @@
+"""The smoke test as its guardians run it: the same phases in the same order on all ranks, and one report at the end.
+
+Every guardian watches its own workers and tells the others when something is wrong; the one of rank 0 takes the chair,
+collects what all found, and speaks. What ranks say travels up in two levels: ranks → first rank of their host → chair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from distcheck.checks.cluster.connectivity import Doors, join_reach, open_doors, peers_of, try_hosts
+from distcheck.checks.cluster.records import (
+    Caller,
+    Clock,
+    Cluster,
+    HostRecord,
+    Reach,
+    RecordError,
+    Roll,
+    from_json,
+    join_ranks,
+    to_json,
+)
+from distcheck.core.facts_file import from_plain
+from distcheck.core.model import to_plain
+from distcheck.runtime.coordination.rank_info import Seat
+
+from .backend import Choice, choose
+from .model import Failure, Lateness, Measurements, Options, Pairs, Proof, RankProof, RankState
+from .phases import limit_s, live_phases
+from .rank_records import RankFile, write
+from .root_cause import compose_failure
+from .store_client import ANSWERS_PER_S, Meeting, MeetingLost
+from .supervisor import Event, Guardian
+from .worker import Orders
+
+Value = TypeVar("Value")
+
+#: Seconds after a failure within which the guardians tell where their ranks are, and then wait for the chair's verdict.
+#: Together with the time to read stacks and to end workers they stay below the 5 s that an end may take.
+TELL_WITHIN_S = 2.0
+VERDICT_WITHIN_S = 2.5
+#: Seconds that a healthy run waits for the chair to judge and to print.
+_JUDGED_WITHIN_S = 60.0
+#: Seconds that the chair of a failed run stays for the others to hear: together with what went before, below 5 s.
+_HEARD_WITHIN_S = 1.0
+#: Proofs of ranks that raised that are looked at: one wrong result is enough.
+_MOST_PROOFS = 64
+_LONGEST_PAUSE_S = 0.1
+_LOOK_EVERY_S = 0.5
+#: Keys that one question to the store names.
+_ASKED_AT_ONCE = 256
+#: Present ranks whose hosts are looked at to tell where a missing one belongs.
+_MOST_CALLERS = 2048
+#: Seconds without a sign of life after which a host counts as lost, and between two looks of the chair at all hosts:
+#: a guardian only watches, so that even one that gets little of its processor gives a sign in that time.
+LOST_AFTER_S = 15.0
+_HOSTS_EVERY_S = 3.0
+
+
+class Trouble(Exception):  # noqa: N818 - it is an outcome of a phase, told to all guardians
+    """The phase can't end well. ``own`` if it was seen here first."""
+
+    def __init__(self, kind: str, text: str = "", *, own: bool = True) -> None:
+        super().__init__(text or kind)
+        self.kind = kind
+        self.text = text
+        self.own = own
+
+
+class Own(NamedTuple):
+    """What this process knows before it meets the others."""
+
+    seats: tuple[Seat, ...]
+    #: this host with the ranks of ``seats``
+    record: HostRecord
+    #: the findings and not-checked of the look, as plain JSON values
+    looked: Mapping[str, Any]
+    #: how the launcher's agents met, as far as it is known
+    rendezvous: str | None = None
+
+
+class Found(NamedTuple):
+    """All that the chair, or a guardian that speaks alone, has in hand at the end."""
+
+    roll: Roll | None = None
+    cluster: Cluster | None = None
+    reach: Reach | None = None
+    #: records that could not be read: host or rank, and why
+    unread: tuple[tuple[str, str], ...] = ()
+    #: what each host's look found: host name → plain findings and not-checked
+    looks: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    choice: Choice = Choice()
+    #: names of the GPUs that torch gave to the ranks, one entry a rank
+    gpu_names: tuple[str, ...] = ()
+    #: phases that ended well, with their seconds
+    phases: Mapping[str, float] = {}
+    proof: Proof | None = None
+    measured: Measurements | None = None
+    lateness: Lateness | None = None
+    pairs: Pairs | None = None
+    failure: Failure | None = None
+    #: this process speaks for itself only: it can't reach the others
+    alone: str | None = None
+    #: phases that were to run and did not, and why
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+class Driver:
+    """One process's part of the run.
+
+    :param meeting: where the guardians meet
+    :param stops: judges what was compared so far; true stops the run before a group is made
+    :param show: told what goes on, for a line of progress: phase, step, seconds
+    """
+
+    def __init__(
+        self,
+        own: Own,
+        meeting: Meeting,
+        guardian: Guardian,
+        options: Options,
+        *,
+        store: tuple[str, int],
+        cores: int,
+        stops: Callable[[Found], bool],
+        show: Callable[[str, str, float], None] | None = None,
+        output_dir: str | None = None,
+        signalled: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.own = own
+        self.seats = own.seats
+        self.meeting = meeting
+        self.guardian = guardian
+        self.options = options
+        self.store = store
+        self.cores = cores
+        self.stops = stops
+        self.show = show if any(seat.rank == 0 for seat in own.seats) else None
+        #: which run this is, so that records of an earlier one are not taken for its own
+        self.run_id = ""
+        self.failed = False
+        self.floor: object = None
+        self.late = False
+        self.output_dir = output_dir
+        #: why a record could not be written
+        self.unwritten: str | None = None
+        self.states: Mapping[int, RankState] = {}
+        self.host = own.record.host
+        self.world_size = own.seats[0].world_size
+        self.chair = any(seat.rank == 0 for seat in own.seats)
+        self.complete = len(own.seats) == self.world_size
+        # the store answers one after another: with many guardians each asks more seldom
+        self.pause_s = max(_LONGEST_PAUSE_S, self.world_size / ANSWERS_PER_S)
+        self.look_every_s = max(_LOOK_EVERY_S, self.world_size / ANSWERS_PER_S)
+        self.signalled = signalled
+        self.done: dict[str, dict[int, Event]] = {}
+        self.phase = "roll-call"
+        self.begun = time.monotonic()
+        self.limit = 0.0
+        self.last_look = 0.0
+        self.last_signs = 0.0
+        #: by the first rank of each host: its last sign of life, and when that came
+        self.signs: dict[int, tuple[int, float]] = {}
+        self.found = Found()
+        self.hosts = 1
+        self.told = False
+
+    # the whole
+
+    def run(self) -> Found | None:
+        """All phases; the chair's findings, those of a guardian that must speak alone, or None."""
+        try:
+            return self._run()
+        except Trouble as trouble:
+            return self._fail(trouble)
+        except MeetingLost as lost:
+            return self._alone(lost)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others must not wait for this process
+            return self._fail(Trouble("error", f"{type(error).__name__}: {error}"))
+        finally:
+            self.guardian.end()
+            self._keep(ended=True)
+
+    def _run(self) -> Found | None:
+        self._enter("roll-call", self.options.timeout_s)
+        roll = self._call_roll()
+        self._leave()
+        if roll.missing or roll.surplus or roll.world_size != self.world_size:
+            return self._stop_after_roll(roll)
+        self._enter("compare", limit_s("compare", self.options, self.world_size))
+        decision = self._compare(roll)
+        self._leave()
+        if not decision["go"]:
+            return self.found if self.chair else None
+        for phase in live_phases(self.options, self.world_size):
+            self._enter(phase, limit_s(phase, self.options, self.world_size, device=decision["device"]))
+            if phase == "start":
+                self.guardian.go(self._orders(decision))
+            else:
+                self.guardian.begin(phase)
+            self._until(lambda phase=phase: len(self.done.get(phase, {})) == len(self.seats) or None)  # type: ignore[misc]
+            self._take(phase)
+            self._leave()
+        self._enter("end", min(self.options.timeout_s, 30.0))
+        self.guardian.finish()
+        self._until(lambda: all(worker.finished for worker in self.guardian.workers.values()) or None)
+        # nobody leaves before everybody has left the group: a launcher may end all at the first exit
+        self._gather("ended", ["1"] * len(self.seats))
+        return self.found if self.chair else None
+
+    def _enter(self, phase: str, seconds: float) -> None:
+        self.phase = phase
+        self.begun = time.monotonic()
+        self.limit = seconds
+        self._keep(ended=False)
+
+    def _keep(self, *, ended: bool, report: Mapping[str, Any] | None = None) -> None:
+        """Each rank's record, for when nobody can speak."""
+        if self.output_dir is None:
+            return
+        for seat, own in zip(self.seats, self.own.record.ranks, strict=True):
+            plain = RankState(seat.rank, self.host, own.pid, self.phase, state="finished" if ended else "running")
+            state = self.states.get(seat.rank, plain)
+            told = dict(report or {}) if seat is self.seats[0] else {}
+            try:
+                write(
+                    self.output_dir,
+                    RankFile(seat.rank, self.world_size, self.host, state, self.phase, ended, self.run_id, told),
+                )
+            except OSError as error:
+                self.unwritten = f"{self.output_dir}: {error.strerror}"
+
+    def _leave(self) -> None:
+        self.found = self.found._replace(
+            phases={**self.found.phases, self.phase: round(time.monotonic() - self.begun, 4)}
+        )
+
+    # waiting
+
+    def _until(self, ready: Callable[[], Value | None], seconds: float | None = None) -> Value:
+        """Wait for something without losing sight of the workers; raises Trouble at the phase's limit."""
+        end = self.begun + self.limit if seconds is None else time.monotonic() + seconds
+        pause = 0.002
+        while True:
+            value = ready()
+            if value is not None:
+                return value
+            if time.monotonic() >= end:
+                raise Trouble("timeout", f"{self.phase} did not end within {self.limit:g} s")
+            self._tick(min(pause, max(0.0, end - time.monotonic())))
+            pause = min(pause * 1.5, self.pause_s)
+
+    def _tick(self, seconds: float) -> None:
+        """Look after the workers for a moment."""
+        signal_name = self.signalled()
+        if signal_name is not None:
+            raise Trouble("ended", signal_name)
+        for event in self.guardian.events(seconds):
+            if event.kind == "done":
+                self.done.setdefault(event.phase, {})[event.rank] = event
+            elif event.kind in ("died", "raised"):
+                raise Trouble(event.kind, event.text)
+        now = time.monotonic()
+        if now - self.last_look < self.look_every_s:
+            return
+        self.last_look = now
+        if self.show is not None:
+            first = next(iter(self.guardian.workers.values()), None)
+            standing = None if first is None else first.board.read()
+            inside = standing is not None and standing.step.phase == self.phase
+            self.show(self.phase, standing.step.text if inside and standing is not None else "", now - self.begun)
+        if self.guardian.stopped():
+            raise Trouble("stopped")
+        if self.complete:
+            return
+        if self.meeting.add("alarm", 0):
+            raise Trouble("alarm", own=False)
+        if self.seats[0].leads and not self.chair:
+            self.meeting.add(f"sign/{self.seats[0].rank}", 1)
+        elif self.chair and now - self.last_signs >= _HOSTS_EVERY_S:
+            self.last_signs = now
+            self._look_for_signs(now)
+
+    def _look_for_signs(self, now: float) -> None:
+        """Whether each host still gives signs of life: one whose network or guardian has gone gives none."""
+        silent = []
+        for rank, (last, since) in self.signs.items():
+            sign = self.meeting.add(f"sign/{rank}", 0)
+            if sign != last:
+                self.signs[rank] = (sign, now)
+            elif now - since > LOST_AFTER_S:
+                silent.append(rank)
+        if silent:
+            raise Trouble("lost", f"no sign of life from the host of rank {silent[0]} for {LOST_AFTER_S:g} s")
+
+    # two levels: rank → first rank of its host → chair
+
+    def _gather(self, name: str, parts: list[str]) -> list[str] | None:
+        """The parts of all ranks for the chair; None for the others. Their order is that of the hosts."""
+        if self.complete:
+            return parts
+        seat = self.seats[0]
+        if not seat.leads:
+            self.meeting.post(f"{name}/{self._node}/{seat.local_rank}", json.dumps(parts))
+        else:
+            others = [number for number in range(seat.local_world_size or 1) if number != (seat.local_rank or 0)]
+            # those that this process watches itself have no message of their own
+            for number in others[: max(0, (seat.local_world_size or 1) - len(self.seats))]:
+                key = f"{name}/{self._node}/{number}"
+                parts = parts + json.loads(self._until(lambda key=key: self.meeting.read(key)))  # type: ignore[misc]
+            index = self.meeting.add(f"{name}/hosts", 1)
+            self.meeting.post(f"{name}/host/{index}", json.dumps(parts))
+            self.meeting.add(f"{name}/parts", len(parts))
+        if not self.chair:
+            return None
+        self._until(lambda: self.meeting.add(f"{name}/parts", 0) >= self.world_size or None)
+        texts = [
+            self.meeting.read(f"{name}/host/{number + 1}") for number in range(self.meeting.add(f"{name}/hosts", 0))
+        ]
+        return [part for text in texts if text is not None for part in json.loads(text)]
+
+    def _announce(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What the chair says to all."""
+        if self.chair:
+            word = dict(make())
+            self.meeting.post(name, json.dumps(word))
+            return word
+        return dict(json.loads(self._until(lambda: self.meeting.read(name))))
+
+    @property
+    def _node(self) -> str:
+        """The same for all ranks of a host: cloned machines share names, containers of one host share its boot."""
+        seat = self.seats[0]
+        return f"{self.own.record.boot_id or self.host}.{'' if seat.node_rank is None else seat.node_rank}"
+
+    # the roll
+
+    def _call_roll(self) -> Roll:
+        fresh = 0
+        for seat, record in zip(self.seats, self.own.record.ranks, strict=True):
+            caller = Caller(seat.rank, self.host, record.pid, seat.world_size)
+            number = self.meeting.add(f"here/{seat.rank}", 1)
+            self.meeting.post(f"who/{seat.rank}/{number}", to_json(caller))
+            if number == 1:
+                fresh += 1
+            else:
+                self.chair = self.chair and seat.rank != 0
+                self.late = True
+                self.meeting.post(f"doubled/{self.meeting.add('doubled', 1)}", to_json(caller))
+        self.meeting.add(f"count/{self.world_size}", fresh)
+        if not self.chair:
+            # the chair may use all of its time before it says who is missing
+            text = self._until(lambda: self.meeting.read("roll"), self.options.timeout_s + VERDICT_WITHIN_S)
+            word = json.loads(text)
+            self.heard = (time.time() - word["now"], self.pause_s)
+            self.run_id = word["run"]
+            roll: Roll = from_json(Roll, word["roll"])
+            if (
+                self.late and not roll.surplus
+            ):  # the roll was complete when this process came with a number that is taken
+                mine = [Caller(seat.rank, self.host, os.getpid(), seat.world_size) for seat in self.seats]
+                return roll._replace(surplus=tuple(mine))
+            self.late = False
+            return roll
+        begun = time.monotonic()
+        while True:
+            present = self.meeting.add(f"count/{self.world_size}", 0)
+            doubled = 0 if self.complete else self.meeting.add("doubled", 0)
+            waited = time.monotonic() - begun
+            if present + doubled >= self.world_size or waited >= self.options.timeout_s:
+                break
+            self._tick(0.02)
+        missing: tuple[int, ...] = ()
+        if present < self.world_size:
+            missing = tuple(self._without("who/{}/1"))
+        surplus: list[Caller] = [
+            from_json(Caller, self._until(lambda number=number: self.meeting.read(f"doubled/{number + 1}"), 2.0))  # type: ignore[misc]
+            for number in range(doubled)
+        ]
+        roll = Roll(
+            self.world_size, present, missing, (*surplus, *self._others(missing)), self._expected(missing),
+            round(waited, 3), self.options.timeout_s,
+        )  # fmt: skip
+        self.run_id = os.urandom(6).hex()
+        self.meeting.post("roll", json.dumps({"now": time.time(), "run": self.run_id, "roll": to_json(roll)}))
+        self.heard = (0.0, 0.0)
+        return roll
+
+    def _without(self, key: str) -> Iterator[int]:
+        """The ranks whose key is not set; many are asked about at once, since few are missing."""
+        for first in range(0, self.world_size, _ASKED_AT_ONCE):
+            some = range(first, min(first + _ASKED_AT_ONCE, self.world_size))
+            if not self.meeting.has([key.format(rank) for rank in some]):
+                yield from (rank for rank in some if not self.meeting.has([key.format(rank)]))
+
+    def _others(self, missing: tuple[int, ...]) -> list[Caller]:
+        """Who counts on another number of ranks: read only where somebody is missing."""
+        found: list[Caller] = []
+        if not missing:
+            return found
+        present = sorted(set(range(self.world_size)) - set(missing))
+        # numbers beyond the world are those of processes that believe in a larger one
+        for rank in [*present[:64], *range(self.world_size, self.world_size + 64)]:
+            text = self.meeting.read(f"who/{rank}/1")
+            if text is not None:
+                caller: Caller = from_json(Caller, text)
+                if caller.world_size != self.world_size:
+                    found.append(caller)
+        return found
+
+    def _expected(self, missing: tuple[int, ...]) -> dict[int, str]:
+        """The hosts on which the missing ranks should be, where the ranks that are here stand block by block."""
+        per_node = self.seats[0].local_world_size
+        if not missing or not per_node or self.world_size % per_node:
+            return {}
+        gone = set(missing)
+        here = [rank for rank in range(self.world_size) if rank not in gone][:_MOST_CALLERS]
+        blocks: dict[int, set[str]] = {}
+        for rank in here:
+            text = self.meeting.read(f"who/{rank}/1")
+            if text is not None:
+                caller: Caller = from_json(Caller, text)
+                blocks.setdefault(rank // per_node, set()).add(caller.host)
+        hosts = [host for block in blocks.values() for host in block]
+        if len(hosts) != len(blocks) or len(set(hosts)) != len(hosts):
+            return {}  # not block by block: nothing tells where a number belongs
+        nodes = self.world_size // per_node
+        return {
+            rank: next(iter(blocks.get(rank // per_node, ())), f"the {_ordinal(rank // per_node + 1)} of {nodes} nodes")
+            for rank in missing[:_MOST_CALLERS]
+        }
+
+    def _stop_after_roll(self, roll: Roll) -> Found | None:
+        self.found = self.found._replace(roll=roll, looks=((self.host, self.own.looked),))
+        if self.chair:
+            return self.found
+        if self.late:
+            return self.found._replace(alone="its number was taken when it came")
+        # a rank whose own number of ranks differs knows what the chair can't
+        if roll.world_size != self.world_size:
+            mine = [Caller(seat.rank, self.host, os.getpid(), seat.world_size) for seat in self.seats]
+            return self.found._replace(
+                roll=roll._replace(surplus=(*roll.surplus, *mine)),
+                alone=f"rank 0 counts {roll.world_size} ranks, this process {self.world_size}",
+            )
+        return None
+
+    # the comparison
+
+    def _compare(self, roll: Roll) -> Mapping[str, Any]:
+        offset, error = self.heard
+        own = self.own.record._replace(clock=None if self.complete else Clock(round(offset, 3), round(error, 3)))
+        part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.looked)})
+        # one part a rank, so that they can be counted; a host of several ranks in one process says it once
+        parts = self._gather("records", [part, *[""] * (len(self.seats) - 1)])
+        records: list[HostRecord] = []
+        looks: list[tuple[str, Mapping[str, Any]]] = []
+        unread: list[tuple[str, str]] = []
+        for text in parts or ():
+            item = json.loads(text or "null")
+            if item is None:
+                continue
+            try:
+                records.append(from_json(HostRecord, item["record"]))
+                looks.append((records[-1].host, item["looked"]))
+            except RecordError as error:
+                unread.append((item["host"], str(error)))
+        hosts = join_ranks(records)
+        # where the first rank of a host is not known, each rank speaks for itself
+        leaders = [
+            rank
+            for host in hosts
+            for rank in host.ranks
+            if rank.local_rank in (0, None) or rank.local_world_size is None
+        ]
+        self.signs = {rank.rank: (0, time.monotonic()) for rank in leaders if rank.rank != 0}
+        reach = self._try_doors(len(leaders))
+        if not self.chair:
+            return dict(json.loads(self._until(lambda: self.meeting.read("decision"))))
+        choice = choose(self.options, hosts)
+        self.found = self.found._replace(
+            roll=roll,
+            cluster=Cluster(hosts, choice.backend, self.world_size, self.own.rendezvous),
+            reach=reach,
+            looks=tuple(looks),
+            unread=tuple(unread),
+            choice=choice,
+        )
+        go = not self.stops(self.found)
+        word = {
+            "go": go,
+            "backend": choice.backend,
+            "device": choice.device,
+            "hosts": _short(_numbers(hosts, self.world_size)),
+        }
+        self.meeting.post("decision", json.dumps(word))
+        return word
+
+    def _try_doors(self, hosts: int) -> Reach | None:
+        """Every host opens doors, and tries those of the others; the chair learns how it went."""
+        several = int(self._announce("hosts", lambda: {"count": hosts})["count"])
+        if several < 2 or not self.seats[0].leads:
+            return None
+        with open_doors(self.own.record) as doors:
+            index = self.meeting.add("doors/hosts", 1) - 1
+            self.meeting.post(f"doors/{index}", to_json(doors.card))
+            self.meeting.add("doors/ready", 1)
+            self._until(lambda: self.meeting.add("doors/ready", 0) >= several or None)
+            others: list[Doors] = [
+                from_json(Doors, self.meeting.read(f"doors/{number}") or "") for number in peers_of(index, several)
+            ]
+            self.meeting.post(f"reach/{index}", to_json(try_hosts(doors.card, others, hosts=several)))
+            self.meeting.add("reach/ready", 1)
+            # the doors stay open until everybody has tried them
+            self._until(lambda: self.meeting.add("reach/ready", 0) >= several or None)
+        if not self.chair:
+            return None
+        parts: list[Reach] = [from_json(Reach, self.meeting.read(f"reach/{number}") or "") for number in range(several)]
+        return join_reach(parts)
+
+    # the live phases
+
+    def _orders(self, decision: Mapping[str, Any]) -> Iterable[Orders]:
+        hosts = _long(decision["hosts"], self.world_size)
+        longest = max(
+            limit_s(phase, self.options, self.world_size, device=decision["device"])
+            for phase in live_phases(self.options, self.world_size)
+        )
+        options = self.options._replace(backend=decision["backend"], device=decision["device"])
+        for seat in self.seats:
+            leads = seat.leads and self.guardian.log_file is not None
+            yield Orders(
+                seat.rank, self.world_size, seat.local_rank or 0, decision["backend"], decision["device"], options,
+                self.store[0], self.store[1], f"distcheck/{seat.restarts}/group", hosts, self.cores,
+                # the watchdog speaks before the backend's own does
+                longest + 30.0, f"/proc/self/fd/{self.guardian.log_file}" if leads else None,
+            )  # fmt: skip
+
+    def _take(self, phase: str) -> None:
+        """What a phase found, from all ranks to the chair; and nobody goes on before everybody has ended it."""
+        own = [self.done[phase][seat.rank].found for seat in self.seats]
+        parts = self._gather(f"found/{phase}", [json.dumps(item) for item in own])
+        if self.chair:
+            values = [json.loads(text) for text in parts or ()]
+            if phase == "prove":
+                from .correctness_checks import merge_proofs
+
+                proofs: list[RankProof] = [from_plain(RankProof, item["proof"]) for item in values]
+                self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
+            if phase == "start":
+                self.found = self.found._replace(
+                    gpu_names=tuple(filter(None, (item["device_name"] for item in values)))
+                )
+            for item in values:
+                if item.get("measured"):
+                    self.found = self.found._replace(measured=from_plain(Measurements, item["measured"]))
+                if item.get("pairs"):
+                    self.found = self.found._replace(
+                        lateness=from_plain(Lateness, item["lateness"]), pairs=from_plain(Pairs, item["pairs"])
+                    )
+        if not self.complete:
+            self._announce(f"next/{phase}", dict)
+
+    # the ends that are not good
+
+    def _fail(self, trouble: Trouble) -> Found | None:
+        """Tell the others, say where the own ranks are, and let the chair find the culprit."""
+        self.failed = True
+        elapsed = time.monotonic() - self.begun
+        try:
+            if trouble.own:
+                self.meeting.add("alarm", 1)
+            if self.chair:
+                self.meeting.post("chair-speaks", "1")
+            states = {state.rank: state for state in self.guardian.states(self.host)}
+            self.states = dict(states)
+            for rank, state in states.items():
+                proof = self.guardian.workers[rank].proof
+                self.meeting.post(f"state/{rank}", json.dumps({"state": to_plain(state), "proof": proof}))
+            self.meeting.add("told", len(states))
+            self.guardian.end()
+            if self.complete or self.chair:
+                states.update(self._all_states(states, TELL_WITHIN_S))
+            elif not self._verdict_is_near():
+                states.update(self._all_states(states, 0.0))
+            else:
+                return None
+        except MeetingLost as lost:
+            return self._alone(lost)
+        failure = compose_failure(
+            states, self.world_size, self.phase, trouble.kind, trouble.text, limit_s=self.limit, elapsed_s=elapsed,
+            # before the roll is called nobody knows who came: silence says nothing
+            alone=self.phase == "roll-call",
+        )  # fmt: skip
+        return self._with_rest(failure)
+
+    def _verdict_is_near(self) -> bool:
+        """Whether the chair speaks; if it does not in time, the first who asks does in its place."""
+        end = time.monotonic() + TELL_WITHIN_S + 0.5
+        while time.monotonic() < end:
+            if self.meeting.read("chair-speaks") is not None:
+                return True
+            time.sleep(0.05)
+        return self.meeting.add("speaker", 1) > 1
+
+    def _all_states(self, own: Mapping[int, RankState], seconds: float) -> dict[int, RankState]:
+        """Where the other guardians say that their ranks are; and what was proved before a rank raised."""
+        end = time.monotonic() + seconds
+        while not self.complete and self.meeting.add("told", 0) < self.world_size and time.monotonic() < end:
+            time.sleep(0.02)
+        silent = set() if self.complete else set(self._without("state/{}"))
+        found = {}
+        proofs: list[RankProof] = []
+        for rank in range(self.world_size):
+            if rank in silent or (self.complete and rank not in own):
+                continue
+            told = json.loads(self.meeting.read(f"state/{rank}") or "null")
+            if told is None:
+                continue
+            if told["proof"] is not None and len(proofs) < _MOST_PROOFS:
+                proofs.append(from_plain(RankProof, told["proof"]))
+            if rank not in own:
+                found[rank] = from_plain(RankState, told["state"])
+        if proofs and self.found.proof is None:
+            from .correctness_checks import merge_proofs
+
+            self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
+        return found
+
+    def _alone(self, lost: MeetingLost) -> Found | None:
+        """The store is gone: this process says what it knows; one a host."""
+        self.failed = True
+        elapsed = time.monotonic() - self.begun
+        states = self.states or {state.rank: state for state in self.guardian.states(self.host)}
+        self.states = dict(states)
+        self.floor = takes_the_floor(address_of(self.seats[0]), leads=self.chair or self.seats[0].leads)
+        if self.floor is None:
+            return None
+        failure = compose_failure(
+            states, self.world_size, self.phase, "lost", str(lost), limit_s=self.limit, elapsed_s=elapsed, alone=True
+        )
+        if failure.kind == "timeout":  # nothing is wrong here but the way to the others
+            failure = failure._replace(kind="lost", culprits=(), error=str(lost))
+        self.found = self.found._replace(alone=f"the others can't be reached: {lost}")
+        return self._with_rest(failure)
+
+    def _with_rest(self, failure: Failure) -> Found:
+        planned = ("roll-call", "compare", *live_phases(self.options, self.world_size))
+        left = tuple(
+            (phase, f"the run ended in {self.phase}")
+            for phase in planned
+            if phase not in self.found.phases and phase != self.phase
+        )
+        looks = self.found.looks or ((self.host, self.own.looked),)
+        self.found = self.found._replace(failure=failure, left_out=left, looks=looks)
+        return self.found
+
+    # the verdict
+
+    def keep(self, report: Mapping[str, Any]) -> None:
+        """Leave the whole report in the record of this process's first rank."""
+        self._keep(ended=True, report=report)
+
+    def publish(self, status: int) -> None:
+        """Tell all others the exit status; the process that serves the store stays until they have heard."""
+        if self.complete or self.found.alone is not None:
+            return
+        try:
+            self.meeting.post("verdict", str(status))
+            end = time.monotonic() + (_HEARD_WITHIN_S if self.failed else VERDICT_WITHIN_S)
+            processes = self.world_size - len(self.seats)
+            while self.meeting.add("heard", 0) < processes and time.monotonic() < end:
+                time.sleep(0.02)
+        except MeetingLost:
+            return
+
+    def hear(self) -> tuple[int, str | None]:
+        """The exit status that the chair says, and what to say where it says none in time: then it is 1."""
+        begun = time.monotonic()
+        name = f"rank {self.seats[0].rank} on {self.host}"
+        try:
+            while True:
+                text = self.meeting.wait("verdict", 0.25)
+                if text is not None:
+                    self.meeting.add("heard", len(self.seats))
+                    return int(text), None
+                # the launcher ends the others once one has failed: then the chair has little time as well
+                soon = self.failed or self.signalled() is not None
+                if time.monotonic() - begun > (VERDICT_WITHIN_S if soon else _JUDGED_WITHIN_S):
+                    return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict"
+        except MeetingLost as lost:
+            return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict: {lost}"
+
+
+def _ordinal(number: int) -> str:
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+    return words[number - 1] if number <= len(words) else f"number {number}"
+
+
+def address_of(seat: Seat) -> str:
+    """The same for all processes of one run on a host."""
+    return f"{seat.master_addr}:{seat.master_port}:{seat.restarts}"
+
+
+def takes_the_floor(run: str, *, leads: bool) -> object | None:
+    """Whether this process speaks for its host, where the store can't say who does: the first who asks.
+
+    It asks with a Unix socket whose name is no file (unix(7), abstract sockets): it goes with the process. Keep what
+    is returned; None: another one speaks.
+
+    :param run: what names the run
+    :param leads: the first rank of its host, which goes first if it is there
+    """
+    if not sys.platform.startswith("linux"):
+        return True if leads else None
+    if not leads:
+        time.sleep(0.3)
+    floor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        floor.bind(b"\0distcheck-" + hashlib.sha256(run.encode()).digest()[:12])
+    except OSError:
+        floor.close()
+        return None
+    return floor
+
+
+def _numbers(hosts: Iterable[HostRecord], world_size: int) -> tuple[int, ...]:
+    """The number of each rank's host."""
+    numbers = [0] * world_size
+    for number, host in enumerate(hosts):
+        for rank in host.ranks:
+            if 0 <= rank.rank < world_size:
+                numbers[rank.rank] = number
+    return tuple(numbers)
+
+
+def _short(numbers: tuple[int, ...]) -> list[list[int]]:
+    """Runs of equal numbers: a thousand hosts of eight ranks are a thousand pairs, not eight thousand numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][0] == number:
+            runs[-1][1] += 1
+        else:
+            runs.append([number, 1])
+    return runs
+
+
+def _long(runs: list[list[int]], world_size: int) -> tuple[int, ...]:
+    numbers = tuple(number for number, count in runs for _ in range(count))
+    return numbers if len(numbers) == world_size else (0,) * world_size

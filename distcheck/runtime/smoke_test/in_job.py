@@ -1,0 +1,297 @@
+"""The smoke test inside of a job that already has a process group: the same phases, on a group of its own.
+
+No process stands outside here. A thread watches instead: at the deadline it says where each rank was, and aborts the
+group that was made for the check, never the job's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from distcheck.checks.cluster.own_record import read_host_record
+from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord, Roll, from_json, join_ranks, to_json
+from distcheck.core.checker import make_selection
+from distcheck.core.facts_file import from_plain
+from distcheck.core.model import Report, to_plain
+from distcheck.core.world import World
+from distcheck.launch.reader import make_launch
+from distcheck.runtime.coordination.rank_info import Seat
+
+from .backend import choose
+from .driver import Found
+from .live_group import Live, Operations
+from .model import Options, RankProof, RankState, Step
+from .phases import limit_s, live_phases
+from .root_cause import compose_failure
+from .run import Ask, Looked, plain_look, report_of
+from .store_client import MeetingLost, StoreMeeting
+from .worker import recorder_entries
+
+#: Seconds in which the ranks tell each other where they are, once one of them has missed its deadline.
+_TELL_WITHIN_S = 3.0
+
+
+def check(
+    *,
+    quick: bool = True,
+    timeout_s: float = 60.0,
+    min_busbw_gbytes_per_s: float | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    options: Options | None = None,
+) -> Report:
+    """Prove, and unless ``quick`` measure, the collectives of a job that already has a process group.
+
+    All ranks must call it; all get the same report. Ranks, versions, GPUs and settings are compared first.
+
+    :param timeout_s: seconds for each phase; a rank that hangs is named, and the group made for this check is aborted
+    :param options: everything else that the command can be told; ``quick``, ``timeout_s`` and the bound win
+    :raises RuntimeError: there is no process group
+    :raises distcheck.rules.UnknownRule: a rule that does not exist
+    """
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        raise RuntimeError(
+            "distcheck.runtime.smoke_test.check() needs a process group: call it after "
+            "torch.distributed.init_process_group(), or run 'torchrun ... -m distcheck.collective' instead"
+        )
+    selection = make_selection(select, (), ignore)
+    asked = (Options() if options is None else options)._replace(
+        quick=quick, timeout_s=timeout_s, min_busbw_gbytes_per_s=min_busbw_gbytes_per_s
+    )
+    return _Inside(dist, asked).report(selection)
+
+
+class _Missed(Exception):  # noqa: N818 - an outcome of a phase
+    """A deadline was missed."""
+
+
+class _Inside:
+    """One rank's part."""
+
+    def __init__(self, dist: Any, options: Options) -> None:
+        self.dist = dist
+        self.rank: int = dist.get_rank()
+        self.size: int = dist.get_world_size()
+        backend = str(dist.get_backend())
+        # a group may have a backend for each kind of device: "cpu:gloo,cuda:nccl"
+        nccl = "nccl" in backend
+        self.options = options._replace(backend="nccl" if nccl else "gloo", device="cuda" if nccl else "cpu")
+        store = dist.distributed_c10d._get_default_store()
+        # each rank counts its own calls, so that a second check meets nothing of the first
+        base = "distcheck/inside"
+        call = StoreMeeting(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
+        self.meeting = StoreMeeting(store, f"{base}/{call}", clients=self.size, set_limit=False)
+        self.group: Any = None
+        self.phase = "compare"
+        self.step = Step("compare")
+        self.steps = 0
+        self.begun = time.monotonic()
+        self.main = threading.get_ident()
+        self.failed: Found | None = None
+
+    def report(self, selection: Any) -> Report:
+        started = time.monotonic()
+        seat, looked = self._look()
+        found = Found()
+        try:
+            found = self._run(looked, found)
+        except MeetingLost as lost:
+            found = self._failure(found, "lost", str(lost))
+        except _Missed as missed:
+            found = self.failed or self._failure(found, "timeout", str(missed))
+        except Exception as error:  # noqa: BLE001 - whatever the backend raises is the finding
+            found = self.failed or self._failure(found, "raised", f"{type(error).__name__}: {error}")
+        finally:
+            self._leave()
+        ask = Ask(options=self.options, selection=selection)
+        if self.rank != 0 and found.failure is None:
+            text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
+            if text is not None:
+                return _revive(text)
+        made = report_of(found, looked, ask, (seat,), time.monotonic() - started)
+        if self.rank == 0:
+            with contextlib.suppress(MeetingLost):
+                self.meeting.post("report", json.dumps(made.as_dict()))
+        return made
+
+    def _look(self) -> tuple[Seat, Looked]:
+        world = World()
+        launch = make_launch(world.environ, launched=True, host_name=world.host_name())
+        local = launch.local_rank
+        seat = Seat(self.rank, self.size, local, launch.local_world_size, launch.node_rank)
+        own = RankRecord(self.rank, local, self.size, launch.local_world_size, launch.node_rank, os.getpid())
+        return seat, Looked(Report("env"), read_host_record(launch, world, ranks=(own,)))
+
+    def _run(self, looked: Looked, found: Found) -> Found:
+        self.meeting.post(f"record/{self.rank}", to_json(looked.record))
+        records = []
+        end = time.monotonic() + self.options.timeout_s
+        for rank in range(self.size):
+            text = self._until(f"record/{rank}", max(0.0, end - time.monotonic()))
+            if text is None:
+                raise _Missed(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
+            records.append(from_json(HostRecord, text))
+        hosts = join_ranks(records)
+        numbers = [0] * self.size
+        for number, host in enumerate(hosts):
+            for record in host.ranks:
+                numbers[record.rank] = number
+        found = found._replace(
+            roll=Roll(self.size, self.size),
+            cluster=Cluster(hosts, self.options.backend, self.size),
+            looks=((looked.record.host, plain_look(looked.report, whole=True)),),
+            choice=choose(self.options),
+        )
+        live = self._make_group(tuple(numbers))
+        for phase in live_phases(self.options, self.size):
+            found = self._phase(phase, live, found)
+        return found
+
+    def _leave(self) -> None:
+        """The group of the check goes, also where it failed: it holds memory of the GPU."""
+        if self.group is None:
+            return
+        if self.failed is not None or self.options.backend == "nccl":
+            self._abort()
+        with contextlib.suppress(RuntimeError, ValueError, AssertionError):
+            self.dist.destroy_process_group(self.group)
+        self.group = None
+
+    def _abort(self) -> None:
+        """What waits in the group comes back with an error, and the job's own groups live on; not for gloo."""
+        if self.failed is not None and self.options.backend == "nccl":
+            with contextlib.suppress(RuntimeError, AttributeError):
+                self.group.abort()
+
+    def _make_group(self, hosts: tuple[int, ...]) -> Live:
+        import torch
+
+        device = (
+            torch.device("cuda", torch.cuda.current_device()) if self.options.device == "cuda" else torch.device("cpu")
+        )
+        limit = max(
+            limit_s(phase, self.options, self.size, device=device.type)
+            for phase in live_phases(self.options, self.size)
+        )
+        # gloo's groups can't be aborted, and come back by their own limit; NCCL's would end the whole job
+        self.group = self.dist.new_group(
+            timeout=timedelta(seconds=limit + (60 if self.options.backend == "nccl" else 2)),
+            backend=self.options.backend,
+        )
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return Live(
+            self.rank, self.size, self.options.backend, device, self.options, Operations(self.group), hosts, cores,
+            self._announce,
+        )  # fmt: skip
+
+    def _announce(self, step: Step) -> None:
+        self.step = step
+        self.steps += 1
+
+    def _phase(self, phase: str, live: Live, found: Found) -> Found:
+        self.phase = phase
+        self.begun = time.monotonic()
+        self._announce(Step(phase))
+        limit = limit_s(phase, self.options, self.size, device=self.options.device)
+        done = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(done, limit, found), daemon=True)
+        watcher.start()
+        try:
+            if phase == "start":
+                live.operations.barrier()
+            elif phase == "prove":
+                from .correctness_checks import merge_proofs, prove
+
+                # a separate path: what is wrong with the group can't hide what it gave
+                self.meeting.post(f"proof/{self.rank}", json.dumps(to_plain(prove(live))))
+                if self.rank == 0:
+                    texts = [self._until(f"proof/{rank}", limit) for rank in range(self.size)]
+                    if None in texts:
+                        raise _Missed(f"rank {texts.index(None)} gave no proof within {limit:g} s")
+                    proofs = [from_plain(RankProof, json.loads(text)) for text in texts if text is not None]
+                    found = found._replace(proof=merge_proofs(proofs, self.size))
+            elif phase == "measure":
+                from .bandwidth import measure
+
+                found = found._replace(measured=measure(live))
+            else:
+                from .stragglers import find_late, find_pairs
+
+                found = found._replace(lateness=find_late(live), pairs=find_pairs(live))
+        finally:
+            done.set()
+            watcher.join()
+        if self.failed is not None:  # it came to its end after all, too late
+            raise _Missed(f"{phase} did not end within {limit:g} s")
+        return found._replace(phases={**found.phases, phase: round(time.monotonic() - self.begun, 4)})
+
+    def _until(self, key: str, seconds: float) -> str | None:
+        """A key's value; looks often at first, and seldom later."""
+        end = time.monotonic() + seconds
+        pause = 0.002
+        while (text := self.meeting.read(key)) is None and time.monotonic() < end:
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.1)
+        return text
+
+    # the watcher's thread
+
+    def _watch(self, done: threading.Event, limit: float, found: Found) -> None:
+        if done.wait(limit):
+            return
+        self.failed = found  # until it is known who is to blame: nothing that comes back now is a success
+        self._abort()
+        self.failed = self._failure(found, "timeout", f"{self.phase} did not end within {limit:g} s")
+
+    def _failure(self, found: Found, kind: str, text: str) -> Found:
+        """Where all ranks are, as far as they tell within a few seconds."""
+        states = {self.rank: self._state(kind, text)}
+        with contextlib.suppress(MeetingLost):
+            self.meeting.post(f"state/{self.rank}", json.dumps(to_plain(states[self.rank])))
+            end = time.monotonic() + _TELL_WITHIN_S
+            missing = set(range(self.size)) - {self.rank}
+            while missing and time.monotonic() < end:
+                for rank in sorted(missing):
+                    told = self.meeting.read(f"state/{rank}")
+                    if told is not None:
+                        states[rank] = from_plain(RankState, json.loads(told))
+                        missing.discard(rank)
+                time.sleep(0.05)
+        failure = compose_failure(
+            states, self.size, self.phase, kind, text,
+            limit_s=limit_s(self.phase, self.options, self.size, device=self.options.device),
+            elapsed_s=time.monotonic() - self.begun,
+        )  # fmt: skip
+        left = tuple((phase, f"the check ended in {self.phase}") for phase in live_phases(self.options, self.size))
+        return found._replace(
+            failure=failure,
+            left_out=tuple(item for item in left if item[0] not in found.phases and item[0] != self.phase),
+        )
+
+    def _state(self, kind: str, text: str) -> RankState:
+        frame = sys._current_frames().get(self.main)
+        stack = "" if frame is None else "".join(reversed(traceback.format_stack(frame)))[:3000]
+        raised = kind == "raised"
+        return RankState(
+            self.rank, World().host_name(), os.getpid(), self.phase, self.step.text, self.steps,
+            "raised" if raised else "running", text if raised else "", "" if raised else stack,
+            tuple(recorder_entries()),
+            round(time.monotonic() - self.begun, 3),
+        )  # fmt: skip
+
+
+def _revive(text: str) -> Report:
+    from .rank_records import revived
+
+    return revived(json.loads(text))

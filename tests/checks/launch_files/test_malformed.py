@@ -1,0 +1,106 @@
+"""Values that torch or its launcher can't read, and words that only stand for others."""
+
+from __future__ import annotations
+
+import pytest
+
+from distcheck.checks.launch_files.files import read_file
+from distcheck.checks.launch_files.malformed import rendezvous_values_are_readable
+from distcheck.checks.launch_files.model import LaunchFiles
+
+from .judging import findings, mended, said
+
+STATIC = "--nnodes=2 --node_rank=$R"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "name"),
+    [
+        ("export MASTER_PORT=FREEPORT\nsrun -n 2 python train.py\n", 1, "MASTER_PORT"),
+        ("export MASTER_PORT=tcp://10.0.0.1:29500\npython train.py\n", 1, "MASTER_PORT"),
+        ("export MASTER_ADDR=tcp://10.0.0.1:29500\npython train.py\n", 1, "MASTER_ADDR"),
+        ("export MASTER_ADDR=10.0.0.1:29500\npython train.py\n", 1, "MASTER_ADDR"),
+        (f"A=http://node1\ntorchrun {STATIC} --master_addr=$A --master_port=29500 train.py\n", 1, "A"),
+        ("export WORLD_SIZE=two\npython train.py\n", 1, "WORLD_SIZE"),
+        ("WORLD_SIZE=0 RANK=0 python train.py\n", 1, "WORLD_SIZE"),
+        ("export RANK=-1\npython train.py\n", 1, "RANK"),
+        ("torchrun --nproc_per_node=eight train.py\n", 1, "--nproc_per_node"),
+        ("torchrun --nproc_per_node=0 train.py\n", 1, "--nproc_per_node"),
+        ("torchrun --nproc_per_node=2 \\\n  --nprocs 2 train.py\n", 2, "--nprocs"),
+        ("torchrun --nproc_per_node=2 --rdzv_backend=tcp --rdzv_endpoint=a:1 train.py\n", 1, "--rdzv-backend"),
+        ("torchrun --nproc_per_node=2 --rdzv_endpoint=http://a:29400 --rdzv_backend=c10d t.py\n", 1, "--rdzv-endpoint"),
+        ("torchrun --nnodes=2 --node_rank=2 --master_addr=$A train.py\n", 1, "--node_rank"),
+        ("accelerate launch --num_processes=all train.py\n", 1, "--num_processes"),
+        ("set -e\ntorchrun --nproc_per_node=2\n", 2, "torchrun"),
+    ],
+)
+def test_bad_values(text: str, line: int, name: str) -> None:
+    (finding,) = findings(rendezvous_values_are_readable, text)
+    assert (finding.code, finding.severity.word, finding.where.line) == ("DC102", "error", line)
+    assert name in (finding.where.variable, finding.where.object)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"torchrun {STATIC} --nproc_per_node=8 --master_addr=10.0.0.1 --master_port=29500 train.py\n",
+        f"torchrun {STATIC} --master_addr=[fd00::1] --master_port=29500 train.py\n",
+        "export MASTER_ADDR=fd00::1 MASTER_PORT=29500\nsrun python train.py\n",
+        "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID\npython train.py\n",
+        "export LOCAL_RANK=-1\npython train.py\n",
+        "export WORLD_SIZE=\npython train.py\n",
+        # torchrun sets these anew
+        "export MASTER_PORT=FREEPORT WORLD_SIZE=two\ntorchrun --nproc_per_node=2 train.py\n",
+        # whether there is such a port is told by port_is_wise
+        "torchrun --nproc_per_node=2 --master_port=66665 train.py\n",
+        "torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=a:99999 train.py\n",
+        "export MASTER_PORT=70000\npython train.py\n",
+        # a reader is to replace them
+        f"torchrun {STATIC} --master_addr=YOUR_IP --master_port=YOUR_PORT train.py\n",
+        "export MASTER_ADDR=xxx.xxx.xxx.xxx\npython train.py\n",
+        # c10d does not use it
+        "torchrun --nnodes=2 --node_rank=2 --rdzv_backend=c10d --rdzv_endpoint=a:29400 train.py\n",
+        # pdsh puts the number of the host in its place
+        "pdsh -w gpu[0-3] torchrun --nnodes=4 --node_rank=%n --master_addr=gpu0 train.py\n",
+        "torchrun --help\n",
+        "command -v torchrun\n",
+        "torchrun $ARGS\n",
+        'torchrun "$@"\n',
+        "# torchrun --nproc_per_node=eight train.py\n",
+    ],
+)
+def test_good_values(text: str) -> None:
+    assert said(rendezvous_values_are_readable, text) == []
+
+
+def test_a_line_that_the_grammar_does_not_understand_is_not_judged() -> None:
+    text = 'torchrun --nproc_per_node=8 "train.py\necho\n'
+    file = read_file("run.sh", text.encode(), "shell", lambda other: None)
+    assert file.problems
+    assert list(rendezvous_values_are_readable(LaunchFiles((file,)))) == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "torchrun --nproc_per_node=8 ...",
+        "torchrun [options] script.py",
+        "export MASTER_PORT=PORT\npython train.py",
+        "torchrun --nnodes=2 --node_rank=RANK --master_addr=ip --master_port=port train.py",
+        "torchrun --nproc_per_node=NUM_GPUS train.py",
+    ],
+)
+def test_good_usage_in_a_document(block: str) -> None:
+    assert said(rendezvous_values_are_readable, f"# How to\n\n```bash\n{block}\n```\n", path="README.md") == []
+
+
+def test_the_fix_of_an_endpoint_keeps_its_port() -> None:
+    text = "torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_id=1 --rdzv_endpoint=http://node1:29500 train.py\n"
+    (finding,) = findings(rendezvous_values_are_readable, text)
+    assert finding.fix.text == "set it to node1, with its port behind a colon"
+
+
+def test_the_fix_names_the_backend() -> None:
+    text = "torchrun --nnodes=2 --rdzv_backend=C10D --rdzv_endpoint=a:29400 train.py\n"
+    (finding,) = findings(rendezvous_values_are_readable, text)
+    assert "c10d" in mended(text, finding)

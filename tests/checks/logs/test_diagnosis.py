@@ -1,0 +1,47 @@
+"""The diagnosis of log files: which were not read, and whether the cause was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distcheck.checks.logs.diagnose import diagnose_log, is_undecided
+from distcheck.core.model import Severity
+
+LOST = "[rank1]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error\n"
+UNNAMED = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "train.py", line 3, in <module>\n'
+    "[rank0]: ValueError: a fault of the script\n"
+)
+
+
+def log(folder: Path, text: str, name: str = "train.log") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "undecided"),
+    [("step 1 loss 2.0\n", "clean", False), (LOST, "consequences", True), (UNNAMED, "unnamed", True)],
+)
+def test_a_cause_that_is_not_in_the_text_is_not_checked(
+    text: str, outcome: str, undecided: bool, tmp_path: Path
+) -> None:
+    report = diagnose_log(log(tmp_path, text))
+    assert (report.command, report.story["outcome"], dict(report.facts)) == ("log", outcome, {})
+    assert is_undecided(report) is undecided
+    assert ("the cause" in {each.what for each in report.not_checked}) is undecided
+
+
+@pytest.mark.parametrize(("others", "severity"), [(["step 1\n"], Severity.INFO), ([], Severity.ERROR)])
+def test_a_file_that_cannot_be_read_is_a_finding(others: list[str], severity: Severity, tmp_path: Path) -> None:
+    missing = str(tmp_path / "no.log")
+    report = diagnose_log(missing, *(log(tmp_path, text) for text in others))
+    (finding,) = report.findings
+    assert (finding.code, finding.where.path, finding.severity) == ("DC904", missing, severity)
+    assert finding.evidence["why"] in finding.message
+    assert finding.evidence["lines_read"] == 0
+    assert diagnose_log(missing, ignore=["DC904"]).findings == ()
+    assert diagnose_log(missing, select=["DC1"]).findings == ()

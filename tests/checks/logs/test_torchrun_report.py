@@ -1,0 +1,147 @@
+"""The failure reports of torch 1.9 to 2.13, error files, and the one-line reports of other launchers."""
+
+from __future__ import annotations
+
+import pytest
+
+from distcheck.checks.logs.model import Source, Who, WorkerFailure
+from distcheck.checks.logs.prefixes import Head
+from distcheck.checks.logs.torchrun_report import FailureReport, read_error_file, worker_in
+
+NEW = """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-22_07:56:47
+  host      : node01
+  rank      : 8 (local_rank: 0)
+  exitcode  : -15 (pid: 7751)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 7751
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-22_07:56:46
+  host      : node01
+  rank      : 9 (local_rank: 1)
+  exitcode  : 1 (pid: 7752)
+  error_file: /scratch/logs/attempt_0/1/error.json
+  traceback : Traceback (most recent call last):
+    File "/workspace/train.py", line 7, in main
+      raise ValueError("no labels")
+  ValueError: no labels
+
+============================================================
+"""
+OLD = """\
+**************************************************
+                train.py FAILED
+==================================================
+Root Cause:
+[0]:
+  time: 2026-11-22_07:56:46
+  rank: 1 (local_rank: 1)
+  exitcode: 1 (pid: 7752)
+  error_file: <N/A>
+  msg: "Process failed with exitcode 1"
+==================================================
+Other Failures:
+[1]:
+  time: 2026-11-22_07:56:47
+  rank: 0 (local_rank: 0)
+  exitcode: -15 (pid: 7751)
+  error_file: <N/A>
+  msg: "Process failed with exitcode -15"
+**************************************************
+"""
+
+
+def feed(*texts: tuple[Who, str]) -> list[WorkerFailure]:
+    report = FailureReport()
+    rows: list[WorkerFailure] = []
+    for number, (who, text) in enumerate(texts, 1):
+        rows += report.feed(number, Head(who, None, text))
+    assert not report.open
+    return rows
+
+
+def lines(text: str, who: Who = Who()) -> list[tuple[Who, str]]:
+    return [(who, line) for line in text.splitlines()]
+
+
+def test_the_report_of_today() -> None:
+    other, root = feed(*lines(NEW))
+    assert (other.rank, other.local_rank, other.exitcode, other.pid, other.first) == (8, 0, -15, 7751, False)
+    assert (root.rank, root.local_rank, root.host, root.exitcode, root.first) == (9, 1, "node01", 1, True)
+    assert root.message == "ValueError: no labels"
+    assert root.time is not None and other.time == root.time + 1
+
+
+def test_the_report_of_1_9() -> None:
+    root, other = feed(*lines(OLD))
+    assert (root.rank, root.exitcode, root.first, root.message) == (1, 1, True, "")
+    assert (other.rank, other.exitcode, other.first) == (0, -15, False)
+
+
+def test_reports_of_two_agents_between_each_other() -> None:
+    one, two = Who(task=0), Who(task=1)
+    mixed = [pair for both in zip(lines(NEW, one), lines(NEW.replace("node01", "node02"), two)) for pair in both]  # noqa: B905
+    rows = feed(*mixed)
+    assert sorted(row.host or "" for row in rows) == ["node01", "node01", "node02", "node02"]
+
+
+def test_a_report_whose_beginning_is_cut_off() -> None:
+    report = FailureReport()
+    for number, line in enumerate(NEW.splitlines()[17:21]):
+        assert report.feed(number, Head(Who(), None, line)) == []
+    (row,) = report.finish()
+    assert (row.rank, row.exitcode) == (9, 1)
+
+
+def test_ordinary_lines_begin_no_report() -> None:
+    report = FailureReport()
+    for line in ("rank: 3", "time: 12 s", "host: node01", "Root Cause Analysis", "exitcode: 0"):
+        assert report.feed(1, Head(Who(), None, line)) == []
+        assert not report.open
+
+
+def test_a_report_that_never_ends_is_given_up() -> None:
+    report = FailureReport()
+    report.feed(1, Head(Who(), None, "Failures:"))
+    for number in range(500):
+        report.feed(number, Head(Who(), None, "step"))
+    assert not report.open
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "local_rank", "code"),
+    [
+        ("failed (exitcode: -9) local_rank: 2 (pid: 4711) of binary: /usr/bin/python3", None, 2, -9),
+        ("Child process 4711 (local_rank 1) FAILED (exitcode 1)", None, 1, 1),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL", None, 1, -9),
+        ("ProcessExitedException: process 0 terminated with exit code 1", None, 0, 1),
+        ("['python', '-u', 'x.py', '--local_rank=3', '--a'] exits with return code = -9", None, 3, -9),
+        ("CalledProcessError: Command '['p', '--local_rank=7']' returned non-zero exit status 1.", None, 7, 1),
+        ("CalledProcessError: Command '['p', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.", None, 7, -11),
+        ("srun: error: node02: task 5: Out Of Memory", 5, None, -9),
+        ("srun: error: node02: task 5: Exited with exit code 3", 5, None, 3),
+        ("process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).", 3, None, -9),
+    ],
+)
+def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | None, code: int) -> None:
+    row = worker_in(line)
+    assert row is not None
+    assert (row.rank, row.local_rank, row.exitcode) == (rank, local_rank, code)
+
+
+def test_an_error_file() -> None:
+    source = Source("logs/attempt_1/3/error.json", who=Who(local_rank=3), attempt=1)
+    data = b'{"message": {"message": "ValueError: boom\\nmore", "extraInfo": {"timestamp": "1795334202"}}}'
+    (row,) = read_error_file(data, source)
+    assert row == WorkerFailure(None, 3, None, None, 1795334202.0, message="ValueError: boom", attempt=1)
+    assert read_error_file(b'{"message": "Signal 9"}', source)[0].message == "Signal 9"
+    for wrong in (b"", b"[]", b"{}", b'{"message": 3}', b"\xff\xfe{"):
+        assert read_error_file(wrong, source) == []

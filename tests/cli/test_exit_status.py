@@ -1,0 +1,61 @@
+"""How a process of ours ends where its streams are closed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from distcheck.cli.exit_status import end_with
+
+
+@pytest.mark.parametrize("device", [True, False])
+def test_closed_streams_leave_the_status(device: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not device:
+        monkeypatch.setattr(os, "devnull", "/proc/no-such-device")
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    ended: list[int] = []
+
+    def run() -> int:
+        print("what nobody reads")
+        return 3
+
+    end_with(run, ended.append)
+    assert ended == [3]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "line"),
+    [
+        (0, 0, ""),
+        (3, 3, ""),
+        (None, 0, ""),
+        ("text", 0, ""),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (OSError(28, "No space left on device"), 2, "distcheck: the output can't be written: No space left on device"),
+    ],
+)
+def test_the_status_that_a_process_ends_with(
+    outcome: object, status: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> object:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    ended: list[int] = []
+    end_with(run, ended.append)
+    assert ended == [status]
+    assert capsys.readouterr().err.strip() == line
+
+
+def test_a_reader_that_closed_the_pipe_is_no_failure() -> None:
+    code = (
+        "import os, sys; from distcheck.cli.exit_status import end_with, leave; os.close(0); reader, writer = os.pipe();"
+        "os.dup2(writer, 1); os.close(reader); end_with(lambda: print('x' * 100000) or 1, leave)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

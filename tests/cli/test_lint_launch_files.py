@@ -1,0 +1,385 @@
+"""``distcheck lint`` on launch files as a user calls it: one report with the Python files, silenced, mended, accepted."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distcheck.cli.lint_launch_files import without_credentials
+
+from .test_cli import environment
+from .test_lint import COMPARED, GOOD, TRAIN, lint, piped, places, project, report_of
+
+#: Two faults: a variable that torch has renamed (its fix is safe), and twice as many nodes as the job has.
+JOB = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+export NCCL_ASYNC_ERROR_HANDLING=1
+srun torchrun --nnodes 4 --nproc-per-node 8 \\
+    --rdzv-backend c10d --rdzv-endpoint "$HEAD:29600" --rdzv-id 7 \\
+    train.py
+"""
+RENAMED, NODES = 5, 6
+GOOD_JOB = JOB.replace("NCCL_ASYNC", "TORCH_NCCL_ASYNC").replace("--nnodes 4", "--nnodes 2")
+#: What the tests are about; other rules may have a word to say about the same lines.
+CHOSEN = ("--select", "DC111,DC804,DC209,DC904,DC905")
+
+
+def jobs(folder: Path, **texts: str) -> Path:
+    """A folder with files: ``sub__run_sh`` is sub/run.sh."""
+    for name, text in texts.items():
+        stem, _, suffix = name.replace("__", "/").rpartition("_")
+        path = folder / (f"{stem}.{suffix}" if stem else suffix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+# one report
+
+
+def test_python_and_launch_files_stand_in_one_report(tmp_path: Path) -> None:
+    folder = jobs(project(tmp_path, train=TRAIN), job_sbatch=JOB)
+    result = lint(folder, *CHOSEN)
+    assert result.returncode == 1
+    assert result.stdout.startswith("distcheck lint · 2 files, 1 of them a launch file · --select")
+    assert places(folder, *CHOSEN) == [
+        ("job.sbatch", RENAMED, "DC111"),
+        ("job.sbatch", NODES, "DC804"),
+        ("train.py", COMPARED, "DC209"),
+    ]
+    lines = result.stdout.splitlines()
+    shown = lines.index(f"  {RENAMED} | export NCCL_ASYNC_ERROR_HANDLING=1")
+    assert lines[shown + 1].startswith("    | ")
+    assert "^" * len("NCCL_ASYNC_ERROR_HANDLING") in lines[shown + 1]
+
+
+def test_a_launch_file_alone(tmp_path: Path) -> None:
+    folder = jobs(project(tmp_path, train=TRAIN, other=TRAIN), job_sbatch=JOB)
+    result = lint(folder, "job.sbatch", "--output-format", "concise", *CHOSEN)
+    heads = [line.split(" ")[:2] for line in result.stdout.splitlines()]
+    assert [[head.split(":")[1], code] for head, code in heads] == [[str(RENAMED), "DC111"], [str(NODES), "DC804"]]
+    assert lint(folder, "job.sbatch").stdout.startswith("distcheck lint · 1 launch file")
+
+
+def test_the_script_that_it_starts_is_read_and_nothing_else(tmp_path: Path) -> None:
+    """What the launch makes of the script is said at the script, though nobody named it; its own findings are not."""
+    folder = jobs(project(tmp_path, train=TRAIN, other=TRAIN), job_sbatch=GOOD_JOB)
+    assert places(folder, "job.sbatch", "--select", "DC2") == [("train.py", 12, "DC201")]
+    # with both named, the rule speaks once
+    found = places(folder, "--select", "DC201")
+    assert found == [("other.py", 12, "DC201"), ("train.py", 12, "DC201")]
+    program = (
+        "from distcheck.checks.source import engine\n"
+        "from distcheck.cli.main import group\n"
+        "analyse = engine.analyse\n"
+        "def seen(files, **more):\n"
+        "    print([file.path for file in files])\n"
+        "    return analyse(files, **more)\n"
+        "engine.analyse = seen\n"
+        "group.main(['lint', 'job.sbatch', '--no-cache', '-q'], standalone_mode=False)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=folder, env=environment(), timeout=60
+    )
+    assert result.stdout.splitlines()[0] == "['train.py']", result.stderr
+
+
+def test_json_and_the_annotations_of_github(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, job_sbatch=JOB)
+    plain = report_of("lint", *CHOSEN, cwd=folder)
+    (renamed,) = [item for item in plain["findings"] if item["code"] == "DC111"]
+    assert renamed["evidence"]["source"] == "export NCCL_ASYNC_ERROR_HANDLING=1"
+    assert renamed["where"]["variable"] == "NCCL_ASYNC_ERROR_HANDLING"
+    assert renamed["fix"]["safe"]
+    assert plain["subject"]["files"] == 1
+    text = lint(folder, "--output-format", "github", *CHOSEN).stdout
+    assert f"file=job.sbatch,line={NODES}," in text
+
+
+def test_statistics_selection_and_files_that_keep_silent(tmp_path: Path) -> None:
+    folder = jobs(project(tmp_path, train=TRAIN), job_sbatch=JOB, old__job_sh=JOB)
+    rows = json.loads(lint(folder, "--statistics", "--output-format", "json", *CHOSEN).stdout)
+    assert [(row["code"], row["count"], row["fixable"]) for row in rows] == [
+        ("DC111", 2, 2), ("DC804", 2, 0), ("DC209", 1, 1),
+    ]  # fmt: skip
+    assert places(folder, "--select", "nnodes-vs-nodes", "--per-file-ignores", "old/*:DC8") == [
+        ("job.sbatch", NODES, "DC804")
+    ]
+    assert places(folder, "--select", "DC804", "--extend-exclude", "*.sbatch,old") == []
+    (folder / ".gitignore").write_text("old/\n")
+    assert places(folder, "--select", "DC804") == [("job.sbatch", NODES, "DC804")]
+    assert lint(folder, "--select", "DC801", "--must-check", "DC801").returncode == 0
+
+
+def test_good_launch_files_give_nothing(tmp_path: Path) -> None:
+    folder = jobs(project(tmp_path, train=GOOD), job_sbatch=GOOD_JOB, values_yaml="a: 1\n", data_json="[1, 2]")
+    result = lint(folder)
+    assert result.returncode == 0
+    assert result.stdout.startswith("distcheck lint · 2 files, 1 of them a launch file")
+    assert "\n0 errors, 0 warnings, 0 info" in result.stdout
+    assert result.stderr == ""
+
+
+def test_python_files_alone_cost_nothing(tmp_path: Path) -> None:
+    project(tmp_path, train=TRAIN)
+    program = (
+        "import sys\n"
+        "from distcheck.cli.main import group\n"
+        "assert group.main(['lint', '--no-cache', '-q'], standalone_mode=False) == 1\n"
+        "late = [name for name in sys.modules if name.startswith(('yaml', 'tree_sitter', 'distcheck.checks.launch_files'))]\n"
+        "assert not late, late\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment(), timeout=60)
+
+
+def test_torch_is_never_imported(tmp_path: Path) -> None:
+    jobs(project(tmp_path, train=TRAIN), job_sbatch=JOB)
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from distcheck.cli.main import group\n"
+        "assert group.main(['lint', '--no-cache', '-q'], standalone_mode=False) == 1\n"
+        "assert 'psutil' not in sys.modules and 'pynvml' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment(), timeout=60)
+
+
+# which files
+
+
+def test_markdown_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
+    text = "# How to\n\n```bash\nexport NCCL_ASYNC_ERROR_HANDLING=1\ntorchrun --nnodes 2 train.py\n```\n"
+    folder = jobs(tmp_path, README_md=text)
+    expected = [("README.md", 4, "DC111")]
+    assert places(folder, "--select", "DC111") == []
+    assert places(folder, "--select", "DC111", "--include-markdown") == expected
+    assert places(folder, "README.md", "--select", "DC111") == expected
+    (folder / "pyproject.toml").write_text("[tool.distcheck]\ninclude-markdown = true\n")
+    assert places(folder, "--select", "DC111") == expected
+
+
+def test_what_was_named_and_is_no_launch_file_is_told(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, values_yaml="a: 1\n", notes_txt="torchrun\n")
+    result = lint(folder, "values.yaml")
+    assert result.returncode == 0
+    assert result.stderr == "distcheck: values.yaml: nothing in it starts ranks or configures a launcher\n"
+    assert "no Python files and no launch files" in lint(folder).stderr
+    result = lint(folder, "notes.txt")
+    assert result.returncode == 2
+    assert "no launch file" in result.stdout
+
+
+def test_a_sourced_file_is_heard_of_once(tmp_path: Path) -> None:
+    env = "export NCCL_ASYNC_ERROR_HANDLING=1\n"
+    job = "#!/bin/bash\nsource ./env.sh\ntorchrun --nproc-per-node 8 train.py\n"
+    folder = jobs(tmp_path, env_sh=env, a_sh=job, b_sh=job)
+    assert places(folder, "--select", "DC111") == [("env.sh", 1, "DC111")]
+    assert places(folder, "a.sh", "--select", "DC111") == [("env.sh", 1, "DC111")]
+    plain = report_of("lint", "a.sh", "--select", "DC111", cwd=folder)
+    assert plain["findings"][0]["evidence"]["source"] == env.strip()
+    # what was left out is not heard of because others source it; what is silenced there is silent
+    assert places(folder, "--select", "DC111", "--extend-exclude", "env.sh") == []
+    (folder / "env.sh").write_text(env.strip() + "  # noqa: DC111\n")
+    assert places(folder, "a.sh", "--select", "DC111,DC905", "-v") == []
+
+
+# silencing
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    train.py\n", "    train.py  # distcheck: ignore[DC804] the other two join later\n"),
+        ("    train.py\n", "    train.py  # noqa: DC804\n"),
+        ("srun torchrun", "# distcheck: ignore[nnodes-vs-nodes]\nsrun torchrun"),
+        ("#!/bin/bash\n", "#!/bin/bash\n# distcheck: ignore-file[DC804]\n"),
+    ],
+)
+def test_comments_silence_a_command(tmp_path: Path, old: str, new: str) -> None:
+    folder = jobs(tmp_path, job_sbatch=JOB.replace(old, new))
+    assert [code for _, _, code in places(folder, *CHOSEN)] == ["DC111"]
+    assert "1 silenced in the code" in lint(folder, *CHOSEN).stdout
+
+
+def test_a_comment_that_silences_nothing_is_told(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, job_sbatch=GOOD_JOB.replace("    train.py", "    train.py  # distcheck: ignore[DC804]"))
+    assert places(folder, *CHOSEN) == [("job.sbatch", NODES + 2, "DC905")]
+    folder = jobs(tmp_path, job_sbatch=GOOD_JOB.replace("    train.py", "    train.py  # noqa: DC8O4"))
+    assert "job.sbatch:8: " in lint(folder).stderr
+
+
+def test_comments_in_yaml_and_dockerfiles(tmp_path: Path) -> None:
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n    - name: main\n      image: x\n"
+        '      command: ["torchrun", "--nproc-per-node=8", "train.py"]\n      env:\n'
+        "        - name: NCCL_ASYNC_ERROR_HANDLING%s\n          value: '1'\n"
+    )
+    docker = "FROM x\n%sENV NCCL_ASYNC_ERROR_HANDLING=1\nCMD torchrun --nproc-per-node=8 train.py\n"
+    folder = jobs(tmp_path, pod_yaml=pod % "", _Dockerfile=docker % "")
+    assert places(folder, *CHOSEN) == [("Dockerfile", 2, "DC111"), ("pod.yaml", 10, "DC111")]
+    jobs(tmp_path, pod_yaml=pod % "  # noqa: DC111", _Dockerfile=docker % "# distcheck: ignore[DC111]\n")
+    assert places(folder, *CHOSEN, "-v") == []
+
+
+# mending
+
+
+def test_fix_mends_what_is_safe(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, job_sbatch=JOB)
+    path = folder / "job.sbatch"
+    path.write_bytes(JOB.replace("\n", "\r\n").encode())
+    path.chmod(0o750)
+    diff = lint(folder, "--diff", *CHOSEN)
+    assert diff.returncode == 1
+    assert "-export NCCL_ASYNC_ERROR_HANDLING=1" in diff.stdout
+    assert "+export TORCH_NCCL_ASYNC_ERROR_HANDLING=1" in diff.stdout
+    assert path.read_bytes() == JOB.replace("\n", "\r\n").encode()
+    result = lint(folder, "--fix", *CHOSEN)
+    assert result.returncode == 1
+    assert "mended 1 finding in 1 file" in result.stderr
+    assert path.read_bytes() == JOB.replace("NCCL_ASYNC", "TORCH_NCCL_ASYNC").replace("\n", "\r\n").encode()
+    assert path.stat().st_mode & 0o777 == 0o750
+    assert "mended 1" not in lint(folder, "--fix", *CHOSEN).stderr
+
+
+def test_a_fix_after_which_less_can_be_read_is_not_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from distcheck.checks.launch_files import engine
+    from distcheck.cli.main import group
+
+    path = jobs(tmp_path, job_sbatch=JOB) / "job.sbatch"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engine, "why_it_reads_worse", lambda *arguments: "line 5: it ends in a quote")
+    assert group.main(["lint", "--fix", "--no-cache", "-q", *CHOSEN], standalone_mode=False) == 1
+    assert path.read_text() == JOB
+
+
+def test_what_is_sourced_and_was_not_named_is_not_mended(tmp_path: Path) -> None:
+    env = "export NCCL_ASYNC_ERROR_HANDLING=1\n"
+    folder = jobs(tmp_path, env_sh=env, a_sh="source ./env.sh\ntorchrun --nproc-per-node 8 train.py\n")
+    lint(folder, "a.sh", "--fix", *CHOSEN)
+    assert (folder / "env.sh").read_text() == env
+    lint(folder, "--fix", *CHOSEN)
+    assert (folder / "env.sh").read_text() == "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n"
+
+
+# baselines, standard input
+
+
+def test_a_baseline_knows_launch_files(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, job_sbatch=JOB)
+    assert lint(folder, "--write-baseline", "known.json", *CHOSEN).returncode == 0
+    assert places(folder, "--baseline", "known.json", *CHOSEN) == []
+    jobs(folder, job_sbatch=JOB.replace("#SBATCH --nodes", "# moved\n#SBATCH --nodes"), new_sh=JOB)
+    assert [path for path, _, _ in places(folder, "--baseline", "known.json", *CHOSEN)] == ["new.sh"] * 2
+    jobs(folder, job_sbatch=GOOD_JOB)
+    assert "2 findings of the baseline are gone" in lint(folder, "--baseline", "known.json", *CHOSEN).stderr
+
+
+def test_standard_input_may_be_a_launch_file(tmp_path: Path) -> None:
+    result = piped(tmp_path, JOB, "--stdin-filename", "jobs/train.sbatch", "--output-format", "concise", *CHOSEN, "-")
+    assert result.stdout.startswith(f"jobs/train.sbatch:{RENAMED}:")
+    assert result.returncode == 1
+    # without a name, the first line tells
+    assert f"<stdin>:{RENAMED}:" in piped(tmp_path, JOB, "--output-format", "concise", *CHOSEN, "-").stdout
+    mended = piped(tmp_path, JOB, "-", "--fix", "--stdin-filename", "a.sh", *CHOSEN)
+    assert mended.stdout == JOB.replace("NCCL_ASYNC", "TORCH_NCCL_ASYNC")
+    assert "DC804" in mended.stderr
+    same = piped(tmp_path, "a: 1\n", "-", "--fix", "--stdin-filename", "values.yaml")
+    assert (same.stdout, same.returncode) == ("a: 1\n", 0)
+
+
+# what can't be read, what must not be shown
+
+
+@pytest.mark.slow
+def test_what_can_not_be_read_is_told_and_the_rest_is_checked(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, job_sbatch=JOB)
+    (folder / "utf16.sh").write_text("torchrun --nproc-per-node 8 train.py\n", encoding="utf-16")
+    (folder / "binary.slurm").write_bytes(b"\x7fELF\x00\x01\x02" * 100)
+    (folder / "large.sh").write_bytes(JOB.encode() + b"# torchrun\n" * 600_000)
+    (folder / "crlf.sh").write_bytes(GOOD_JOB.replace("\n", "\r\n").encode())
+    (folder / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n\t- command: [torchrun, x.py]\n")
+    plain = report_of("lint", *CHOSEN, cwd=folder)
+    found = {(item["where"]["path"], item["code"]) for item in plain["findings"]}
+    unreadable = {path for path, code in found if code == "DC904"}
+    assert unreadable == {"utf16.sh", "binary.slurm", "large.sh", "pod.yaml"}
+    (tabbed,) = [item for item in plain["findings"] if item["where"]["path"] == "pod.yaml"]
+    assert tabbed["where"]["line"] == 5
+    assert {("job.sbatch", "DC804"), ("large.sh", "DC804")} <= found
+    assert lint(folder, "binary.slurm", "job.sbatch", *CHOSEN).returncode == 1
+    nothing = lint(folder, "binary.slurm", "utf16.sh")
+    assert nothing.returncode == 2
+    assert "none of the input could be read" in nothing.stderr
+
+
+@pytest.mark.slow
+def test_credentials_of_a_line_are_not_shown(tmp_path: Path) -> None:
+    secret = "0123456789abcdef0123456789abcdef01234567"
+    line = f"WANDB_API_KEY={secret} HF_TOKEN=hfk07 torchrun --nnodes 4 --nproc-per-node 8 train.py --api-key {secret}\n"
+    folder = jobs(tmp_path, job_sbatch="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nsrun " + line)
+    for output_format in ("full", "json", "concise", "github", "sarif", "html", "junit", "markdown"):
+        result = lint(folder, "--output-format", output_format, "-v")
+        assert "DC804" in result.stdout, output_format
+        assert secret not in result.stdout, output_format
+        assert "hfk07" not in result.stdout, output_format
+    (finding,) = report_of("lint", "--select", "DC804", cwd=folder)["findings"]
+    column = finding["where"]["column"] - 1
+    assert re.match(r"4|--nnodes", finding["evidence"]["source"][column:])
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("X=1 HF_TOKEN='one two' torchrun", "X=1 HF_TOKEN=***       torchrun"),
+        ('python t.py --password "one two three" --lr 1', "python t.py --password ***             --lr 1"),
+        (r'ssh h "HF_TOKEN=\"one two\" torchrun"', r'ssh h "HF_TOKEN=***         torchrun"'),
+        ("HF_TOKEN='one two", "HF_TOKEN=***"),
+        ("HF_TOKEN=ab torchrun", "HF_TOKEN=** torchrun"),
+        ('env: {HF_TOKEN: "one two", A: b}', "env: {HF_TOKEN: ***        A: b}"),
+        ('curl -H "Authorization: Bearer one" x', 'curl -H "Authorization: Bearer ***  x'),
+        ("NAME='one two' torchrun --lr 1", "NAME='one two' torchrun --lr 1"),
+    ],
+)
+def test_credentials_are_hidden_up_to_their_last_quote_and_all_else_keeps_its_column(line: str, shown: str) -> None:
+    assert without_credentials(line) == shown
+
+
+def test_a_token_where_something_else_belongs_is_not_repeated(tmp_path: Path) -> None:
+    secret = "hf_0123456789abcdefghij"
+    folder = jobs(
+        tmp_path,
+        job_sh=f"#!/bin/bash\ntorchrun --nnodes=2 --node_rank=0 --rdzv_backend={secret} --rdzv_endpoint=h:1 train.py\n",
+    )
+    result = lint(folder, "--output-format", "json", "-v")
+    assert "DC806" in result.stdout
+    assert secret not in result.stdout
+
+
+# the nodes
+
+
+def test_the_nodes_can_be_stated(tmp_path: Path) -> None:
+    job = JOB.replace("--nnodes 4", "--nnodes 2").replace("#SBATCH --gpus-per-node=8\n", "")
+    folder = jobs(tmp_path, job_sbatch=job)
+    from .test_cli import distcheck
+
+    distcheck("env", "--save-facts", "node.json", cwd=folder)
+    facts = json.loads((folder / "node.json").read_text())
+    assert facts
+    assert "DC301" not in [code for _, _, code in places(folder, "job.sbatch")]
+    for arguments, words in (
+        (("--node-facts", "gone.json"), "gone.json"),
+        (("--node-facts", "job.sbatch"), "--node-facts job.sbatch: "),
+    ):
+        result = lint(folder, *arguments)
+        assert result.returncode == 2
+        assert words in result.stderr
+    (folder / "pyproject.toml").write_text('[tool.distcheck]\nnode-facts = "gone.json"\n')
+    assert "pyproject.toml: node-facts" in lint(folder).stderr

@@ -1,0 +1,242 @@
+"""What is made of a rehearsal that is over: findings, what lint says of them, what the failure of a rank means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distcheck import rules
+from distcheck.cli import rehearse_report
+from distcheck.cli.rehearse_report import report_of
+from distcheck.core.configuration import Configuration
+from distcheck.core.model import Finding, Fix, Report, Severity, Where
+from distcheck.reporters import FORMATS, render
+from distcheck.rules import Selection
+from distcheck.runtime.coordination.model import Call, Frame, Mismatch, Position, Positions
+from distcheck.runtime.rehearsal.simulation.cli_args import Typed
+from distcheck.runtime.rehearsal.simulation.launcher import ENDED, STANDS, TIME, Performed
+from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal
+
+PLAN = Plan("train.py", nproc_per_node=2, seconds=60.0)
+SAVES = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+model = torch.nn.Linear(2, 2)
+torch.save(
+    model.state_dict(),
+    "model.pt",
+)
+"""
+RAISED = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory."
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SAVES)
+    return tmp_path
+
+
+def performed(*ends: End, why: str = ENDED, verdict: Positions | None = None, **more: Any) -> Performed:
+    given = ends or (End(0, 10, "steps", 0, 3), End(1, 11, "steps", 0, 3))
+    return Performed(Rehearsal(PLAN, given), why, verdict, more.get("outputs", {}), (), more.get("written", ""), 5.0)
+
+
+def reported(done: Performed, selection: Selection = Selection()) -> Report:
+    return report_of(Typed(PLAN, left_out=(("numbers", "nobody knows"),)), done, selection, Configuration())
+
+
+def saved(line: int, code: str = "DC720") -> Finding:
+    rule = rules.known(())[code]
+    return rule.found(
+        "two ranks write it", fix=Fix("let one", where="code"), where=Where("train.py", line, ranks="0-1")
+    )
+
+
+def heard(finding: Finding) -> tuple[list[Finding], int]:
+    looked = rehearse_report._looked(Typed(PLAN), [finding], Configuration())
+    return rehearse_report._heard([finding], looked)
+
+
+# what lint says
+
+
+@pytest.mark.parametrize("line", [6, 7, 9])
+def test_what_lint_reads_in_the_same_statement_is_confirmed(line: int, folder: Path) -> None:
+    (found,), others = heard(saved(line))
+    assert found.message == "two ranks write it; lint reads it there too: confirmed in rehearsal"
+    assert found.evidence["confirmed_in_rehearsal"] is True
+    _, all_of_it = heard(saved(line, "DC732"))
+    assert others == all_of_it - 1
+
+
+@pytest.mark.parametrize("finding", [(5, "DC720"), (6, "DC732")])
+def test_what_lint_reads_elsewhere_or_of_another_rule_confirms_nothing(finding: tuple[int, str], folder: Path) -> None:
+    (found,), _ = heard(saved(*finding))
+    assert found.message == "two ranks write it"
+    assert "confirmed_in_rehearsal" not in found.evidence
+
+
+def test_a_comment_silences_what_was_rehearsed_too(folder: Path) -> None:
+    (folder / "train.py").write_text(SAVES.replace('"model.pt",\n)', '"model.pt",\n)  # noqa: DC720'))
+    assert heard(saved(9))[0] == []
+    assert len(heard(saved(9, "DC732"))[0]) == 1
+
+
+def test_how_much_more_lint_has_is_said_with_what_to_type(folder: Path) -> None:
+    closing = reported(performed()).subject["closing"]
+    assert [line for line in closing if line.startswith("lint, which only reads, has ")]
+    assert any(line.endswith("distcheck lint train.py") for line in closing)
+
+
+def test_a_module_is_read_where_it_lies(folder: Path) -> None:
+    (folder / "package").mkdir()
+    (folder / "package" / "__main__.py").write_text(SAVES)
+    plan = PLAN._replace(target="package", module=True)
+    looked = rehearse_report._looked(Typed(plan), [], Configuration())
+    assert looked is not None
+    assert list(looked.program.files) == ["package/__main__.py"]
+    assert rehearse_report._looked(Typed(plan._replace(target="json.tool")), [], Configuration()) is None
+
+
+# failures
+
+
+def test_a_failure_that_no_rule_explains_is_the_scripts_own(folder: Path) -> None:
+    ends = (End(0, 10, "steps", 0, 3), End(1, 11, "raised", 1, 0, "ValueError: no", "train.py:5", "main"))
+    report = reported(performed(*ends, outputs={1: ("", "Traceback (most recent call last):\nValueError: no\n")}))
+    assert report.subject["failed"] == "the script itself failed, and no rule says why"
+    assert report.subject["closing"][0].startswith("rank 1 raised ValueError: no at train.py:5")
+    assert "  | ValueError: no" in report.subject["closing"]
+    assert not report.at_least(Severity.ERROR)
+
+
+def test_what_can_not_be_pretended_is_no_fault_of_the_script(folder: Path) -> None:
+    detail = "distcheck.runtime.rehearsal.fake_cuda.limits.CannotPretendError: triton can't be rehearsed without a GPU"
+    ends = tuple(End(rank, 10, "raised", 1, 0, detail, "train.py:5", "main") for rank in range(2))
+    report = reported(performed(*ends))
+    assert report.subject["failed"].startswith("the script needs what only a real GPU has")
+    assert any(detail in item.why for item in report.not_checked)
+
+
+def test_a_failure_that_a_rule_explains_is_a_finding_at_its_line(folder: Path) -> None:
+    ends = (End(0, 10, "steps", 0, 3), End(1, 11, "raised", 1, 0, RAISED, "train.py:5", "main"))
+    report = reported(performed(*ends, outputs={1: ("", f"Traceback (most recent call last):\n{RAISED}\n")}))
+    (found,) = report.at_least(Severity.ERROR)
+    assert (found.where.path, found.where.line, found.where.rank) == ("train.py", 5, 1)
+    assert found.evidence["source"] == "model = torch.nn.Linear(2, 2)"
+    assert report.subject["failed"] == ""
+
+
+def test_the_outputs_of_ranks_that_end_well_mean_nothing(folder: Path) -> None:
+    report = reported(performed(outputs={0: ("", RAISED), 1: ("", RAISED)}))
+    assert not report.at_least(Severity.WARNING)
+
+
+def verdict(state: str, detail: str = "") -> Positions:
+    call = Call(1, "barrier", place="train.py:9", function="main")
+    own = (Frame("train.py", 5, "main", own=True),)
+    return Positions(
+        (
+            Position(0, "node 0", 10, "waiting", call, 0, 9.0, (Frame("train.py", 9, "main", own=True),)),
+            Position(1, "node 0", 11, state, None, 0, 9.0, own, 0 if state == "left" else 1, detail),
+        ),
+        2, patience_s=5.0, groups={"0": (0, 1)},
+    )  # fmt: skip
+
+
+def test_a_hang_is_told_with_the_stacks_of_all(folder: Path) -> None:
+    ends = (End(0, 10, "stopped"), End(1, 11, "finished", 0))
+    report = reported(performed(*ends, why=STANDS, verdict=verdict("left")))
+    assert [one.code for one in report.at_least(Severity.ERROR)] in (["DC702"], ["DC519"])
+    (job,) = report.subject["jobs"]
+    assert [rank["rank"] for rank in job["ranks"]] == [0, 1]
+    assert job["seen"] == "nothing has moved for 5 s"
+
+
+def test_whoever_only_waits_for_a_rank_whose_failure_is_explained_is_not_told(folder: Path) -> None:
+    ends = (End(0, 10, "stopped"), End(1, 11, "raised", 1, 0, RAISED, "train.py:5", "main"))
+    outputs = {1: ("", f"Traceback (most recent call last):\n{RAISED}\n")}
+    report = reported(performed(*ends, why=STANDS, verdict=verdict("raised", RAISED), outputs=outputs))
+    assert [one.where.line for one in report.at_least(Severity.ERROR)] == [5]
+    assert "jobs" not in report.subject
+    # where it is not, that others wait is all that is known
+    ends = (End(0, 10, "stopped"), End(1, 11, "raised", 1, 0, "ValueError: no", "train.py:5", "main"))
+    report = reported(performed(*ends, why=STANDS, verdict=verdict("raised", "ValueError: no")))
+    assert [one.where.line for one in report.at_least(Severity.ERROR)] == [9]
+
+
+def uneven(batches: dict[str, int]) -> Finding:
+    return rules.DC519.found(
+        "ranks have different numbers of batches", fix=Fix("drop the rest", where="code"),
+        where=Where("train.py", 5), evidence={"batches": batches},
+    )  # fmt: skip
+
+
+def crossed() -> Finding:
+    evidence = {"group": "0", "number": 16, "calls": ["rank 0: broadcast", "rank 1: barrier"]}
+    return rules.DC517.found(
+        "they differ", fix=Fix("mend", where="code"), where=Where("train.py", 9), evidence=evidence
+    )
+
+
+def waiting() -> Finding:
+    evidence = {"waiting": "0", "missing": "1", "call": "barrier"}
+    return rules.DC511.found("0 waits", fix=Fix("mend", where="code"), where=Where("train.py", 9), evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("batches", "told"),
+    [
+        ({"0": 4, "1": 3}, ["DC519"]),
+        # who waits has fewer
+        ({"0": 3, "1": 4}, ["DC519", "DC511"]),
+        # nobody knows of rank 1
+        ({"0": 4, "2": 3}, ["DC519", "DC517", "DC511"]),
+        ({"0": 4, "1": 4, "2": 3}, ["DC519", "DC517", "DC511"]),
+    ],
+)
+def test_what_uneven_data_has_led_to_is_not_told_beside_it(batches: dict[str, int], told: list[str]) -> None:
+    calls = (((0,), Call(16, "broadcast")), ((1,), Call(16, "barrier")))
+    done = performed(verdict=Positions((), 2, mismatches=(Mismatch("0", 16, calls),)))
+    found = rehearse_report._without_consequences([uneven(batches), crossed(), waiting()], [], done)
+    assert [one.code for one in found] == told
+
+
+# the rest
+
+
+def test_time_that_was_up_before_the_first_step_is_a_failure(folder: Path) -> None:
+    stopped = [End(rank, 10, "stopped", 0, 0) for rank in range(2)]
+    assert reported(performed(*stopped, why=TIME)).subject["failed"].startswith("time was up before the first step")
+    assert reported(performed(*(end._replace(steps=1) for end in stopped), why=TIME)).subject["failed"] == ""
+
+
+def test_what_was_rehearsed_stands_in_the_first_line(folder: Path) -> None:
+    report = reported(performed(written="would have written 1 file (model.pt); nothing of it was kept"))
+    assert report.subject["line"] == ["train.py", "1 node x 2 ranks (torchrun)", "3 steps", "5 s"]
+    text = render(report, "full")
+    assert text.startswith("distcheck rehearse · train.py · 1 node x 2 ranks (torchrun) · 3 steps · 5 s\n")
+    assert "\nthe script would have written 1 file (model.pt); nothing of it was kept\n" in text
+    assert "numbers: nobody knows" in text
+
+
+def test_rules_that_are_not_selected_keep_silent(folder: Path) -> None:
+    ends = (End(0, 10, "stopped"), End(1, 11, "finished", 0))
+    done = performed(*ends, why=STANDS, verdict=verdict("left"))
+    assert not reported(done, Selection(("DC201",))).findings
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_tells_a_hang_with_its_line(name: str, folder: Path) -> None:
+    ends = (End(0, 10, "stopped"), End(1, 11, "finished", 0))
+    report = reported(performed(*ends, why=STANDS, verdict=verdict("left")))._replace(facts={})
+    text = render(report, name)
+    (code,) = [one.code for one in report.at_least(Severity.ERROR)]
+    assert code in text
+    # which counts, and tells no places
+    assert "train.py" in text or name == "prometheus"

@@ -1,0 +1,163 @@
+"""Notes of calls, on torch's own functions in a process of their own: what is wrapped stays wrapped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from distcheck.runtime.coordination.call_recorder import Posts
+from distcheck.runtime.coordination.call_signatures import KINDS, agreed
+from distcheck.runtime.coordination.model import Call
+
+START = """
+import inspect, warnings, torch, torch.distributed as dist
+import torch.distributed.distributed_c10d as module
+warnings.simplefilter("ignore")
+before = {name: getattr(dist, name) for name in dir(dist)}
+signatures = {name: inspect.signature(value) for name, value in before.items() if inspect.isfunction(value)}
+from distcheck.rehearsal.posts import Posts, rows
+from distcheck.rehearsal.signatures import KINDS
+posts = Posts()
+missed = posts.attach(module)
+def start():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+def calls():
+    return [note.call for note in rows(posts)][::-1]
+"""
+
+
+def run(script: str) -> str:
+    code = START + textwrap.dedent(script)
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.torch
+def test_functions_stay_the_same_objects_with_the_same_signatures() -> None:
+    run("""
+        assert missed == (), missed
+        assert all(getattr(dist, name) is value for name, value in before.items())
+        for name in KINDS:
+            if name in signatures:
+                assert inspect.signature(getattr(dist, name)) == signatures[name], name
+        assert dist.isend.__name__ == "isend" and dist.all_reduce.__name__ == "all_reduce"
+        # compares functions by identity
+        start()
+        module._check_op(dist.isend)
+    """)
+
+
+@pytest.mark.torch
+def test_each_call_is_noted_once_with_what_ranks_must_agree_on() -> None:
+    run("""
+        start()
+        x = torch.ones(2, 3)
+        dist.all_reduce(x)
+        dist.all_reduce(tensor=x.double(), op=dist.ReduceOp.MAX, group=dist.group.WORLD)
+        dist.broadcast(x, 0)
+        dist.broadcast(x, group_src=0)
+        dist.all_gather([torch.ones(4)], torch.ones(4))
+        found = [None]
+        dist.all_gather_object(found, "value")
+        dist.barrier()
+        handle = dist.all_reduce(x, async_op=True)
+        handle.wait()
+        seen = calls()
+        assert [call.operation for call in seen] == [
+            "init_process_group", "all_reduce", "all_reduce", "broadcast", "broadcast", "all_gather",
+            "all_gather_object", "barrier", "all_reduce"], seen
+        assert seen[1].sizes == ((2, 3),) and seen[1].dtypes == ("float32",) and seen[1].reduce == "sum"
+        assert seen[2].dtypes == ("float64",) and seen[2].reduce == "max"
+        assert seen[3].peer == 0 == seen[4].peer
+        assert seen[5].sizes == ((4,),)
+        assert [call.number for call in seen[1:7]] == [1, 2, 3, 4, 5, 6]
+        # two collectives of its own, which are no calls of the user's
+        assert seen[7].number == 8
+        assert posts.inside == {} and posts.done == 9 and posts.trouble == ""
+        assert posts.joined and posts.groups == {"0": (0,)}
+        dist.destroy_process_group()
+        assert not posts.joined and "0" not in posts.entered
+    """)
+
+
+@pytest.mark.torch
+def test_a_call_that_fails_fails_as_before_and_leaves_nothing_behind() -> None:
+    run("""
+        start()
+        for call in (lambda: dist.all_reduce("no tensor"), lambda: dist.all_reduce(), lambda: dist.broadcast(torch.ones(1), 5)):
+            try:
+                call()
+            except Exception as error:
+                assert type(error).__module__ in ("builtins", "torch.distributed"), error
+            else:
+                raise AssertionError("it did not raise")
+        assert posts.inside == {}
+        # the note could not be taken, and that is known
+        assert posts.trouble.startswith("all_reduce")
+        dist.all_reduce(torch.ones(1))
+        assert calls()[-1].operation == "all_reduce"
+    """)
+
+
+@pytest.mark.torch
+def test_place_is_the_line_of_the_user_and_digests_follow_the_calls() -> None:
+    out = run("""
+        start()
+        source = "def step(x):\\n    dist.all_reduce(x)\\nstep(x)\\n"
+        x = torch.ones(1)
+        exec(compile(source, "/somewhere/train.py", "exec"), {"dist": dist, "x": x})
+        first = list(posts.ring)[-1]
+        print(first.call.place, first.call.function)
+        other = Posts()
+        other._module = module
+        other.groups["0"] = (0,)
+        # equal calls give equal digests, whoever made them from wherever
+        def noted(size):
+            return (lambda: other._note("all_reduce", KINDS["all_reduce"], (torch.ones(size),), {}))()
+        a = noted(1)
+        assert a.digest == first.digest, (a, first)
+        b, c = noted(2), noted(2)
+        assert len({a.digest, b.digest, c.digest}) == 3
+    """)
+    assert out.split() == ["/somewhere/train.py:2", "step"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",)), Call(1, "all_reduce", sizes=((4, 5),), dtypes=("float32",))),
+        (Call(1, "barrier", place="a.py:1"), Call(7, "barrier", place="b.py:9")),
+        (Call(1, "gather", sizes=((20,),), peer=0), Call(1, "gather", sizes=((7,),), peer=0)),
+    ],
+)  # fmt: skip
+def test_what_need_not_agree(one: Call, other: Call) -> None:
+    assert agreed(one) == agreed(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Call(1, "broadcast", sizes=((20,),), dtypes=("float32",), reduce="sum"),
+        Call(1, "all_reduce", sizes=((21,),), dtypes=("float32",), reduce="sum"),
+        Call(1, "all_reduce", sizes=((20,),), dtypes=("float16",), reduce="sum"),
+        Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="max"),
+        Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", peer=1),
+    ],
+)
+def test_what_must_agree(other: Call) -> None:
+    assert agreed(Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum")) != agreed(other)
+
+
+def test_a_module_without_these_functions_is_left_alone() -> None:
+    class Empty:
+        pass
+
+    assert Posts().attach(Empty()) == ()
+    assert "all_reduce" in KINDS

@@ -1,0 +1,352 @@
+"""What stands and what only takes long, from hand-made positions."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from distcheck.core.checker import Checker
+from distcheck.core.model import Finding
+from distcheck.runtime.coordination.hang_detector import (
+    cause_of,
+    differing,
+    hangs,
+    stands,
+    standstill,
+    suspicious,
+    waits,
+)
+from distcheck.runtime.coordination.model import UNSEEN, Block, Call, Frame, Mismatch, Position, Positions
+
+TRAIN = "train.py:88"
+
+
+def call(number: int, operation: str = "all_reduce", group: str = "0", place: str = TRAIN) -> Call:
+    return Call(number, operation, group, ((20,),), ("float32",), "sum", None, place, "main")
+
+
+def waiting(rank: int, entered: Call, since: float = 30.0, **more: object) -> Position:
+    return Position(
+        rank,
+        "gpu01",
+        100 + rank,
+        "waiting",
+        entered,
+        since_s=since,
+        entered={entered.group: entered.number},
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def computing(rank: int, number: int, group: str = "0") -> Position:
+    return Position(rank, "gpu01", state="computing", call=call(number), entered={group: number})
+
+
+def job(*ranks: Position, **more: object) -> Positions:
+    return Positions(ranks, len(ranks), 20.0, **more)  # type: ignore[arg-type]
+
+
+def judged(positions: Positions) -> list[Finding]:
+    return list(
+        Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+        .plan(Positions, command="watch", closed=True)
+        .run(positions)
+        .findings
+    )
+
+
+def left(rank: int, number: int, **more: object) -> Position:
+    return Position(rank, state="left", status=0, call=call(number), entered={"0": number}, **more)  # type: ignore[arg-type]
+
+
+# good
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        job(computing(0, 5), computing(1, 5)),
+        # rank 0 prepares data for an hour
+        job(computing(0, 4), *(waiting(rank, call(5, "barrier"), 3600.0) for rank in range(1, 8))),
+        # all are in it, and it takes its time
+        job(waiting(0, call(5), 30.0), waiting(1, call(5), 30.0)),
+        # all make the group, which takes minutes where there are thousands of ranks, or a machine is busy
+        job(*(waiting(rank, call(1, "init_process_group", "setup"), 250.0) for rank in range(2))),
+        # rank 0 waits for rank 1, which waits in another group for rank 2, which computes
+        job(
+            waiting(0, call(5)),
+            waiting(1, call(2, group="1"))._replace(entered={"0": 4, "1": 2}),
+            computing(2, 5),
+            groups={"1": (1, 2)},
+        ),
+        # rank 1 has been through the broadcast and goes on
+        job(waiting(0, call(5, "broadcast")), computing(1, 6)),
+        # a sub-group of which the one that left is no member
+        job(
+            waiting(0, call(3, group="1")), computing(1, 3)._replace(entered={"1": 2}), left(2, 9), groups={"1": (0, 1)}
+        ),
+        # two that exchange
+        job(
+            waiting(0, Call(0, "send", peer=1)),
+            waiting(1, Call(0, "recv", peer=0)),
+        ),
+        job(waiting(0, Call(0, "batch_isend_irecv")), left(1, 3)),
+        # two that exchange what takes long
+        job(waiting(0, Call(0, "send", peer=1), 500.0), waiting(1, Call(0, "recv", peer=0), 500.0)),
+        # the root has been through the broadcast, and has ended
+        job(waiting(0, call(5, "broadcast")), left(1, 5)),
+        # less than six times the patience
+        job(waiting(0, call(5), 100.0), waiting(1, call(5), 100.0)),
+    ],
+)
+def test_good_what_may_yet_go_on(positions: Positions) -> None:
+    """Neither DC511, DC517, DC519, DC701, DC702 nor DC704."""
+    assert not stands(positions)
+    assert judged(positions) == []
+
+
+# bad
+
+
+def test_bad_a_send_to_a_rank_in_a_collective() -> None:
+    positions = job(waiting(0, Call(0, "send", peer=1), 40.0), waiting(1, call(5)))
+    assert [wait.missing for wait in hangs(positions)] == [(1,), (0,)]
+    (finding,) = judged(positions)
+    assert finding.code == "DC517"
+    # and the other way round
+    (finding,) = judged(job(waiting(0, call(5), 40.0), waiting(1, Call(0, "recv", peer=0))))
+    assert finding.code == "DC517"
+
+
+def test_bad_ranks_are_missing_for_different_reasons() -> None:
+    """One is in another group, and one further back in this one: no order of the groups explains that."""
+    positions = job(
+        waiting(0, call(5), 50.0), waiting(1, call(2, group="1"))._replace(entered={"0": 4, "1": 2}),
+        waiting(2, call(4)), groups={"1": (0, 1)},
+    )  # fmt: skip
+    (finding,) = judged(positions)
+    assert finding.code == "DC701"
+
+
+@pytest.mark.parametrize(("where", "code"), [("_engine_run_backward", "DC519"), ("main", "DC702")])
+def test_bad_what_cpp_calls_is_known_by_the_backward(where: str, code: str) -> None:
+    stack = (Frame("torch/autograd/graph.py", 979, where), Frame("train.py", 88, "main", own=True))
+    (finding,) = judged(job(waiting(0, call(412), stack=stack), left(1, 411, places={UNSEEN: 40})))
+    assert finding.code == code
+
+
+def test_only_the_first_causes_are_reported() -> None:
+    """Five groups, each with a rank that has ended."""
+    ranks = (
+        position
+        for group in range(5)
+        for position in (
+            waiting(2 * group, call(2, group=f"g{group}"), 30.0 + group), Position(2 * group + 1, state="left", status=0)
+        )
+    )  # fmt: skip
+    groups = {f"g{group}": (2 * group, 2 * group + 1) for group in range(5)}
+    found = judged(job(*ranks, groups=groups))
+    assert sorted(finding.where.rank or 0 for finding in found) == [5, 7, 9]
+
+
+def test_bad_a_rank_has_ended_before_the_loop_did() -> None:
+    (finding,) = judged(job(waiting(0, call(412)), left(1, 411, places={TRAIN: 411})))
+    assert finding.code == "DC519"
+    assert finding.severity.word == "error"
+    assert finding.message == (
+        "rank 0 waits in all_reduce #412 (float32 [20]) at train.py:88; rank 1 has ended with status 0, last in "
+        "all_reduce #411 (float32 [20]) at train.py:88"
+    )
+    assert (finding.where.path, finding.where.line) == ("train.py", 88)
+
+
+@pytest.mark.parametrize("status", [None, -9])
+def test_bad_a_rank_that_was_killed(status: int | None) -> None:
+    """DC511: there is no exit in the script that could be moved."""
+    (finding,) = judged(job(waiting(0, call(412)), left(1, 400, places={TRAIN: 400})._replace(status=status)))
+    assert finding.code == "DC511"
+    assert "last heard of in all_reduce #400" in finding.message
+    assert finding.fix is not None
+    assert "dmesg -T" in finding.fix.text
+
+
+def test_bad_a_collective_behind_an_exit() -> None:
+    (finding,) = judged(job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={TRAIN: 411})))
+    assert finding.code == "DC702"
+
+
+def test_bad_a_collective_in_a_branch() -> None:
+    """Rank 1 never calls it and waits in another group, for rank 0."""
+    positions = job(
+        waiting(0, call(5, place="train.py:50")),
+        waiting(1, call(2, "barrier", "1", "train.py:60"))._replace(entered={"0": 4, "1": 2}),
+        groups={"1": (0, 1)},
+    )
+    (finding,) = judged(positions)
+    assert finding.code == "DC517"  # or another order of the groups: the calls do not tell
+    positions = positions._replace(around={"train.py:60": (Block("branch", 58, 61),)})
+    (finding,) = judged(positions)
+    assert finding.code == "DC701"
+    assert "rank 1 waits in barrier #2 of group 1 (float32 [20]) at train.py:60" in finding.message
+
+
+def test_bad_a_forward_of_ddp_on_one_rank() -> None:
+    stack = (
+        Frame("torch/distributed/distributed_c10d.py", 1, "broadcast"),
+        Frame("torch/nn/parallel/distributed.py", 1500, "_pre_forward"),
+        Frame("eval.py", 41, "validate", own=True),
+    )
+    (finding,) = judged(job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=stack), left(1, 4)))
+    assert finding.code == "DC704"
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        (Position(1, state="stopped", detail="SIGSTOP, or a debugger"), "rank 1 is stopped (SIGSTOP, or a debugger)"),
+        (Position(1, state="raised", detail="KeyError: 'x'", stack=(Frame("data.py", 7, "load", own=True),)), "rank 1 raised KeyError: 'x' in load() at data.py:7"),
+        (Position(1, state="silent", detail="for 31 s"), "rank 1 gives no word (for 31 s)"),
+    ],
+)  # fmt: skip
+def test_bad_a_rank_is_gone(gone: Position, said: str) -> None:
+    (finding,) = judged(job(waiting(0, call(5)), gone))
+    assert finding.code == "DC511"
+    assert said in finding.message
+
+
+def test_bad_calls_that_differ() -> None:
+    one, other = call(5), call(5)._replace(reduce="max", place="train.py:90")
+    (finding,) = judged(
+        job(computing(0, 5), computing(1, 5), mismatches=(Mismatch("0", 5, (((0,), one), ((1,), other))),))
+    )
+    assert finding.code == "DC517"
+    assert "differs in reduction" in finding.message
+    assert "rank 1 calls all_reduce #5 (float32 [20], max) at train.py:90" in finding.message
+
+
+def test_bad_one_waits_where_ddp_reduces() -> None:
+    positions = job(waiting(0, call(11)), waiting(1, call(11, "barrier", place="train.py:10")))
+    assert not stands(positions)
+    assert suspicious(positions)
+    (mismatch,) = differing(positions)
+    assert [ranks for ranks, _ in mismatch.calls] == [(0,), (1,)]
+    assert stands(positions._replace(mismatches=(mismatch,)))
+
+
+def apart(one: Call, other: Call) -> dict[str, tuple[Mismatch, ...]]:
+    return {"mismatches": (Mismatch(one.group, one.number, (((0,), one), ((1,), other))),)}
+
+
+#: A mismatch: rank 0 reduces, rank 1 is in a barrier.
+REDUCES, IN_BARRIER = call(5), call(5, "barrier", place="train.py:90")
+#: Torch compares neither of these.
+MAX, AS_INT = call(5)._replace(reduce="max"), call(5)._replace(dtypes=("int32",))
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        job(waiting(0, REDUCES), waiting(1, IN_BARRIER), **apart(REDUCES, IN_BARRIER)),
+        # the third makes the call of one of them
+        job(waiting(0, REDUCES), waiting(1, IN_BARRIER), waiting(2, IN_BARRIER), **apart(REDUCES, IN_BARRIER)),
+        # a root goes through its broadcast alone, and waits in the next call
+        job(
+            waiting(0, call(6)), waiting(1, REDUCES), **apart(call(5, "broadcast"), REDUCES)
+        ),
+        # it has ended after its broadcast
+        job(left(0, 5), waiting(1, REDUCES), **apart(call(5, "broadcast"), REDUCES)),
+        # it has lost its peer in the call, and another group waits for it
+        job(
+            left(0, 5)._replace(state="raised", detail="RuntimeError"), computing(1, 6),
+            waiting(2, call(2, group="1")), groups={"1": (0, 2)}, **apart(REDUCES, IN_BARRIER),
+        ),
+        # the rank that is missing here waits in the call that differs
+        job(
+            waiting(0, REDUCES), waiting(1, IN_BARRIER), waiting(2, call(2, group="1"))._replace(entered={"0": 4, "1": 2}),
+            groups={"1": (0, 2), "0": (0, 1)}, **apart(REDUCES, IN_BARRIER),
+        ),
+        # group numbers differ where C++ has made a call on one rank only
+        job(waiting(0, REDUCES), waiting(1, call(6, "barrier")), **apart(REDUCES, call(6, "barrier"))),
+        job(waiting(0, REDUCES, 20.0), waiting(1, AS_INT, 20.0), **apart(REDUCES, AS_INT)),
+    ],
+)  # fmt: skip
+def test_bad_ranks_hang_in_calls_that_differ(positions: Positions) -> None:
+    """DC517 has been reported: the hang follows from it."""
+    cause = cause_of(hangs(positions), positions)
+    assert cause is not None
+    assert cause.number in (5, 6)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        # the last one came a moment ago, and its call may end
+        job(waiting(0, REDUCES, 3600.0), waiting(1, AS_INT, 19.0), **apart(REDUCES, AS_INT)),
+        # the last one has yet to come
+        job(waiting(0, REDUCES), waiting(1, AS_INT), computing(2, 4), **apart(REDUCES, AS_INT)),
+        # one has gone through it and computes
+        job(computing(0, 5), waiting(1, AS_INT), **apart(REDUCES, AS_INT)),
+        # another reduction hangs nowhere: all are in one call, which takes its time
+        job(waiting(0, REDUCES), waiting(1, MAX), **apart(REDUCES, MAX)),
+        # all have come further
+        job(waiting(0, call(6)), waiting(1, call(6)), **apart(REDUCES, AS_INT)),
+        # the same number in another group
+        job(
+            *(waiting(rank, call(5, group="1")) for rank in range(2)), groups={"1": (0, 1)}, **apart(REDUCES, AS_INT)
+        ),
+        # which call differs was not kept
+        job(waiting(0, call(5)), waiting(1, call(5)), mismatches=(Mismatch("0", 5, ()),)),
+    ],
+)  # fmt: skip
+def test_good_calls_that_differ_may_end(positions: Positions) -> None:
+    assert hangs(positions) == ()
+    assert cause_of((), positions) is None
+
+
+def test_a_hang_with_another_cause_than_the_calls_that_differ() -> None:
+    positions = job(
+        waiting(0, REDUCES), waiting(1, IN_BARRIER),
+        waiting(2, call(2, group="1")), Position(3, state="stopped", entered={"1": 1}),
+        groups={"0": (0, 1), "1": (2, 3)}, **apart(REDUCES, IN_BARRIER),
+    )  # fmt: skip
+    stuck = hangs(positions)
+    assert [wait.waiting for wait in stuck] == [(0, 1), (2,)]
+    assert cause_of(stuck[:1], positions) == REDUCES
+    assert cause_of(stuck, positions) is None
+
+
+def test_good_one_collective_by_two_names() -> None:
+    assert differing(job(waiting(0, call(1)), waiting(1, call(1, "allreduce")))) == ()
+
+
+def test_bad_all_have_come_and_it_does_not_end() -> None:
+    (finding,) = judged(job(waiting(0, call(5), 200.0), waiting(1, call(5), 180.0)))
+    assert finding.code == "DC511"
+    assert "all ranks" in finding.message
+
+
+def test_nothing_is_said_before_the_patience_is_over() -> None:
+    assert not stands(job(waiting(0, call(412), 19.0), left(1, 411)))
+    assert stands(job(waiting(0, call(412), 20.0), left(1, 411)))
+
+
+def test_who_gave_up_waits_for_nobody() -> None:
+    """gloo has said that a peer is gone: one that computes now left the group."""
+    positions = job(waiting(0, call(5)), computing(1, 4))
+    assert not stands(positions)
+    (finding,) = judged(positions._replace(over=True))
+    assert finding.message.startswith("rank 0 waited in all_reduce #5")
+
+
+def test_thousands_of_ranks() -> None:
+    positions = job(*(waiting(rank, call(5)) for rank in range(16383)), left(16383, 4, places={TRAIN: 4}))
+    begun = time.monotonic()
+    (wait,) = standstill(positions)
+    assert len(wait.waiting) == 16383
+    assert wait.missing == (16383,)
+    (finding,) = judged(positions)
+    assert "ranks 0-16382 wait in all_reduce #5" in finding.message
+    # generous: it is a tenth of that on the machine where it was written
+    assert time.monotonic() - begun < 10
+    assert len(waits(positions)) == 1

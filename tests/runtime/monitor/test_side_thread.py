@@ -1,0 +1,346 @@
+"""The side threads of two ranks in one process, without torch: how they begin, pass the chair on, fail, and leave."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from distcheck.runtime.coordination.call_recorder import Note, Posts, Spent
+from distcheck.runtime.coordination.model import Call, Position, Positions
+from distcheck.runtime.coordination.protocol import (
+    CHAIR,
+    CLOSING,
+    DIFFERENCE_TOLD,
+    LET_GO,
+    OFF,
+    TOLD,
+    rank_key,
+    read_head,
+    read_position,
+    read_post,
+)
+from distcheck.runtime.coordination.shared_table import Board, Other
+from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.monitor.rank_monitor import Patrol
+from distcheck.runtime.monitor.summary import Summary
+from tests.runtime.coordination.test_coordinator import Store
+
+#: Generous: the machine may do other things.
+LIMIT_S = 30.0
+
+
+class Ranks:
+    """Side threads that share a store."""
+
+    def __init__(self, world_size: int = 2, **more: Any) -> None:
+        self.store = Store()
+        self.said: list[str] = []
+        self.reports: list[Positions] = []
+        self.summaries: list[Summary] = []
+        self.patrols = [self.patrol(Seat(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
+
+    def patrol(self, seat: Any, **more: Any) -> Patrol:
+        given: dict[str, Any] = {
+            "connect": lambda: self.store, "report": self.reports.append, "say": self.said.append,
+            "summarise": self.summaries.append, "patience_s": 0.5,
+        }  # fmt: skip
+        return Patrol(Posts(), seat, **{**given, **more})
+
+
+@pytest.fixture
+def started() -> Iterator[list[Patrol]]:
+    patrols: list[Patrol] = []
+    yield patrols
+    for patrol in patrols:
+        patrol.leave()
+        assert not patrol._thread.is_alive()
+
+
+def until(test: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not test():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.01)
+
+
+def beat(ranks: Ranks, rank: int) -> int:
+    text = ranks.store.values.get(rank_key(rank))
+    return -2 if text is None else read_head(text).beat
+
+
+def told(ranks: Ranks, rank: int) -> Position:
+    """Where a rank has said that it is."""
+    return read_position(read_post(ranks.store.values[rank_key(rank)]).position)
+
+
+def begin(ranks: Ranks, started: list[Patrol]) -> None:
+    """All at once, until each has told where it is, and told it again."""
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: all(beat(ranks, patrol.seat.rank) > 1 for patrol in ranks.patrols))
+
+
+def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    begin(ranks, started)
+    assert ranks.store.values[CHAIR].startswith(b"0 ")
+    for patrol in ranks.patrols:
+        patrol.ended("left", 0)
+        assert ranks.summaries == []
+        patrol.leave()
+    (summary,) = ranks.summaries
+    assert summary.healthy
+    assert ranks.said == []
+
+
+def test_ranks_of_a_round_before_leave_a_chair_that_can_be_read_at_any_time(started: list[Patrol]) -> None:
+    """Another rank of this round may have asked whether it is there, and be about to read it."""
+    ranks = Ranks()
+    ranks.store.set(CHAIR, "1 7 0")
+    ranks.store.set(rank_key(1), "left by the round before")
+    there = []
+
+    def delete(key: str) -> bool:
+        removed = Store.delete_key(ranks.store, key)
+        there.append((key, CHAIR in ranks.store.values))
+        return removed
+
+    ranks.store.delete_key = delete  # type: ignore[method-assign]
+    started.append(ranks.patrols[0])
+    ranks.patrols[0].start()
+    until(lambda: beat(ranks, 0) > 1)
+    assert there == [(rank_key(0), True), (rank_key(1), True)]
+    assert ranks.store.values[CHAIR].startswith(b"0 ")
+
+
+def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol, status in zip(ranks.patrols, (0, 1), strict=True):
+        patrol.start()
+        until(lambda: beat(ranks, patrol.seat.rank) > 0)  # noqa: B023 - asked at once
+        patrol.ended("left" if status == 0 else "raised", status, "KeyError: 'x'")
+        patrol.leave()
+    assert ranks.summaries == []
+
+
+def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    started += ranks.patrols
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: ranks.store.values.get(CHAIR, b"").startswith(b"0 ") and beat(ranks, 1) > 1)
+    ranks.patrols[0].ended("left", 0)
+    ranks.patrols[0].leave()
+    until(lambda: ranks.store.values[CHAIR].startswith(b"1 "))
+
+
+@pytest.mark.slow
+def test_a_parent_keeps_the_chair(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    ranks.store.set(CHAIR, "-1 1 0")
+    ranks.patrols[0].start()
+    started.append(ranks.patrols[0])
+    until(lambda: beat(ranks, 0) > 10)
+    assert ranks.store.values[CHAIR] == b"-1 1 0"
+
+
+def test_the_seat_may_be_known_late(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    seats: list[Seat] = []
+    patrol = ranks.patrol(lambda: seats[0] if seats else None)
+    started.append(patrol)
+    patrol.start()
+    time.sleep(0.3)
+    assert ranks.store.values == {}
+    seats.append(Seat(1, 2, "gpu01"))
+    until(lambda: beat(ranks, 1) > 0)
+    assert patrol.seat.rank == 1
+
+
+def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    patrol = ranks.patrols[1]
+    started.append(patrol)
+    broken = ["a note that no JSON can hold"]
+
+    def digests() -> Any:
+        raise TypeError(broken[0])
+
+    patrol._here.digests = digests  # type: ignore[method-assign]
+    patrol.start()
+    until(lambda: beat(ranks, 1) == OFF)
+    assert ranks.said == [f"distcheck watch: rank 1 watches no longer: TypeError: {broken[0]}"]
+    assert not patrol._thread.is_alive() or patrol._thread.join(LIMIT_S) is None
+
+
+@pytest.mark.slow
+def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Patrol]) -> None:
+    """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
+    ranks = Ranks(lasting=False)
+    begin(ranks, started)
+    ranks.patrols[0].ended("left", 0)
+    ranks.patrols[0].leave()
+    assert ranks.store.values[CLOSING] == b"1"
+    assert ranks.store.values[LET_GO] == b"1"
+    # its script goes on, and nobody asks any more
+    ranks.patrols[1]._thread.join(LIMIT_S)
+    assert not ranks.patrols[1]._thread.is_alive()
+
+
+def test_another_group_has_another_store(started: list[Patrol]) -> None:
+    ranks = Ranks(world_size=1, lasting=False)
+    released: list[int] = []
+    patrol = ranks.patrol(Seat(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
+    started.append(patrol)
+    patrol.joins()
+    assert patrol.started
+    until(lambda: beat(ranks, 0) > 1)
+    before = ranks.store
+    ranks.store = Store()
+    patrol.joins()
+    assert released == [1]
+    until(lambda: beat(ranks, 0) > 1)
+    assert before is not ranks.store
+
+
+def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
+    """DC519 or DC702: the main thread of rank 0 is in a call, that of rank 1 has left."""
+    ranks = Ranks()
+    started += ranks.patrols
+    posts = ranks.patrols[0].posts
+    call = Call(1, "all_reduce", place="train.py:88")
+    posts.entered["0"] = 1
+    posts.inside[ranks.patrols[0]._here._main] = Note(call, time.monotonic(), 1, 1)
+    for patrol in ranks.patrols:
+        patrol.start()
+    until(lambda: beat(ranks, 1) > 1)
+    ranks.patrols[1].ended("left", 0)
+    until(lambda: bool(ranks.reports))
+    assert [position.state for position in ranks.reports[0].ranks] == ["waiting", "left"]
+    assert ranks.reports[0].ranks[0].stack
+
+
+@pytest.mark.slow
+def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]) -> None:
+    ranks = Ranks()
+    begin(ranks, started)
+    mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
+    ranks.patrols[1].differs(Note(mine, 0.0, 1, 3), Other(0, theirs))
+    (report,) = ranks.reports
+    assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
+    assert [position.call for position in report.ranks] == [theirs, mine]
+    # once is enough
+    ranks.patrols[0].differs(Note(theirs, 0.0, 1, 3), Other(1, mine))
+    assert len(ranks.reports) == 1
+
+
+@pytest.mark.slow
+def test_the_other_rank_tells_where_it_has_been_before(started: list[Patrol]) -> None:
+    """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
+    ranks = Ranks()
+    started += ranks.patrols
+    memory = mmap.mmap(-1, 1 << 20)
+    for rank, patrol in enumerate(ranks.patrols):
+        patrol.board = Board(memory, rank, begun=0.0, place=rank, places=2)
+    there = ranks.patrols[0]
+    there.start()
+    until(lambda: beat(ranks, 0) > 1)
+    theirs, mine = Call(5, "barrier", place="train.py:25"), Call(5, "all_reduce", place="train.py:22")
+    note = Note(theirs, time.monotonic(), 1, 5)
+    there.posts.spent["train.py:22", "all_reduce", "0", True] = Spent(4, 0.1, 0.1)
+    there.posts.ring.append(note)
+    there.posts.inside[there._here._main] = note
+    ranks.patrols[1].differs(Note(mine, 0.0, 2, 5), Other(0, theirs))
+    (report,) = ranks.reports
+    assert report.ranks[0].call == theirs
+    assert report.ranks[0].places == {"train.py:22": 4}
+    assert report.ranks[0].stack
+    # it was wanted for this once
+    assert ranks.patrols[0].board is not None
+    until(lambda: not ranks.patrols[0].board.asks)
+    quiet = beat(ranks, 0) + 2
+    until(lambda: beat(ranks, 0) >= quiet)
+    assert told(ranks, 0).places == {}
+
+
+def test_a_rank_that_another_tells_of_waits_for_that(started: list[Patrol]) -> None:
+    """Begun meanwhile, its call would end a third process, and the launcher the one that is about to tell."""
+    ranks = Ranks()
+    begin(ranks, started)
+    ranks.store.set(TOLD, "0")
+    mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
+    there = ranks.patrols[1]
+    held = threading.Thread(target=there.differs, args=(Note(mine, time.monotonic(), 1, 3), Other(0, theirs)))
+    held.start()
+    # as if it were the main thread: the rank goes on to post, and is seen in its call
+    there._here._main = held.ident or 0
+    until(lambda: (told(ranks, 1).state, told(ranks, 1).call) == ("waiting", mine))
+    assert held.is_alive()
+    ranks.store.set(DIFFERENCE_TOLD, "1")
+    held.join(LIMIT_S)
+    assert not held.is_alive()
+    assert there.posts.inside == {}
+    assert ranks.reports == []
+
+
+@pytest.mark.slow
+def test_who_calls_the_same_is_told_together(started: list[Patrol]) -> None:
+    ranks = Ranks(4)
+    started += ranks.patrols
+    theirs, mine = Call(3, "all_reduce", sizes=((20,),)), Call(3, "all_reduce", sizes=((19,),))
+    for patrol in ranks.patrols[:3]:
+        patrol.posts.inside[patrol._here._main] = Note(theirs, time.monotonic(), 1, 3)
+        patrol.start()
+    until(lambda: all(beat(ranks, rank) > 1 for rank in range(3)))
+    ranks.patrols[3].differs(Note(mine, 0.0, 1, 3), Other(1, theirs))
+    (report,) = ranks.reports
+    assert report.mismatches[0].calls == (((0, 1, 2), theirs), ((3,), mine))
+
+
+@pytest.mark.parametrize("abort", [True, False])
+def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
+    started: list[Patrol], monkeypatch: pytest.MonkeyPatch, abort: bool
+) -> None:
+    ended: list[Patrol] = []
+    monkeypatch.setattr(Patrol, "_abort", lambda self: (ended.append(self), self._stop.set()))
+    ranks = Ranks(abort=abort)
+    begin(ranks, started)
+    calls = Call(3, "all_reduce", sizes=((20,),)), Call(3, "barrier")
+    for rank, patrol in enumerate(ranks.patrols):
+        note = Note(calls[rank], time.monotonic(), 11 + rank, 3)
+        patrol.posts.entered["0"] = 3
+        patrol.posts.ring.append(note)
+        patrol.posts.inside[patrol._here._main] = note
+    ranks.patrols[1].differs(Note(calls[1], time.monotonic(), 12, 3), Other(0, calls[0]))
+    if abort:
+        until(lambda: len(ended) == 2)
+        assert ranks.said == [
+            "distcheck watch: the job hangs because call #3 of the default group differs between ranks, and ends with "
+            "status 1"
+        ]
+    else:
+        until(lambda: any(patrol._chair is not None and patrol._chair.hangs for patrol in ranks.patrols))
+        assert ranks.said == []
+        assert ended == []
+    assert len(ranks.reports) == 1
+
+
+@pytest.mark.slow
+def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Patrol]) -> None:
+    """gloo ends a process whose sizes differ: nobody comes to a second one."""
+    ranks = Ranks()
+    started += ranks.patrols
+    ranks.patrols[0].start()
+    until(lambda: beat(ranks, 0) > 1)
+    mine, theirs = Call(1, "all_reduce", sizes=((19,),)), Call(1, "all_reduce", sizes=((20,),))
+    ranks.patrols[1].differs(Note(mine, 0.0, 1, 1), Other(0, theirs))
+    (report,) = ranks.reports
+    assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
+    assert [position.call for position in report.ranks] == [theirs, mine]

@@ -1,0 +1,298 @@
+"""One fault for each rule that a rehearsal can judge, as an edit of an example that is right.
+
+Every edit must fit exactly once, and so must the text by which the line of the finding is known: an example that changes
+takes its faults with it, or fails loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "training"
+
+
+class Fault(NamedTuple):
+    """A fault that is planted into an example, and what is to be said of it."""
+
+    code: str
+    example: str
+    #: texts and what stands in their place
+    edits: tuple[tuple[str, str], ...]
+    #: a text that ends on the line that the finding is to point at
+    line: str
+    #: whom it is about (of ranks that wait: for whom they wait). ``all``; ``0``; ``not 0``; ``second``: the second local rank of each node; ``second node``: and all behind it;
+    #: ``fewer``: those with fewer batches; ``none``: no rank was there yet
+    ranks: str = "all"
+    #: arguments of the script
+    arguments: tuple[str, ...] = ("--batch-size", "32")
+    #: rules that may be broken as well, because of it
+    follows: frozenset[str] = frozenset()
+    #: ``warning/error``: it is a race, and told by its outcome
+    severity: str = "warning"
+
+    @property
+    def name(self) -> str:
+        """What the test is called."""
+        return f"{self.code}-{self.example}"
+
+    def source(self) -> str:
+        """The example with its fault."""
+        text = source_of(self.example)
+        for old, new in self.edits:
+            if text.count(old) != 1:
+                raise ValueError(f"{self.name}: {text.count(old)} times in the example: {old!r}")
+            text = text.replace(old, new)
+        return text
+
+    def number(self) -> int:
+        """The line of the finding, from 1."""
+        text = self.source()
+        if text.count(self.line) != 1:
+            raise ValueError(f"{self.name}: {text.count(self.line)} times in the planted example: {self.line!r}")
+        return text.count("\n", 0, text.index(self.line) + len(self.line)) + 1
+
+    def expected_ranks(self, nnodes: int, nproc_per_node: int) -> Sequence[int]:
+        """The ranks that the finding is to name."""
+        everyone = range(nnodes * nproc_per_node)
+        return {
+            "all": list(everyone),
+            "0": [0],
+            "not 0": [rank for rank in everyone if rank],
+            "second": [rank for rank in everyone if rank % nproc_per_node == 1],
+            "second node": [rank for rank in everyone if rank >= nproc_per_node],
+            # 393 images: 315 to train with, and three ranks have one more
+            "fewer": [rank for rank in everyone if rank >= 3],
+            "none": [],
+        }[self.ranks]
+
+
+def source_of(example: str) -> str:
+    """An example as it stands in the project."""
+    return (EXAMPLES / f"{example}.py").read_text(encoding="utf-8")
+
+
+FAULTS = (
+    Fault(
+        "DC201", "ddp",
+        (('int(os.environ["LOCAL_RANK"])', 'int(os.environ["RANK"])'),),
+        "torch.cuda.set_device(device)", "second node", severity="error",
+    ),
+    Fault(
+        "DC202", "trainer",
+        (
+            (
+                "    world_size = int(os.environ.get",
+                '    os.environ["CUDA_VISIBLE_DEVICES"] = str(local_rank)\n    world_size = int(os.environ.get',
+            ),
+        ),
+        "torch.cuda.set_device(local_rank)", "second", severity="error",
+    ),
+    Fault(
+        "DC206", "trainer",
+        (
+            ("        torch.cuda.set_device(local_rank)\n", ""),
+            (', device_id=torch.device("cuda", local_rank))', ")"),
+        ),
+        'dist.init_process_group("nccl"', follows=frozenset({"DC303"}), severity="error",
+    ),
+    Fault(
+        "DC303", "ddp",
+        (('torch.device("cuda", local_rank)', 'torch.device("cuda", 0)'),),
+        "torch.cuda.set_device(device)", severity="error",
+    ),
+    Fault(
+        "DC517", "ddp",
+        (
+            (
+                "    dist.all_reduce(right_and_all)\n",
+                "    every = torch.zeros(len(loader.dataset), device=device)\n    dist.all_reduce(every)\n"
+                "    dist.all_reduce(right_and_all)\n",
+            ),
+        ),
+        "dist.all_reduce(every)", "second node", severity="error",
+    ),
+    Fault(
+        "DC519", "ddp",
+        (
+            (
+                "DataLoader(training, options.batch_size, sampler=sampler)",
+                "DataLoader(Subset(training, range(rank, len(training), world_size)), options.batch_size)",
+            ),
+            ("        sampler.set_epoch(epoch)\n", ""),
+        ),
+        "total = torch.zeros((), device=device)\n    for images, labels in loader:", "fewer", ("--batch-size", "39"), severity="error",
+    ),
+    Fault(
+        "DC602", "trainer",
+        (('torch.save(state, self.path.with_suffix(".new"))', 'torch.save(trainer, self.path.with_suffix(".new"))'),),
+        "torch.save(trainer,", "0", severity="error",
+    ),
+    Fault(
+        "DC605", "spawn",
+        (("args=(ranks_a_node, less_noise, options)", "args=(ranks_a_node, lambda epoch: 0.1 / epoch, options)"),),
+        "mp.spawn(worker", "none", severity="error",
+    ),
+    Fault(
+        "DC701", "trainer",
+        (
+            (
+                "            mean = trainer.mean(loss.detach(), 1)\n            if trainer.rank == 0:\n",
+                "            if trainer.rank == 0:\n                mean = trainer.mean(loss.detach(), 1)\n",
+            ),
+        ),
+        "dist.all_reduce(total_and_number", "not 0", ("--batch-size", "16"), severity="error",
+    ),
+    Fault(
+        "DC701", "fsdp",
+        (("        dcp.save(", "        if rank == 0:\n            dcp.save("),),
+        "            dcp.save(", "0", severity="error",
+    ),
+    Fault(
+        "DC701", "accelerated",
+        (
+            ("    accelerator.wait_for_everyone()\n    if", "    if"),
+            ("        accelerator.save(", "        accelerator.wait_for_everyone()\n        accelerator.save("),
+        ),
+        "accelerator.wait_for_everyone()", "not 0", severity="error",
+    ),
+    Fault(
+        "DC702", "ddp",
+        (("    # the others read what rank 0 writes\n", "    if rank != 0:\n        return\n"),),
+        "    dist.barrier()", "not 0", severity="error",
+    ),
+    Fault(
+        "DC704", "ddp",
+        (
+            ("    dist.all_reduce(right_and_all)\n", ""),
+            (
+                "        accuracy = evaluate(model.module, validation_loader, device)\n",
+                "        accuracy = evaluate(model, validation_loader, device) if rank == 0 else 0.0\n",
+            ),
+        ),
+        "answers = network(", "0", severity="error",
+    ),
+    Fault(
+        "DC720", "trainer",
+        (
+            (
+                '        if trainer.rank == 0:\n            torch.save(state, self.path.with_suffix(".new"))\n'
+                '            os.replace(self.path.with_suffix(".new"), self.path)\n',
+                "        torch.save(state, self.path)\n",
+            ),
+        ),
+        "torch.save(state, self.path)", severity="error",
+    ),
+    Fault(
+        "DC721", "trainer",
+        (
+            (
+                '        if trainer.rank == 0:\n            print(f"epoch',
+                '        print(f"epoch',
+            ),
+        ),
+        'print(f"epoch', severity="info",
+    ),
+    Fault(
+        "DC722", "ddp",
+        (
+            (
+                "    os.makedirs(options.folder, exist_ok=True)\n",
+                "    if not options.folder.exists():\n        os.makedirs(options.folder)\n",
+            ),
+        ),
+        "os.makedirs(options.folder)", severity="warning/error",
+    ),
+    Fault(
+        "DC723", "ddp",
+        (("torch.load(best, map_location=device, weights_only=True)", "torch.load(best, weights_only=True)"),),
+        "torch.load(best", "second",
+    ),
+    Fault(
+        "DC724", "ddp",
+        (("    dist.barrier()\n", ""),),
+        "torch.load(best", "not 0", severity="warning/error",
+    ),
+    Fault(
+        "DC725", "trainer",
+        (
+            (
+                "    if dist.get_rank() == 0 and not path.exists():\n        urlretrieve(url, path)\n",
+                "    urlretrieve(url, path)\n",
+            ),
+        ),
+        "urlretrieve(url, path)",
+    ),
+    Fault(
+        "DC730", "ddp",
+        (("        sampler.set_epoch(epoch)\n", ""),),
+        "sampler = DistributedSampler(",
+    ),
+    Fault(
+        "DC732", "spawn",
+        (
+            (
+                "DataLoader(training, options.batch_size, sampler=sampler)",
+                "DataLoader(training, options.batch_size, shuffle=True)",
+            ),
+        ),
+        "loader = DataLoader(training", severity="error",
+    ),
+    Fault(
+        "DC733", "ddp",
+        ((", generator=torch.Generator().manual_seed(options.seed))", ")"),),
+        "random_split(data",
+    ),
+    Fault(
+        "DC735", "spawn",
+        (
+            ("DistributedSampler, Subset\n", "DistributedSampler, IterableDataset, Subset\n"),
+            (
+                "class Autoencoder(",
+                "class Stream(IterableDataset):\n    def __init__(self, data):\n        self.data = data\n\n"
+                "    def __len__(self):\n        return len(self.data)\n\n"
+                "    def __iter__(self):\n        return (self.data[index] for index in range(len(self)))\n\n\n"
+                "class Autoencoder(",
+            ),
+            (
+                "DataLoader(training, options.batch_size, sampler=sampler)",
+                "DataLoader(Stream(training), options.batch_size)",
+            ),
+        ),
+        "loader = DataLoader(Stream(",
+    ),
+    Fault(
+        "DC743", "ddp",
+        (("    dist.destroy_process_group()\n", ""),),
+        'dist.init_process_group("nccl"', severity="info",
+    ),
+    Fault(
+        "DC750", "ddp",
+        (("cross_entropy(model(", "cross_entropy(model.module("),),
+        "cross_entropy(model.module(", severity="error",
+    ),
+    Fault(
+        "DC751", "trainer",
+        (
+            (
+                "            self.model.train()\n",
+                "            self.model.train()\n            self.model.module.meaning.requires_grad_(True)\n",
+            ),
+            ("[parameter for parameter in model.parameters() if parameter.requires_grad]", "list(model.parameters())"),
+        ),
+        "self.model.module.meaning.requires_grad_(True)", arguments=("--batch-size", "32", "--freeze"),
+        severity="error",
+    ),
+    Fault(
+        "DC756", "ddp",
+        (
+            (
+                "        accuracy = evaluate(model.module, validation_loader, device)\n",
+                "        model.cpu()\n        model.to(device)\n"
+                "        accuracy = evaluate(model.module, validation_loader, device)\n",
+            ),
+        ),
+        "model.cpu()",
+    ),
+)  # fmt: skip

@@ -1,0 +1,267 @@
+"""The parent's side of a rehearsal, asked by ranks that have no torch: they agree, wait, end together, and are stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distcheck.core.checker import Checker
+from distcheck.core.model import Finding, to_plain
+from distcheck.runtime.coordination.call_recorder import Note, Posts
+from distcheck.runtime.coordination.model import Call, Positions
+from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.monitor.rank_monitor import Patrol
+from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, Prompter
+from distcheck.runtime.rehearsal.simulation.hooks.agreement import Line, Store
+from distcheck.runtime.rehearsal.simulation.plan import Plan
+
+PATIENCE_S = 0.5
+X = Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", place="train.py:8")
+
+
+class Rank:
+    """Says what a rank would say; its side thread is the real one."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan = plan
+        self.rank = rank
+        self.posts = Posts()
+        self.answers: dict[str, dict[str, Any]] = {}
+        self._threads: list[threading.Thread] = []
+        Line(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
+        self.patrol = Patrol(
+            self.posts, Seat(rank, plan.world_size, "node 0"), connect=lambda: Store(Line(plan.private)),
+            report=lambda _: None, say=lambda _: None, patience_s=plan.patience_s,
+        )  # fmt: skip
+        self.patrol.tick_s = TICK_S
+        self.patrol.start()
+
+    def calls(self, call: Call = X, *, waits: bool = True) -> None:
+        """Enter a call, and wait in it until the parent lets it begin."""
+        self.posts.entered[call.group] = call.number
+        note = Note(call, time.monotonic(), 1, call.number)
+        self.posts.ring.append(note)
+        main = threading.main_thread().ident or 0
+        self.posts.inside[main] = note
+
+        def answered() -> None:
+            del self.posts.inside[main]
+            self.posts.done += 1
+
+        self._ask(
+            "agree", answered, ranks=range(self.plan.world_size), ordinal=call.number, call=to_plain(call), waits=waits
+        )
+
+    def finishes(self, steps: int) -> None:
+        self._ask("finished", lambda: None, steps=steps)
+
+    def _ask(self, what: str, then: Callable[[], None], **more: Any) -> None:
+        self.answers.pop(what, None)
+
+        def ask() -> None:
+            more_of_it = {name: list(value) if isinstance(value, range) else value for name, value in more.items()}
+            answer = Line(self.plan.private).ask(what, rank=self.rank, **more_of_it)
+            then()
+            self.answers[what] = answer
+
+        thread = threading.Thread(target=ask, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+class Stage:
+    """A prompter with ranks of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plan = Plan("train.py", private=str(folder), steps=3, patience_s=PATIENCE_S)
+        self.prompter = Prompter(self.plan)
+        self.prompter.start()
+        self.ranks = [Rank(self.plan, rank) for rank in range(self.plan.world_size)]
+
+    def until(self, what: Callable[[], object], limit_s: float = 30.0) -> None:
+        end = time.monotonic() + limit_s
+        while not what():
+            assert time.monotonic() < end, "it did not come"
+            time.sleep(0.01)
+
+    def verdict(self) -> tuple[Finding, ...]:
+        self.until(self.prompter.verdict)
+        checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+        return checker.plan(Positions, command="rehearse", closed=True).run(self.prompter.verdict()).findings
+
+    def stays_silent(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.prompter.verdict() is None
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    made.prompter.close()
+    for rank in made.ranks:
+        rank.patrol.leave()
+
+
+def test_a_call_begins_when_all_have_come(stage: Stage) -> None:
+    zero, one = stage.ranks
+    zero.calls()
+    stage.stays_silent(0.2)
+    assert "agree" not in zero.answers
+    one.calls()
+    stage.until(lambda: "agree" in zero.answers and "agree" in one.answers)
+
+
+def test_good_an_asynchronous_call_does_not_wait(stage: Stage) -> None:
+    stage.ranks[0].calls(waits=False)
+    stage.until(lambda: "agree" in stage.ranks[0].answers)
+
+
+def test_bad_calls_that_differ_do_not_begin(stage: Stage) -> None:
+    zero, one = stage.ranks
+    zero.calls()
+    # the first of two that differ is known by nothing, and one that does not wait would begin
+    stage.until(lambda: 0 in stage.prompter.last_calls())
+    one.calls(X._replace(sizes=((30,),)), waits=False)
+    (finding,) = stage.verdict()
+    assert finding.code == "DC517"
+    assert "differs in sizes: rank 0 calls all_reduce #1 (float32 [20]) at train.py:8; rank 1" in finding.message
+    assert not zero.answers
+    assert not one.answers
+    positions = stage.prompter.verdict()
+    assert positions is not None
+    assert all(position.stack for position in positions.ranks), "no stacks"
+
+
+@pytest.mark.slow
+def test_bad_a_rank_has_ended_before_a_call(stage: Stage) -> None:
+    stage.ranks[0].calls()
+    stage.prompter.gone(1, 3)
+    (finding,) = stage.verdict()
+    assert finding.code == "DC702"
+    assert finding.message == (
+        "rank 0 waits in all_reduce #1 (float32 [20]) at train.py:8; rank 1 has ended with status 3"
+    )
+
+
+@pytest.mark.slow
+def test_good_a_rank_that_computes_may_yet_come(stage: Stage) -> None:
+    stage.ranks[0].calls()
+    stage.stays_silent(6 * PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_good_who_waits_for_a_rank_that_has_raised_is_no_news(stage: Stage) -> None:
+    zero, one = stage.ranks
+    one.patrol.ended("raised", 1, "ValueError: a bad file")
+    one.patrol.leave()
+    zero.calls()
+    stage.stays_silent(4 * PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_ranks_end_together(stage: Stage) -> None:
+    zero, one = stage.ranks
+    zero.finishes(3)
+    stage.stays_silent(2 * PATIENCE_S)
+    assert not zero.answers
+    one.finishes(3)
+    stage.until(lambda: zero.answers and one.answers)
+    assert zero.answers["finished"] == one.answers["finished"] == {"end": True}
+    assert stage.prompter.over()
+    assert stage.prompter.unfinished() == ()
+
+
+@pytest.mark.slow
+def test_good_a_rank_that_has_done_its_steps_goes_on_for_another(stage: Stage) -> None:
+    """A stage of a pipeline, or one without an optimizer."""
+    zero, one = stage.ranks
+    zero.finishes(3)
+    one.calls()
+    stage.until(lambda: "finished" in zero.answers)
+    assert zero.answers["finished"] == {"end": False}
+    zero.calls()
+    stage.until(lambda: "agree" in one.answers)
+    # it has waited for long enough when it has done twice as many
+    zero.finishes(7)
+    stage.until(lambda: zero.answers.get("finished") == {"end": True})
+    assert stage.prompter.unfinished() == (1,)
+    assert stage.prompter.verdict() is None
+
+
+def test_the_last_end_together_with_those_that_have_left(stage: Stage) -> None:
+    stage.ranks[0].finishes(3)
+    stage.prompter.gone(1, 0)
+    stage.until(lambda: stage.ranks[0].answers)
+    assert stage.ranks[0].answers["finished"] == {"end": True}
+
+
+CHILD = """
+import os, sys, time
+from distcheck.rehearsal.stage.hooks import agreement
+from distcheck.rehearsal.stage.notebook import Notebook
+from distcheck.rehearsal.stage.plan import Plan
+made = agreement.install(Notebook(sys.argv[1], 0.0, 0), Plan("train.py", private=sys.argv[1]))
+made.on_stop = lambda reason: os.write(2, f"stopped: {reason}\\n".encode())
+print("buffered", end="")
+os.write(2, b"here\\n")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["told", "alone"])
+def test_a_rank_ends_when_it_is_told_to_or_left_alone(tmp_path: Path, how: str) -> None:
+    prompter = Prompter(Plan("train.py", private=str(tmp_path)))
+    prompter.start()
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path)], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline() == b"here\n"
+        if how == "told":
+            prompter.stop("enough")
+        else:
+            prompter.close()
+        out, error = child.communicate(timeout=60)
+    assert child.returncode == STOPPED
+    assert out == b"buffered"
+    assert error.decode().startswith("stopped: enough" if how == "told" else "stopped: ")
+    if how == "told":
+        prompter.close()
+
+
+def test_a_folder_too_deep_for_the_address_of_a_socket(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 60) / ("e" * 60)
+    deep.mkdir(parents=True)
+    prompter = Prompter(Plan("train.py", private=str(deep)))
+    prompter.start()
+    store = Store(Line(str(deep)))
+    folder = Path((deep / "prompter").read_text()).parent
+    try:
+        store.set("a", "1")
+        assert store.get("a") == b"1"
+        assert store.multi_get(["a", "a"]) == [b"1", b"1"]
+        assert store.check(["a"])
+        assert not store.check(["a", "b"])
+        # as torch's TCPStore answers
+        assert store.compare_set("b", "", "2") == b"2"
+        assert store.compare_set("b", "", "3") == b"2"
+        assert store.compare_set("b", "2", "3") == b"3"
+        assert store.add("c", 2) == 2
+        assert store.add("c", 3) == 5
+        assert store.delete_key("c")
+        assert not store.delete_key("c")
+    finally:
+        prompter.close()
+    assert not folder.exists()
