@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import distcheck
-from distcheck.cli import prolog_guard
+from distcheck.cli import prolog_guard, prolog_words
 
 ROOT = Path(__file__).parent.parent
 LIBRARIES = ("click", "nvidia-ml-py", "pathspec", "PyYAML", "tabulate", "tomli")
@@ -273,7 +273,7 @@ def test_a_python_that_is_too_old_drains_no_node(pyz: Path, tmp_path: Path, pyth
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("distcheck prolog: NOT CHECKED: it needs Python 3.10 or newer; this is ")
         assert done.stderr.count("\n") == 1
-        assert len(done.stderr) <= prolog_guard.LONGEST_LINE + 1
+        assert len(done.stderr) <= prolog_words.LONGEST_LINE + 1
     # no other profile fails open
     assert run([python, pyz, "ci", "--profile", "ci"], tmp_path).returncode == 2
     for words, status in (([], 2), (["--profile=prolog"], 0)):
@@ -297,7 +297,7 @@ def test_a_python_that_is_too_old_drains_no_node(pyz: Path, tmp_path: Path, pyth
 )
 def test_the_first_file_knows_a_prologue_as_the_package_does(words: list[str], variable: str | None) -> None:
     first = runpy.run_path(str(ROOT / "tools" / "one_file_main.py"), run_name="first")
-    assert first["LONGEST_LINE"] == prolog_guard.LONGEST_LINE
+    assert first["LONGEST_LINE"] == prolog_words.LONGEST_LINE
     environ = {} if variable is None else {"DISTCHECK_ENV_PROFILE": variable}
     assert first["is_prologue"](words, environ) == prolog_guard.asked_for(words, environ)
 
@@ -327,7 +327,7 @@ def test_a_file_that_is_not_whole_says_so_and_drains_no_node(
     done = run([base_python, "-I", "-S", part, "env", "--profile", "prolog"], tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith("distcheck prolog: NOT CHECKED: ")
-    assert len(done.stderr) <= prolog_guard.LONGEST_LINE + 1
+    assert len(done.stderr) <= prolog_words.LONGEST_LINE + 1
 
 
 def test_a_python_without_zlib_is_told(pyz: Path, tmp_path: Path, base_python: str) -> None:

@@ -104,16 +104,16 @@ def lint(words: Sequence[str], configuration: Configuration) -> Seen:
 
     from distcheck.reporters.progress import Progress
 
-    from . import lint_run
+    from . import lint_inputs, lint_run
     from .lint import asked_of
     from .lint import command as lint_command
     from .lint_results import described, tell_what_is_odd
 
     without = Configuration(tuple(entry for entry in configuration.entries if entry.name != "baseline"))
     asked = asked_of(_parsed(lint_command, "lint", words), without)
-    inputs = lint_run.inputs_of(asked)
+    inputs = lint_inputs.inputs_of(asked)
     with Progress(sys.stderr) as line:
-        looked = lint_run.look(asked, inputs, {}, lint_run.Patient(line, time.monotonic()))
+        looked = lint_run.look(asked, inputs, {}, lint_inputs.Patient(line, time.monotonic()))
     lint_run.save_cache(asked)
     tell_what_is_odd(asked, inputs, looked)
     unmarked = asked._replace(given={**asked.given, "select": (), "ignore": ()})

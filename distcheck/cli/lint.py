@@ -21,10 +21,10 @@ from distcheck.core.model import Rule
 from distcheck.core.world import World
 from distcheck.rules import Selection
 
-from . import lint_run
+from . import lint_inputs, lint_run
 from . import options as shared
+from .lint_inputs import Asked
 from .lint_results import finish
-from .lint_run import Asked
 from .output import cores
 
 if TYPE_CHECKING:
@@ -137,14 +137,14 @@ def command(**given: Any) -> int:
     world = World()
     configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
     asked = asked_of(given, configuration)
-    inputs = lint_run.inputs_of(asked)
+    inputs = lint_inputs.inputs_of(asked)
     wants_fixes = given["fix"] or given["diff"]
     changed: dict[str, bytes] = {}
     fixed = 0
     from distcheck.reporters.progress import Progress
 
     with Progress(sys.stderr) as line:
-        progress = lint_run.Patient(line, began)
+        progress = lint_inputs.Patient(line, began)
         looked = lint_run.look(asked, inputs, changed, progress)
         if wants_fixes:
             looked, fixed = lint_run.fix(asked, inputs, looked, changed, progress)

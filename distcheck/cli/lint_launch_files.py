@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distcheck import rules
 from distcheck.checks.launch_files import engine
-from distcheck.checks.launch_files.files import LookUp
-from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles
+from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LookUp
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Where, merge_not_checked
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.scripts import Started
     from distcheck.checks.source.program import Program
 
-    from .lint_run import Asked, Input, Patient
+    from .lint_inputs import Asked, Input, Patient
 
 _WORD = re.compile(r"\S+")
 #: Files that are named where the shell in many was not read.
@@ -109,7 +108,7 @@ def _how_much(file: LaunchFile) -> str:
 
 def read(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> LaunchSide:
     """Which of what may be launch files are some, what they say, and which scripts they start."""
-    from .lint_run import beginning_of
+    from .lint_inputs import beginning_of
 
     def source(path: str) -> engine.Source:
         return engine.Source(path, lambda limit: beginning_of(path, limit, inputs, changed))

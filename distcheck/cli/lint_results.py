@@ -15,7 +15,8 @@ from distcheck.core.model import Finding, Report
 
 from . import options as shared
 from . import output
-from .lint_run import Asked, Input, Looked, bytes_of, say
+from .lint_inputs import Asked, Input, bytes_of, say
+from .lint_run import Looked
 
 
 def finish(

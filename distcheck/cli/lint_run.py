@@ -7,76 +7,26 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
+from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
 from distcheck.core import registry
 from distcheck.core.checker import Checker
-from distcheck.core.configuration import SITE_FILE, Configuration
+from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
 from distcheck.rules import Selection
 
+from .lint_inputs import Asked, Input, Patient, _has_changed, bytes_of, say
+
 if TYPE_CHECKING:
-    from distcheck.checks.launch_files.model import Nodes
-    from distcheck.checks.source.cache import Cache
-    from distcheck.checks.source.discovery import Globs
     from distcheck.checks.source.engine import SourceFile
     from distcheck.checks.source.program import Program
-    from distcheck.reporters.progress import Progress
 
     from .lint_launch_files import LaunchSide
 
 #: Most rounds of fixing: one fix may make room for another; more than a few means that two undo each other.
 _MOST_ROUNDS = 10
-#: Seconds after which a terminal is told how far the run is.
-_PATIENCE_S = 2.0
-
-
-class Asked(NamedTuple):
-    """What a call asks for, from its options and the configuration."""
-
-    given: Mapping[str, Any]
-    selection: Selection
-    excludes: Globs
-    force_exclude: bool
-    respect_gitignore: bool
-    #: patterns with the rules that they switch off; True where the pattern says which files are not meant
-    per_file: tuple[tuple[Globs, bool, Selection], ...]
-    fail_on: str
-    #: findings of level info are shown for all rules
-    all_info: bool
-    baseline: tuple[str, Mapping[str, int]] | None
-    cache: Cache | None
-    jobs: int
-    #: documents in folders are searched for commands
-    include_markdown: bool = False
-    #: the nodes that the jobs will run on, where they were stated
-    nodes: Nodes | None = None
-    configuration: Configuration = Configuration()
-
-    @property
-    def quiet(self) -> bool:
-        """Whether one line is all that is wanted."""
-        return bool(self.given["quiet"])
-
-
-class Input(NamedTuple):
-    """What is looked at: paths as they are shown, and what stands in place of a file's own bytes."""
-
-    #: the Python files
-    paths: tuple[str, ...]
-    #: time of change and size of each file when it was first read
-    stamps: dict[str, tuple[int, int]]
-    problems: tuple[tuple[str, str], ...] = ()
-    texts: Mapping[str, bytes] = {}
-    standard_input: bool = False
-    #: what may be launch files, and those of them that were named
-    launch: tuple[str, ...] = ()
-    named: frozenset[str] = frozenset()
 
 
 class Looked(NamedTuple):
@@ -93,63 +43,6 @@ class Looked(NamedTuple):
     gone: int
     #: (path, line, what) of suppressions that name no rule
     unknown: tuple[tuple[str, int, str], ...]
-
-
-class Patient:
-    """The line on a terminal, silent for as long as nobody wonders."""
-
-    def __init__(self, line: Progress, began: float) -> None:
-        self.line = line
-        self._from = began + _PATIENCE_S
-
-    def tell(self, phase: str, done: int = 0, total: int = 0) -> None:
-        """Say where the run is."""
-        if time.monotonic() >= self._from:
-            self.line.show("lint", phase, done, total)
-
-    def tell_files(self, done: int, total: int) -> None:
-        """Say how many files are done."""
-        self.tell("reading files", done, total)
-
-
-def inputs_of(asked: Asked) -> Input:
-    """The files that are meant."""
-    given = asked.given
-    if given["paths"] == ("-",) or given["stdin_filename"] is not None:
-        name = given["stdin_filename"] or "<stdin>"
-        if asked.force_exclude and asked.excludes.match_file(name, os.getcwd()):
-            return Input((), {}, standard_input=True)
-        texts = {name: sys.stdin.buffer.read()}
-        if _is_no_python(name, texts[name]):
-            return Input((), {}, texts=texts, standard_input=True, launch=(name,), named=frozenset([name]))
-        return Input((name,), {}, texts=texts, standard_input=True)
-    from distcheck.checks.source.discovery import discover
-
-    found = discover(
-        given["paths"] or (".",),
-        excludes=asked.excludes,
-        force_exclude=asked.force_exclude,
-        respect_gitignore=asked.respect_gitignore,
-        include_markdown=asked.include_markdown,
-    )
-    problems = tuple((problem.path, problem.why) for problem in found.problems)
-    return Input(found.files, {}, problems, launch=found.launch_files, named=found.named)
-
-
-def _is_no_python(name: str, data: bytes) -> bool:
-    """Whether standard input is a launch file: by its name, or by its first line where the name says nothing."""
-    from distcheck.checks.source.discovery import SUFFIXES, may_be_a_launch_file
-
-    name = name.replace(os.sep, "/").rpartition("/")[2]
-    if name.endswith(SUFFIXES):
-        return False
-    if name != "<stdin>" and "." in name:
-        return may_be_a_launch_file(name, include_markdown=True)
-    if name == "<stdin>" and not data.startswith(b"#!"):
-        return False
-    from distcheck.checks.launch_files.files import kind_of
-
-    return kind_of(name, data, include_markdown=True) is not None
 
 
 def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> Looked:
@@ -228,36 +121,6 @@ def _source_files(paths: Iterable[str], inputs: Input, changed: Mapping[str, byt
         return lambda: changed[path] if path in changed else bytes_of(path, inputs)
 
     return [SourceFile(path, reader(path)) for path in paths]
-
-
-def beginning_of(path: str, limit: int, inputs: Input, changed: Mapping[str, bytes]) -> bytes:
-    """As :func:`bytes_of`, at most so many bytes: what is only called like a launch file may be large."""
-    text = changed.get(path, inputs.texts.get(path))
-    if text is not None:
-        return text[:limit]
-    with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
-        return file.read(limit)
-
-
-def bytes_of(path: str, inputs: Input) -> bytes:
-    """The bytes of a file; raises OSError. When a file is read first, what tells of later changes is noted."""
-    text = inputs.texts.get(path)
-    if text is not None:
-        return text
-    with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
-        return file.read()
-
-
-def _has_changed(path: str, inputs: Input) -> bool:
-    """Whether a file is no longer what was looked at. Raises OSError."""
-    if path not in inputs.stamps:
-        return False
-    found = os.stat(path)
-    return inputs.stamps[path] != (found.st_mtime_ns, found.st_size)
 
 
 def _unread(inputs: Input) -> list[Finding]:
@@ -408,11 +271,3 @@ def save_cache(asked: Asked) -> None:
         say(asked, f"the cache is not used: {why}")
     elif why is not None and (given["cache_dir"] or given["verbose"]):
         say(asked, f"the cache can't be written: {why}")
-
-
-def say(asked: Asked, text: str) -> None:
-    """A line on standard error, unless one line is all that is wanted."""
-    if not asked.quiet:
-        from distcheck.reporters import escape
-
-        click.echo(f"distcheck: {escape(text)}", err=True)

@@ -20,10 +20,10 @@ from distcheck.core.model import Report
 from distcheck.reporters import escape
 
 from . import output
-from .log import finish, with_subject
+from .log_output import finish, with_subject
 
 if TYPE_CHECKING:
-    from .log import Asked
+    from .log_output import Asked
 
 #: Seconds between two looks at the files: what is told this much later is still told at once.
 _PAUSE_S = 0.5

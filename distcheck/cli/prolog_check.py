@@ -18,7 +18,7 @@ from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.rules import Selection, UnknownRule
 
-from . import prolog_guard
+from . import prolog_words
 
 #: The rules that give status 1 at severity *error*: faults of the hardware or its driver that every job on these
 #: GPUs dies of, that no user has caused and no user can mend.
@@ -34,7 +34,7 @@ JOB = Launch("planned", nnodes=2, backend="nccl")
 _USERS_OWN = Unavailable("what users have installed does not count here")
 
 
-def look(asked: prolog_guard.Asked, until: float) -> tuple[int, str]:
+def look(asked: prolog_words.Asked, until: float) -> tuple[int, str]:
     """Look at this node until then (monotonic seconds); the exit status and the line without its beginning."""
     start = time.monotonic()
     world = World({})
@@ -42,10 +42,10 @@ def look(asked: prolog_guard.Asked, until: float) -> tuple[int, str]:
         configuration = Configuration() if asked.isolated else _configuration(world, asked.config)
         ignored = _ignored(asked.ignore, configuration)
     except (ConfigurationError, UnknownRule) as error:
-        return 0, f"{prolog_guard.NOT_CHECKED}: {error}"
+        return 0, f"{prolog_words.NOT_CHECKED}: {error}"
     codes = tuple(code for code in RULES if code not in ignored)
     if not codes:
-        return 0, f"{prolog_guard.NOT_CHECKED}: every rule of this profile is ignored"
+        return 0, f"{prolog_words.NOT_CHECKED}: every rule of this profile is ignored"
     report = examine_node(world, configuration, codes, until - time.monotonic())
     return verdict(report, codes, time.monotonic() - start)
 
@@ -78,25 +78,25 @@ def verdict(report: Report, codes: tuple[str, ...], elapsed_s: float) -> tuple[i
     missed = [code for code in codes if code not in report.checked]
     if loud:
         first = (drains or loud)[0]
-        word = prolog_guard.FAILED if drains else prolog_guard.WARNING
+        word = prolog_words.FAILED if drains else prolog_words.WARNING
         rest = f" (+{len(loud) - 1} more)" if len(loud) > 1 else ""
         rest += f"; {len(missed)} rule{'s' if len(missed) > 1 else ''} not checked" if missed else ""
         # how much more there is matters more than the end of a long message
-        room = prolog_guard.LONGEST_LINE - len(prolog_guard.NAME)
+        room = prolog_words.LONGEST_LINE - len(prolog_words.NAME)
         head = _shortened(f"{word}: {first.code} {first.message}", max(room - len(rest), room // 2))
         return int(bool(drains)), head + rest
     alike, why = _unseen(missed, report)
     gpus = report.facts.get(Gpus.__name__)
     if DRAINING[0] in missed or isinstance(gpus, Unavailable):
-        return 0, f"{prolog_guard.NOT_CHECKED}: {why} ({alike})"
+        return 0, f"{prolog_words.NOT_CHECKED}: {why} ({alike})"
     if isinstance(gpus, Gpus) and not gpus.gpus:
-        return 0, f"{prolog_guard.NOT_CHECKED}: the driver is loaded and finds no GPU"
+        return 0, f"{prolog_words.NOT_CHECKED}: the driver is loaded and finds no GPU"
     cards = len(gpus.gpus) if isinstance(gpus, Gpus) else 0
     hidden = [code for code in RULES if code not in codes]
     ignored = f"; ignored: {' '.join(hidden)}" if hidden else ""
     seen = f"{cards} GPU{'' if cards == 1 else 's'}, {len(codes) - len(missed)} rules, {elapsed_s:.1f} s"
     unseen = f"; not checked: {alike} ({why})" if missed else ""
-    return 0, f"{prolog_guard.OK}: {seen}{unseen}{ignored}"
+    return 0, f"{prolog_words.OK}: {seen}{unseen}{ignored}"
 
 
 def _unseen(missed: Sequence[str], report: Report) -> tuple[str, str]:
@@ -109,7 +109,7 @@ def _unseen(missed: Sequence[str], report: Report) -> tuple[str, str]:
 
 
 def _shortened(text: str, room: int) -> str:
-    plain = prolog_guard.one_line(text) if len(text) <= prolog_guard.LONGEST_LINE else text
+    plain = prolog_words.one_line(text) if len(text) <= prolog_words.LONGEST_LINE else text
     return plain if len(plain) <= room else plain[: room - 3] + "..."
 
 

@@ -16,19 +16,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-#: Seconds that a run may take, from the start of Python to the exit status.
-LIMIT_S = 5.0
+from .prolog_words import LIMIT_S, NAME, NOT_CHECKED, Asked, one_line
+
 #: Of these, what is left for the line and the end once time is up; and before that, for judging what was read.
 _TO_END_S = 0.5
 _TO_JUDGE_S = 0.5
-#: Longest line, in characters without the line's end.
-LONGEST_LINE = 120
-#: What each line begins with.
-NAME = "distcheck prolog: "
-#: The words behind it; scripts may rely on them. Only FAILED comes with status 1.
-OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "FAILED", "NOT CHECKED"
 #: How often it is asked whether the child has ended, in seconds.
 _BEAT_S = 0.02
 #: An age of this process beyond this many seconds is a sandbox that does not know it (gVisor says 0 for every start).
@@ -36,16 +30,6 @@ _ODD_AGE_S = 60.0
 #: What a scheduler or an impatient administrator sends.
 _ENDING_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
 _TAKEN = "--ignore, --timeout, --config or --isolated"
-
-
-class Asked(NamedTuple):
-    """What the command line asks for."""
-
-    ignore: tuple[str, ...] = ()
-    #: seconds for all of it
-    limit_s: float = LIMIT_S
-    config: str | None = None
-    isolated: bool = False
 
 
 class Misused(Exception):  # noqa: N818 - what the caller typed
@@ -169,13 +153,6 @@ def say(line: str, until: float) -> None:
         _, ready, _ = select.select([], [2], [], max(0.0, until - time.monotonic()))
         if ready:
             os.write(2, text.encode("ascii"))
-
-
-def one_line(text: str) -> str:
-    """A text as printable ASCII of at most LONGEST_LINE characters, whatever a device calls itself."""
-    words = " ".join(text.replace(" °C", " C").replace("…", "...").split())
-    plain = "".join(char if " " <= char <= "~" else ascii(char)[1:-1] for char in words)
-    return plain if len(plain) <= LONGEST_LINE else plain[: LONGEST_LINE - 3] + "..."
 
 
 def process_age_s() -> float:

@@ -189,7 +189,7 @@ def _looked(typed: Typed, findings: Iterable[Finding], configuration: Configurat
 
     from distcheck.reporters.progress import Progress
 
-    from . import lint_run
+    from . import lint_inputs, lint_run
     from .lint import asked_of
     from .lint import command as lint_command
 
@@ -204,7 +204,7 @@ def _looked(typed: Typed, findings: Iterable[Finding], configuration: Configurat
     except click.UsageError:  # what is selected can't be seen by reading
         asked = asked_of(given, Configuration())
     with Progress(sys.stderr) as line:
-        return lint_run.look(asked, lint_run.inputs_of(asked), {}, lint_run.Patient(line, float("inf")))
+        return lint_run.look(asked, lint_inputs.inputs_of(asked), {}, lint_inputs.Patient(line, float("inf")))
 
 
 def _file_of(plan: Plan) -> str | None:

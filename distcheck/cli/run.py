@@ -287,7 +287,7 @@ class _Listener:
         from distcheck.checks.logs.diagnose import diagnose, timeline_of
         from distcheck.checks.logs.reading import read
 
-        from .log import with_subject
+        from .log_output import with_subject
 
         try:
             own = self._read()

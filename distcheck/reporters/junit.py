@@ -15,9 +15,9 @@ from distcheck import rules
 from distcheck.core.model import Finding, NotChecked, Report, Severity, page_url
 
 from . import Style, escape, sentence
-from .full import brief, first_line
 from .locations import UNDECIDED, Repository, has_file, repository, shown, words
 from .plain import advice, visible
+from .text_parts import brief, first_line
 
 #: Findings about distcheck itself: a probe that raised, a reader without an end, a plug-in that does not import.
 _BROKEN = ("DC901", "DC902", "DC903", UNDECIDED)

@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 from distcheck.core.model import Finding, Report, Severity
 
 from . import Style, escape
-from .full import BY, PLACES, closing_lines, finding_lines, first_line, info_lines, not_checked_lines, paint, wrapped
+from .text_parts import (
+    BY,
+    PLACES,
+    closing_lines,
+    finding_lines,
+    first_line,
+    info_lines,
+    not_checked_lines,
+    paint,
+    wrapped,
+)
 
 #: Lines of the story at most; what is longer is cut, and stands in the evidence.
 _LONGEST = 15

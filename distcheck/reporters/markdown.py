@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from distcheck.core.model import Finding, Report, Severity, page_url
 
 from . import Style, counts, escape, inside, position, sentence, unseen
-from .full import BY, PLACES, first_line
 from .locations import UNDECIDED, has_file, shown, words
+from .text_parts import BY, PLACES, first_line
 
 #: Rows of the table, and fixes below it. GitHub refuses a summary of more than 1 MiB, and nobody reads more.
 ROWS = 100

@@ -9,7 +9,7 @@ from typing import Any
 from distcheck.core.model import Finding, Report, Severity
 
 from . import Style, escape
-from .full import closing_lines, finding_lines, first_line, info_lines, not_checked_lines, paint, wrapped
+from .text_parts import closing_lines, finding_lines, first_line, info_lines, not_checked_lines, paint, wrapped
 
 #: Files up to which each is named; of more, those without findings are counted only (all with ``-v``).
 EACH = 20

@@ -37,7 +37,7 @@ def dump(value: Any) -> str:
 
 def advice(finding: Finding) -> str:
     """The fix of a finding in a few lines: what to do, where, what to type, what to mind."""
-    from .full import BY, PLACES
+    from .text_parts import BY, PLACES
 
     fix = finding.fix
     lines = [f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}"]

@@ -8,7 +8,7 @@ from typing import Any
 from distcheck.core.model import Report
 
 from . import Style, escape
-from .full import paint, wrapped
+from .text_parts import paint, wrapped
 
 #: Groups of ranks that are shown; those that most ranks are in stand last, and one of them says enough.
 _GROUPS = 8

@@ -16,7 +16,6 @@ from distcheck.core.model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Se
 from distcheck.rules.page import Page, read_page
 
 from . import Style, sentence
-from .full import first_line
 from .locations import (
     Place,
     Repository,
@@ -31,6 +30,7 @@ from .locations import (
     things,
 )
 from .plain import advice, dump, visible
+from .text_parts import first_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://distcheck.readthedocs.io/"

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import click
 import pytest
 
-from distcheck.cli import lint_run, options
+from distcheck.cli import lint_inputs, lint_run, options
 from distcheck.cli.lint import asked_of, command
 from distcheck.cli.lint_results import described
 from distcheck.core.model import Finding, Report, Severity
 from distcheck.core.world import World
 from distcheck.reporters import Style, concise
-from distcheck.reporters.full import finding_lines
 from distcheck.reporters.progress import Progress
+from distcheck.reporters.text_parts import finding_lines
 
 #: The name of what is added, and of the mark by which ``-m distcheck`` selects it.
 NAME = "distcheck"
@@ -89,8 +89,8 @@ def take_look(config: pytest.Config) -> Look:
             configuration = options.configuration_of(World(), None, isolated=False)
             given = command.make_context("lint", words, auto_envvar_prefix=None).params
             asked = asked_of(given, configuration)
-            inputs = lint_run.inputs_of(asked)
-            silent = lint_run.Patient(Progress(io.StringIO()), time.monotonic())
+            inputs = lint_inputs.inputs_of(asked)
+            silent = lint_inputs.Patient(Progress(io.StringIO()), time.monotonic())
             looked = lint_run.look(asked, inputs, {}, silent)
         except click.UsageError as error:
             raise pytest.UsageError(f"--distcheck: {error.format_message()}") from None

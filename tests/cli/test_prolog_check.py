@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from distcheck import rules
-from distcheck.cli import prolog_guard
+from distcheck.cli import prolog_guard, prolog_words
 from distcheck.cli.prolog_check import DRAINING, RULES, TOLD, examine_node, verdict
 from distcheck.core.model import Fix, NotChecked, Report, Severity
 from tests.test_hosts import cases, facts_of, world_of
@@ -71,7 +71,7 @@ def keeps_its_promises(result: subprocess.CompletedProcess[str]) -> None:
     assert result.returncode in (0, 1), result.stderr
     if result.stderr is not None:
         assert re.fullmatch(r"distcheck prolog: (ok|warning|FAILED|NOT CHECKED): [ -~]+\n", result.stderr)
-        assert len(result.stderr) <= prolog_guard.LONGEST_LINE + 1
+        assert len(result.stderr) <= prolog_words.LONGEST_LINE + 1
         assert (result.returncode == 1) == result.stderr.startswith("distcheck prolog: FAILED: DC")
 
 
@@ -226,13 +226,13 @@ def test_the_page_shows_lines_that_were_printed(trees: Path) -> None:
         world = world_of(host, case, trees)
         world.environ = {}
         line = verdict(examine_node(world, facts=dict(facts_of(host, case))), RULES, 0.4)[1]
-        printed.add(prolog_guard.one_line(prolog_guard.NAME + line))
+        printed.add(prolog_words.one_line(prolog_words.NAME + line))
     # of these, other tests hold that they are printed
     printed |= {
-        f"{prolog_guard.NAME}{prolog_guard.NOT_CHECKED}: {why}"
+        f"{prolog_words.NAME}{prolog_words.NOT_CHECKED}: {why}"
         for why in (_of_words("--foo"), _of_words("--profile=prologue"))
     }
-    printed |= {f"{prolog_guard.NAME}{prolog_guard.NOT_CHECKED}: {why}" for why in (NO_ANSWER, "ended by SIGTERM")}
+    printed |= {f"{prolog_words.NAME}{prolog_words.NOT_CHECKED}: {why}" for why in (NO_ANSWER, "ended by SIGTERM")}
     assert len(shown) > 8
     assert shown <= printed
 
@@ -249,8 +249,8 @@ def _of_words(*words: str) -> str:
 
 @given(some.text(max_size=400))
 def test_any_text_becomes_one_line_that_fits(text: str) -> None:
-    line = prolog_guard.one_line(text)
-    assert len(line) <= prolog_guard.LONGEST_LINE
+    line = prolog_words.one_line(text)
+    assert len(line) <= prolog_words.LONGEST_LINE
     assert all(" " <= char <= "~" for char in line)
 
 
@@ -259,7 +259,7 @@ def test_the_code_and_the_count_survive_a_long_message(message: str, count: int)
     finding = rules.DC309.found(message, fix=Fix("mend it"))
     report = Report("env", findings=(finding,) * count, checked=frozenset(RULES))
     status, line = verdict(report, RULES, 0.1)
-    shown = prolog_guard.one_line(prolog_guard.NAME + line)
+    shown = prolog_words.one_line(prolog_words.NAME + line)
     assert status == 1
     assert shown.startswith("distcheck prolog: FAILED: DC309 ")
     assert count == 1 or f"(+{count - 1} more)" in shown
@@ -461,8 +461,8 @@ def test_words_before_the_command_are_read_as_well() -> None:
 
 def test_words_that_are_understood() -> None:
     words = ["env", "--profile", "prolog", "--ignore", "DC3", "--ignore=DC4,DC5", "--timeout", "9", "--isolated"]
-    assert prolog_guard.read(words) == prolog_guard.Asked(("DC3", "DC4,DC5"), prolog_guard.LIMIT_S, None, True)
-    assert prolog_guard.read(["env", "--timeout=0.5", "--config", "a.toml"]) == prolog_guard.Asked(
+    assert prolog_guard.read(words) == prolog_words.Asked(("DC3", "DC4,DC5"), prolog_guard.LIMIT_S, None, True)
+    assert prolog_guard.read(["env", "--timeout=0.5", "--config", "a.toml"]) == prolog_words.Asked(
         (), 0.5, "a.toml", False
     )
 

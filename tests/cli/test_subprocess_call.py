@@ -16,7 +16,7 @@ def no_folder(*_: Any, **__: Any) -> None:
 
 
 def call() -> subprocess_call.Answer:
-    from distcheck.cli.prolog_guard import one_line
+    from distcheck.cli.prolog_words import one_line
 
     return subprocess_call.call(one_line, ["a\tb"], 60, lambda: None)
 

@@ -17,7 +17,7 @@ import pytest
 from distcheck import rules
 from distcheck.checks.host.examine import examine
 from distcheck.checks.pickles.api import find_unpicklable, report_of, scan_pickle
-from distcheck.cli import lint_run
+from distcheck.cli import lint_inputs, lint_run
 from distcheck.cli.lint import asked_of, command
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding
@@ -137,7 +137,9 @@ def linted(code: str, blocks: Iterable[Block], given: Files, folder: Path) -> li
     try:
         options = command.make_context("lint", given_words, auto_envvar_prefix=None).params
         asked = asked_of(options, Configuration())
-        looked = lint_run.look(asked, lint_run.inputs_of(asked), {}, lint_run.Patient(Progress(io.StringIO()), 0.0))
+        looked = lint_run.look(
+            asked, lint_inputs.inputs_of(asked), {}, lint_inputs.Patient(Progress(io.StringIO()), 0.0)
+        )
     finally:
         os.chdir(before)
     report = looked.report

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from distcheck.checks.host.nccl_interfaces import is_address
+from distcheck.checks.host.addresses import is_address
 from distcheck.core.world import World
 
 from .records import Connection, HostRecord, Reach

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.checks.host.nccl_interfaces import is_address
+from distcheck.checks.host.addresses import is_address
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 

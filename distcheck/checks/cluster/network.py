@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
+from distcheck.checks.host.addresses import bare, is_loopback, same_subnet
 from distcheck.checks.host.fabric import LEAST_PEERS
 from distcheck.checks.host.interfaces import HOST_ONLY_NAMES, VPN_NAMES
-from distcheck.checks.host.nccl_interfaces import MOST_DEVICES, bare, is_loopback, parse_filter, same_subnet
+from distcheck.checks.host.nccl_interfaces import MOST_DEVICES, parse_filter
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
 

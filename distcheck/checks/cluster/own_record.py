@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from distcheck._version import __version__
+from distcheck.checks.host.addresses import bare, is_loopback
 from distcheck.checks.host.devices import CUDA_MASK, HIP_MASK, ROCR_MASK, Devices
 from distcheck.checks.host.fabric import Fabric
 from distcheck.checks.host.gpu_access import GpuAccess, gpu_access
@@ -19,14 +20,7 @@ from distcheck.checks.host.gpu_health import THROTTLES
 from distcheck.checks.host.gpus import Driver, Gpu, Gpus
 from distcheck.checks.host.hostnames import HostName
 from distcheck.checks.host.interfaces import Interface, Interfaces
-from distcheck.checks.host.nccl_interfaces import (
-    MOST_DEVICES,
-    bare,
-    choose_nccl_interfaces,
-    gloo_interfaces,
-    is_loopback,
-    parse_filter,
-)
+from distcheck.checks.host.nccl_interfaces import MOST_DEVICES, choose_nccl_interfaces, gloo_interfaces, parse_filter
 from distcheck.checks.host.platform import Platform
 from distcheck.checks.host.software import NcclPlugins, Software
 from distcheck.core.checker import Checker

@@ -11,6 +11,7 @@ from . import (  # noqa: F401 - imported for what they register
     gpu_health,
     gpus,
     hostnames,
+    interface_checks,
     interfaces,
     launcher,
     launcher_files,

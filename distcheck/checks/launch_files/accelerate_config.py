@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .files import LookUp
 from .fragments import Fragment
-from .model import Configured, LaunchFile, Scalar
+from .model import Configured, LaunchFile, LookUp, Scalar
 from .yaml_text import Node, read_yaml
 
 #: Names that the rules ask for: where a template may have put one there, it is unknown, and not absent.

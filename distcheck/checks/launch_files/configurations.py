@@ -17,10 +17,9 @@ from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES
 
 from .context import of_span, once
-from .counts import TORCHRUN_LAUNCHERS
 from .deepspeed_config import REPEATED
 from .fragments import Span
-from .model import Configured, HostSlots, LaunchFile, LaunchFiles, Scalar, Site
+from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, Scalar, Site
 from .paths import the_one
 from .variables import is_sure
 

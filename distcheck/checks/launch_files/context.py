@@ -14,9 +14,8 @@ from distcheck.core.redaction import mask
 from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
 from distcheck.launch.schedulers import task_starter
 
-from .counts import TORCHRUN_LAUNCHERS, known
 from .fragments import Span
-from .model import Allocation, LaunchFile, LaunchFiles, Setting, Site, Word
+from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Setting, Site, Word, known
 
 #: Programs that start a command on hosts that they name, through a shell there.
 REMOTE_SHELLS = frozenset({"ssh", "pdsh", "clush"})

@@ -12,10 +12,8 @@ from typing import NamedTuple
 from distcheck.launch.command import nproc_on
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS
 
-from .model import Allocation, Scalar, Site, Word
+from .model import TORCHRUN_LAUNCHERS, Allocation, Scalar, Site, Word, known
 
-#: torchrun in each of its spellings.
-TORCHRUN_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch"})
 #: The options that say how many processes start on a node, by launcher.
 PROCESS_OPTIONS = {
     "torchrun": ("--nproc-per-node",),
@@ -38,11 +36,6 @@ class Count(NamedTuple):
     number: int
     #: the option's value or the directive; None for what holds without being said
     said: Word | Scalar | None = None
-
-
-def known(scalar: Scalar | None) -> int | None:
-    """The number of a scalar, None where there is none or it is not known."""
-    return None if scalar is None else scalar.number
 
 
 def ranks_on_node(site: Site) -> int | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .files import LookUp
 from .fragments import Fragment
 from .json_text import read_json
-from .model import Configured, LaunchFile, Scalar
+from .model import Configured, LaunchFile, LookUp, Scalar
 
 #: Under this name stand the keys that are given more than once, as one text with commas between: an error to DeepSpeed.
 REPEATED = "repeated keys"

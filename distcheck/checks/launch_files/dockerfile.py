@@ -13,10 +13,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .files import LookUp, tells_of_training
 from .fragments import Fragment, Piece
-from .model import LaunchFile, Setting, Site
+from .model import LaunchFile, LookUp, Setting, Site
 from .plain_commands import as_shell_text, as_written, in_image, joined, with_comments, with_lost
+from .training_signs import tells_of_training
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
 _ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE)

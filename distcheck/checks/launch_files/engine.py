@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .files import LARGEST, LookUp, kind_of, read_file
-from .model import LaunchFile, LaunchFiles
+from .files import LARGEST, kind_of, read_file
+from .model import LaunchFile, LaunchFiles, LookUp
 
 #: Bytes from which a file of JSON, or one without a suffix, is told to be a launch file: a DeepSpeed configuration
 #: names itself in its first lines, and what is larger is data.

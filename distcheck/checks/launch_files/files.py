@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
-from functools import cache
 
 from .fragments import Fragment
-from .model import LaunchFile
-
-#: Gives the bytes of another file (a sourced script, a hostfile) by its path relative to the working directory, None
-#: where there is none.
-LookUp = Callable[[str], bytes | None]
+from .model import LaunchFile, LookUp
+from .training_signs import tells_of_training
 
 #: Bytes of a file that are read; launch files that people write have some thousand.
 LARGEST = 5_000_000
@@ -81,11 +76,6 @@ _HOSTFILE = re.compile(r".*(?:host|machine)[_-]?file.*|.*\.hostfile", re.IGNOREC
 #: Files that are about a hostfile and none.
 _NO_HOSTFILE = _NEVER_SHELL | {"sh", "bash", "rst", "c", "h", "cc", "cpp", "go", "rs", "j2", "tpl", "tmpl", "in"}
 _HOST_LINE = re.compile(r"[\w.\-\[\]]+(?:[ \t]*:[ \t]*[0-9]+)?(?:[ \t]+[a-z_-]+[ \t]*=[ \t]*[^\s=]+)*", re.IGNORECASE)
-#: What a file with commands must name before anything in it can bear on training; with the prefixes of variables.
-_TRAINING = (
-    rb"torch|accelerate|deepspeed|srun|mpirun|mpiexec|mpirun_rsh|sbatch|aprun|jsrun|flux run|colossalai|horovodrun"
-    rb"|#(?:SBATCH|PBS|BSUB)\b|\.py\b|python[0-9.]*[^\n]* -m|RANK\b|WORLD_SIZE|LD_PRELOAD|LD_LIBRARY_PATH"
-)
 
 
 def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | None:
@@ -139,19 +129,6 @@ def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
         problems=(*problems, *file.problems),
         lines=file.lines or tuple(line.removesuffix("\r") for line in text.split("\n")),
     )
-
-
-def tells_of_training(data: bytes) -> bool:
-    """Something in a file with commands may bear on training: a launcher, Python, a variable that a library reads."""
-    return _training_pattern().search(data) is not None
-
-
-@cache
-def _training_pattern() -> re.Pattern[bytes]:
-    from distcheck.launch.variables import TRAINING_PREFIXES
-
-    prefixes = b"|".join(re.escape(prefix.encode()) for prefix in TRAINING_PREFIXES)
-    return re.compile(rb"%s|(?:%s)[A-Z0-9]" % (_TRAINING, prefixes))
 
 
 def _read(path: str, text: str, kind: str, look_up: LookUp) -> LaunchFile:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from .files import LookUp
 from .fragments import Fragment
-from .model import HostSlots, LaunchFile
+from .model import HostSlots, LaunchFile, LookUp
 
 #: Hosts that are kept; the largest machines have about ten thousand.
 _MOST_HOSTS = 100_000

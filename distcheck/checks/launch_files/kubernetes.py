@@ -27,9 +27,8 @@ from .containers import (
     shell_text_of,
     word_of,
 )
-from .files import LookUp
 from .fragments import Fragment, Span
-from .model import LaunchFile, Pods, Scalar, Setting, Site, Word
+from .model import LaunchFile, LookUp, Pods, Scalar, Setting, Site, Word
 from .workloads import NO_WORKLOADS, Group, groups_of, kind_of_object, objects_of, train_job
 from .yaml_text import Node, read_yaml
 

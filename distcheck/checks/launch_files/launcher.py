@@ -35,9 +35,9 @@ from .context import (
     stays_outside,
     step_of,
 )
-from .counts import TORCHRUN_LAUNCHERS, is_distributed, known
+from .counts import is_distributed
 from .fragments import Span
-from .model import Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Site, Word
+from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Site, Word, known
 from .paths import the_one
 from .scripts import Started
 

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .files import LookUp, tells_of_training
 from .fragments import Fragment, Piece
-from .model import LaunchFile, Setting, Site
+from .model import LaunchFile, LookUp, Setting, Site
 from .plain_commands import as_written, joined, with_comments, with_lost
+from .training_signs import tells_of_training
 
 #: Files that include each other: as deep as one is followed.
 _DEEPEST_INCLUDE = 5

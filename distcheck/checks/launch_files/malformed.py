@@ -27,8 +27,7 @@ from .context import (
     place,
     shown,
 )
-from .counts import TORCHRUN_LAUNCHERS
-from .model import LaunchFiles, Setting, Site
+from .model import TORCHRUN_LAUNCHERS, LaunchFiles, Setting, Site
 from .ports import port_of
 
 #: What torch's numbers must be, the least first.

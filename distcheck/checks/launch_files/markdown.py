@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .files import LookUp, tells_of_training
 from .fragments import Fragment
-from .model import WITHOUT_GRAMMAR, LaunchFile, Setting, Site
+from .model import WITHOUT_GRAMMAR, LaunchFile, LookUp, Setting, Site
 from .plain_commands import as_written, joined, with_comments
+from .training_signs import tells_of_training
 
 _FENCE = re.compile(
     r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"

@@ -6,7 +6,7 @@ A value that only the shell, the scheduler or a template knows is *unknown*: it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Edit, Where
@@ -333,3 +333,17 @@ class Nodes(NamedTuple):
 def _plain(option: str) -> str:
     dashes = len(option) - len(option.lstrip("-"))
     return option[:dashes] + option[dashes:].replace("_", "-")
+
+
+#: torchrun in each of its spellings.
+TORCHRUN_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch"})
+
+
+def known(scalar: Scalar | None) -> int | None:
+    """The number of a scalar, None where there is none or it is not known."""
+    return None if scalar is None else scalar.number
+
+
+#: Gives the bytes of another file (a sourced script, a hostfile) by its path relative to the working directory, None
+#: where there is none.
+LookUp = Callable[[str], bytes | None]

@@ -32,8 +32,7 @@ from .context import (
     several_nodes,
     step_of,
 )
-from .counts import TORCHRUN_LAUNCHERS
-from .model import LaunchFile, LaunchFiles, Repeat, Site
+from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Repeat, Site
 
 #: Variables that number a task or node in a step, and are 0 in the body of a job script.
 _NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")

@@ -18,9 +18,9 @@ from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
 from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, of_span
-from .counts import SHARE_GPUS, TORCHRUN_LAUNCHERS, known
+from .counts import SHARE_GPUS
 from .fragments import Span
-from .model import LaunchFile, LaunchFiles, Pods, Scalar, Setting, Site, Word
+from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Pods, Scalar, Setting, Site, Word, known
 
 MIB = 1 << 20
 GIB = 1 << 30

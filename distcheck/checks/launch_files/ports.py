@@ -30,9 +30,8 @@ from .context import (
     unquoted,
     value_span,
 )
-from .counts import TORCHRUN_LAUNCHERS
 from .fragments import Span
-from .model import LaunchFile, LaunchFiles, Setting, Site, Word
+from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Setting, Site, Word
 
 #: Ports have 16 bits (RFC 9293).
 HIGHEST_PORT = 65535

@@ -36,8 +36,7 @@ from .context import (
     step_of,
     unquoted,
 )
-from .counts import TORCHRUN_LAUNCHERS
-from .model import LaunchFile, LaunchFiles, Site
+from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Site
 
 #: The first host of a job of Slurm; in the body of the job script the same for all tasks.
 FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'

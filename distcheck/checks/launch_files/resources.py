@@ -21,7 +21,6 @@ from .counts import (
     Count,
     gpus_given,
     is_distributed,
-    known,
     ranks_on_node,
     ranks_said,
     runs_on_cpu,
@@ -30,7 +29,7 @@ from .counts import (
     tasks_on_node,
 )
 from .launcher import double_launch
-from .model import Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Setting, Site
+from .model import Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Setting, Site, known
 from .variables import MASKS, corrected_line, is_sure
 
 GIB = 1 << 30

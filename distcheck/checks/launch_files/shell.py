@@ -15,8 +15,8 @@ from distcheck.launch.command import parse_command
 
 from . import slurm
 from .fragments import Fragment, Piece
-from .model import WITHOUT_GRAMMAR, Allocation, Pods, Repeat, Setting, Site, Word
-from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins, LookUp
+from .model import WITHOUT_GRAMMAR, Allocation, LookUp, Pods, Repeat, Setting, Site, Word
+from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins
 from .shell_commands import (
     Chain,
     Chunk,

@@ -7,15 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from .fragments import Fragment
+from .model import LookUp
 from .shell_assignments import Assigning
 from .shell_commands import within
 from .shell_flow import EXITS, FAILS, GOES_ON, LEAVES_LOOP, RETURNS
 from .shell_grammar import with_plain_line_ends
 from .shell_state import ARGUMENTS, EXPORT_ALL, FOLDER, Source, Variable
 from .shell_words import Field
-
-#: Gives the bytes of another file by its path relative to the working directory, None where there is none.
-LookUp = Callable[[str], "bytes | None"]
 
 #: Shells within shells and files within files that are followed.
 DEEPEST_TEXT = 8

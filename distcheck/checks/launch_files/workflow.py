@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .files import LookUp
 from .fragments import Fragment
-from .model import LaunchFile, Setting, Site
+from .model import LaunchFile, LookUp, Setting, Site
 from .plain_commands import as_written, with_lost
 from .yaml_text import Node, read_yaml
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .archives_tar import TarMember, Trouble, tar_members
 from .source_bytes import PartSource, Source
 from .stream_collector import Collector, counted, shown
 from .torch_zip import Survey, is_torch_zip, note_odd_name, read_torch_zip, survey
@@ -33,8 +34,6 @@ def read_zip(source: Source, label: str | None, depth: int, notes: Collector, ro
     """Read what begins like a zip archive: torch's, several in a row, any other. The format in users' words."""
     row = archives_in_a_row(source, _IN_A_ROW)
     if row is not None:
-        from .distributed_checkpoint import read_row
-
         return read_row(row, label, depth, notes, role)
     records = ends(source)
     if not records:
@@ -268,3 +267,54 @@ def read_compressed(
             )
         return ""
     return "compressed pickle" if form == "pickle" else f"{form} in {kind}"
+
+
+def read_row(row: list[PartSource], label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+    """Read archives that stand in a row, each as a file of its own. The format in users' words."""
+    from .archives import read_zip
+
+    at = 0
+    forms: set[str] = set()
+    for part in row:
+        if not notes.take_member():
+            break
+        own = f"@{at}" if label is None else f"{label}/@{at}"
+        forms.add(read_zip(part, own, depth, notes, role))
+        at += part.size
+    if forms <= {"torch zip"}:
+        return "distributed checkpoint"
+    notes.odd(
+        "disagree",
+        f"it is {counted(len(row), 'zip archive')} in a row: some readers see the first, others the last",
+        member=label,
+    )
+    return "torch zip" if "torch zip" in forms else "zip archive"
+
+
+def read_tar(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+    """Read a tar archive: torch's legacy one, or any other."""
+    from .legacy import TAR_MEMBERS, read_legacy_tar
+
+    prefix = "" if label is None else f"{label}/"
+    legacy: dict[str, TarMember] = {}
+    for member in tar_members(source, notes):
+        if isinstance(member, Trouble):
+            if member.ours:
+                notes.not_opened(f"the tar archive from offset {member.offset:,} on: {member.why}")
+            else:
+                notes.odd(
+                    "malformed", f"as a tar archive: {member.why}", offset=member.offset, member=label, cure=_CURE
+                )
+            continue
+        if not depth:
+            notes.content_end = member.data + member.size
+        plain = member.name.removeprefix("./")
+        if plain in TAR_MEMBERS and plain not in legacy:
+            legacy[plain] = member
+            continue
+        notes.read_content(PartSource(source, member.data, member.size), prefix + member.name, depth + 1, notes, role)
+    if "pickle" in legacy and ("storages" in legacy or "tensors" in legacy):
+        return read_legacy_tar(legacy, source, label, depth, notes, role)
+    for name, member in legacy.items():
+        notes.read_content(PartSource(source, member.data, member.size), prefix + name, depth + 1, notes, role)
+    return "tar archive"

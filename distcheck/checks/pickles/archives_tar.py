@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .formats import tar_checksum_fits
-from .source_bytes import PartSource, Source
+from .source_bytes import Source
 from .stream_collector import Collector
 
 BLOCK = 512
@@ -20,7 +20,6 @@ _PAX, _PAX_GLOBAL = frozenset(b"xX"), b"g"
 _FOR_ALL = frozenset({"path", "size"})
 #: Longer names or extended headers are not read.
 _LONGEST = 1 << 16
-_CURE = "download or save the file again"
 
 
 class TarMember(NamedTuple):
@@ -40,35 +39,6 @@ class Trouble(NamedTuple):
     offset: int
     #: whether it is our reader that gives up, on something that others read
     ours: bool = False
-
-
-def read_tar(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
-    """Read a tar archive: torch's legacy one, or any other."""
-    from .legacy import TAR_MEMBERS, read_legacy_tar
-
-    prefix = "" if label is None else f"{label}/"
-    legacy: dict[str, TarMember] = {}
-    for member in tar_members(source, notes):
-        if isinstance(member, Trouble):
-            if member.ours:
-                notes.not_opened(f"the tar archive from offset {member.offset:,} on: {member.why}")
-            else:
-                notes.odd(
-                    "malformed", f"as a tar archive: {member.why}", offset=member.offset, member=label, cure=_CURE
-                )
-            continue
-        if not depth:
-            notes.content_end = member.data + member.size
-        plain = member.name.removeprefix("./")
-        if plain in TAR_MEMBERS and plain not in legacy:
-            legacy[plain] = member
-            continue
-        notes.read_content(PartSource(source, member.data, member.size), prefix + member.name, depth + 1, notes, role)
-    if "pickle" in legacy and ("storages" in legacy or "tensors" in legacy):
-        return read_legacy_tar(legacy, source, label, depth, notes, role)
-    for name, member in legacy.items():
-        notes.read_content(PartSource(source, member.data, member.size), prefix + name, depth + 1, notes, role)
-    return "tar archive"
 
 
 def tar_members(source: Source, notes: Collector) -> Iterator[TarMember | Trouble]:

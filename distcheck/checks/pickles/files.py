@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import partial
 
-from .formats import HEAD, NOT_OPENED, PACKED, is_candidate, is_distributed_checkpoint, sniff
+from .formats import HEAD, NOT_OPENED, PACKED, PROMISING, ending, is_distributed_checkpoint, sniff
 from .picklefile import PickleFile
-from .raw_pickles import add_stream, holds_pickle, is_pickle, read_raw
+from .raw_pickles import METADATA, add_stream, begins_here, follow_appended, holds_pickle, is_magic_number, is_pickle
 from .source_bytes import BytesSource, FileSource, Limits, Source
 from .stream_collector import Collector, shown
+from .trace import Global
 
 #: A record at the end of a zip archive, with the longest comment.
 _TAIL = 65_535 + 22
@@ -172,7 +174,7 @@ def _read_kind(
 
         return archives.read_zip(source, label, depth, notes, role)
     if kind == "tar":
-        from .archives_tar import read_tar
+        from .archives import read_tar
 
         return read_tar(source, label, depth, notes, role)
     if kind == "npy":
@@ -267,3 +269,78 @@ def _look_behind(source: Source, label: str | None, notes: Collector, form: str)
         )
     archives.read_zip_behind(source, view, label, 0, notes)
     return form
+
+
+def read_raw(
+    source: Source, label: str | None, depth: int, notes: Collector, role: str | None, *, sure: bool = False
+) -> str:
+    """Follow the pickles of a source from its first byte; the format in users' words, ``""`` where there is none.
+
+    :param sure: the first bytes leave no doubt that it is meant to be a pickle
+    """
+    trace = notes.trace(source)
+    if not sure and not begins_here(source, trace, partial(notes.trace, source)):
+        return ""
+    if trace.ended == "stop" and trace.result == "constant" and is_magic_number(source, trace):
+        from .legacy import read_legacy
+
+        return read_legacy(source, label, depth, notes, role)
+    from . import joblib_files
+
+    if joblib_files.is_joblib(trace):
+        return joblib_files.read_joblib(source, label, depth, notes, role, trace)
+    add_stream(source, label, "pickle", trace, depth, notes, role or "object")
+    if not depth and trace.ended == "stop":
+        notes.content_end = trace.end
+    follow_appended(source, trace, label, depth, notes, role)
+    is_metadata = isinstance(trace.result, Global) and trace.result == METADATA
+    return "distributed checkpoint" if is_metadata else "pickle"
+
+
+#: Endings of zip archives that are something else.
+_OTHER_ZIPS = frozenset({
+    ".whl", ".egg", ".jar", ".apk", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".vsix", ".nupkg",
+    ".xpi", ".crx", ".kmz", ".ipa", ".sketch", ".aar", ".war",
+})  # fmt: skip
+
+
+def is_candidate(name: str, source: Source) -> bool:
+    """Whether a file found in a folder is worth scanning.
+
+    By its content, or because its name promises a model: one that can't hold what it promises is worth reporting.
+    Raises OSError where reading fails.
+    """
+    from .raw_pickles import begins_pickle
+
+    head = source.read(0, HEAD)
+    base = os.path.basename(name).lower()
+    last = ending(base)
+    kind = sniff(head, len(head))
+    if last == ".pth" and kind == "text" and not begins_pickle(source):
+        return False  # of Python's own, in site-packages
+    if last in PROMISING or base == ".metadata":
+        return True
+    if kind in ("pickle", "legacy", "npy", "safetensors", "tar"):
+        return True
+    if kind == "git LFS pointer":
+        return last == ".bin"  # pytorch_model.bin, as hubs call it
+    if kind == "zip":
+        return last not in _OTHER_ZIPS
+    if kind in PACKED:
+        from .unpacking import first_bytes
+
+        inside = first_bytes(head, kind, 600)
+        if ending(os.path.splitext(base)[0]) in PROMISING:
+            return True
+        if not inside:  # a decoder that wants more than that before it gives anything
+            return last in (".bin", "")
+        if sniff(inside, max(len(inside), 1)) in _OURS or begins_pickle(BytesSource(inside), whole=False):
+            return True
+    elif kind in NOT_OPENED and ending(os.path.splitext(base)[0]) in PROMISING:
+        return True
+    # what begins like an image may be a pickle as well: "GIF89a" and three more bytes are a number
+    return bool(source.size) and begins_pickle(source)
+
+
+#: What is worth a look within compressed data.
+_OURS = frozenset({"pickle", "legacy", "npy", "safetensors", "tar", "zip", *PACKED})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from .opcodes import HIGHEST_PROTOCOL
-from .source_bytes import BytesSource, Source
 
 #: Bytes from the start of a file that :func:`sniff` wants.
 HEAD = 4096
@@ -49,11 +48,6 @@ NOT_OPENED = {"lz4": "an lz4", "7z": "a 7z", "rar": "a rar"}
 PROMISING = frozenset({
     ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib", ".npy", ".npz", ".distcp",
     ".safetensors", ".t7", ".pt2", ".ptl", ".nemo", ".mar", ".th",
-})  # fmt: skip
-#: Endings of zip archives that are something else.
-_OTHER_ZIPS = frozenset({
-    ".whl", ".egg", ".jar", ".apk", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".vsix", ".nupkg",
-    ".xpi", ".crx", ".kmz", ".ipa", ".sketch", ".aar", ".war",
 })  # fmt: skip
 
 
@@ -170,48 +164,6 @@ def is_text(head: bytes) -> bool:
 def ending(name: str) -> str:
     """The last ending of a file name, small letters: ``.gz`` of ``model.pkl.gz``."""
     return os.path.splitext(name)[1].lower()
-
-
-def is_candidate(name: str, source: Source) -> bool:
-    """Whether a file found in a folder is worth scanning.
-
-    By its content, or because its name promises a model: one that can't hold what it promises is worth reporting.
-    Raises OSError where reading fails.
-    """
-    from .raw_pickles import begins_pickle
-
-    head = source.read(0, HEAD)
-    base = os.path.basename(name).lower()
-    last = ending(base)
-    kind = sniff(head, len(head))
-    if last == ".pth" and kind == "text" and not begins_pickle(source):
-        return False  # of Python's own, in site-packages
-    if last in PROMISING or base == ".metadata":
-        return True
-    if kind in ("pickle", "legacy", "npy", "safetensors", "tar"):
-        return True
-    if kind == "git LFS pointer":
-        return last == ".bin"  # pytorch_model.bin, as hubs call it
-    if kind == "zip":
-        return last not in _OTHER_ZIPS
-    if kind in PACKED:
-        from .unpacking import first_bytes
-
-        inside = first_bytes(head, kind, 600)
-        if ending(os.path.splitext(base)[0]) in PROMISING:
-            return True
-        if not inside:  # a decoder that wants more than that before it gives anything
-            return last in (".bin", "")
-        if sniff(inside, max(len(inside), 1)) in _OURS or begins_pickle(BytesSource(inside), whole=False):
-            return True
-    elif kind in NOT_OPENED and ending(os.path.splitext(base)[0]) in PROMISING:
-        return True
-    # what begins like an image may be a pickle as well: "GIF89a" and three more bytes are a number
-    return bool(source.size) and begins_pickle(source)
-
-
-#: What is worth a look within compressed data.
-_OURS = frozenset({"pickle", "legacy", "npy", "safetensors", "tar", "zip", *PACKED})
 
 
 def is_distributed_checkpoint(folder: str) -> bool:

@@ -13,7 +13,7 @@ from .stream_collector import Collector, counted
 from .trace import Global, Trace
 
 #: What ``.metadata`` of a distributed checkpoint unpickles to (torch/distributed/checkpoint/metadata.py, torch 2.0 on).
-_METADATA = ("torch.distributed.checkpoint.metadata", "Metadata")
+METADATA = ("torch.distributed.checkpoint.metadata", "Metadata")
 #: Opcodes and seconds after which a file of a folder is taken for a pickle and left to the scan with its larger limits.
 _TRIAL = 50_000
 _TRIAL_S = 10.0
@@ -40,7 +40,7 @@ def begins_pickle(source: Source, *, whole: bool = True) -> bool:
     trace = machine.run(source, 0, limits)
     if trace.ended == "cut" and not whole:
         return True
-    return _begins_here(source, trace, lambda at: machine.run(source, at, limits))
+    return begins_here(source, trace, lambda at: machine.run(source, at, limits))
 
 
 def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
@@ -69,23 +69,23 @@ def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
 
 def holds_pickle(source: Source, notes: Collector) -> bool:
     """Whether a source of no known format is a pickle, or several in a row. Raises OSError where reading fails."""
-    return bool(source.size) and _begins_here(source, notes.trace(source), partial(notes.trace, source))
+    return bool(source.size) and begins_here(source, notes.trace(source), partial(notes.trace, source))
 
 
-def _begins_here(source: Source, trace: Trace, follow: Callable[[int], Trace]) -> bool:
+def begins_here(source: Source, trace: Trace, follow: Callable[[int], Trace]) -> bool:
     """Whether a source begins with a pickle: the first one is, or one right behind it leaves no doubt."""
     for _ in range(_IN_FRONT):
         if is_pickle(trace, source.read(trace.start, 2), source.read(trace.end, 64)):
             return True
         if trace.ended != "stop" or trace.end >= source.size:
             return False
-        if trace.result == "constant" and _is_magic_number(source, trace):
+        if trace.result == "constant" and is_magic_number(source, trace):
             return True
         trace = follow(trace.end)
     return True  # text and numbers hold no row of so many
 
 
-def _is_magic_number(source: Source, trace: Trace) -> bool:
+def is_magic_number(source: Source, trace: Trace) -> bool:
     """Whether a pickle gives the number that files of torch.save before 1.6 begin with, in whatever opcodes."""
     if trace.start or trace.end > 4096:
         return False
@@ -104,32 +104,6 @@ def is_importable(what: Global, *, called: bool = False) -> bool:
     """
     between = _BETWEEN if called else _BETWEEN_OR_BLANK
     return all(what.module.split(".")) and bool(what.name) and not between.search(what.path)
-
-
-def read_raw(
-    source: Source, label: str | None, depth: int, notes: Collector, role: str | None, *, sure: bool = False
-) -> str:
-    """Follow the pickles of a source from its first byte; the format in users' words, ``""`` where there is none.
-
-    :param sure: the first bytes leave no doubt that it is meant to be a pickle
-    """
-    trace = notes.trace(source)
-    if not sure and not _begins_here(source, trace, partial(notes.trace, source)):
-        return ""
-    if trace.ended == "stop" and trace.result == "constant" and _is_magic_number(source, trace):
-        from .legacy import read_legacy
-
-        return read_legacy(source, label, depth, notes, role)
-    from . import joblib_files
-
-    if joblib_files.is_joblib(trace):
-        return joblib_files.read_joblib(source, label, depth, notes, role, trace)
-    add_stream(source, label, "pickle", trace, depth, notes, role or "object")
-    if not depth and trace.ended == "stop":
-        notes.content_end = trace.end
-    follow_appended(source, trace, label, depth, notes, role)
-    is_metadata = isinstance(trace.result, Global) and trace.result == _METADATA
-    return "distributed checkpoint" if is_metadata else "pickle"
 
 
 def follow_appended(
@@ -153,7 +127,7 @@ def follow_appended(
         if not behind.strip(_BLANK) and at + len(behind) >= source.size:
             return
         trace = notes.trace(source, at)
-        if not _begins_here(source, trace, partial(notes.trace, source)):
+        if not begins_here(source, trace, partial(notes.trace, source)):
             if notes.ends_known and not _is_blank(source, at, notes):
                 notes.odd(
                     "disagree",

@@ -8,8 +8,8 @@ from typing import Any
 from distcheck.core.model import Finding, Fix, Report, Severity, to_plain
 from distcheck.reporters import log_summary
 from distcheck.reporters.excerpt import excerpt
-from distcheck.reporters.full import BY, PLACES, brief, in_code, place_text
 from distcheck.reporters.measurements import size_text
+from distcheck.reporters.text_parts import BY, PLACES, brief, in_code, place_text
 
 from .header import SECTIONS
 from .parts import LONGEST, badge, code_link, command, cut, definitions, folded, marked_table, prose, text

@@ -8,7 +8,7 @@ from typing import Any
 
 from distcheck.core.model import NotChecked, Report, merge_not_checked, to_plain
 from distcheck.reporters import measurements, unseen
-from distcheck.reporters.full import brief
+from distcheck.reporters.text_parts import brief
 
 from .parts import code_link, command, cut, definitions, folded, lines, marked_table, table, text
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distcheck.core.model import Report, Severity
 from distcheck.reporters import log_summary, measurements, pickle_verdicts, sentence, unseen
-from distcheck.reporters.full import first_line
+from distcheck.reporters.text_parts import first_line
 
 from .parts import count_text, text
 

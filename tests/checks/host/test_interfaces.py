@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 
 from distcheck.checks.host.gpus import Gpu, Gpus
-from distcheck.checks.host.interfaces import (
-    Interface,
-    Interfaces,
-    gloo_interface_can_be_used,
-    nccl_interfaces_lead_to_the_nodes,
-    read_interfaces,
-)
+from distcheck.checks.host.interface_checks import gloo_interface_can_be_used, nccl_interfaces_lead_to_the_nodes
+from distcheck.checks.host.interfaces import Interface, Interfaces, read_interfaces
 from distcheck.core.model import Finding, Severity, Unavailable
 from distcheck.core.world import World
 from distcheck.launch.model import Launch

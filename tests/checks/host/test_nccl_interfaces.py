@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distcheck.checks.host.addresses import same_subnet
 from distcheck.checks.host.interfaces import Interface, Interfaces
 from distcheck.checks.host.nccl_interfaces import (
     MOST_INTERFACES,
@@ -14,7 +15,6 @@ from distcheck.checks.host.nccl_interfaces import (
     choose_nccl_interfaces,
     gloo_interfaces,
     parse_filter,
-    same_subnet,
 )
 
 LO = Interface("lo", ("127.0.0.1/255.0.0.0", "::1/128"), up=True, running=True, loopback=True, kind="loopback")

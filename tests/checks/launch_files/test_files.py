@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from distcheck.checks.launch_files.files import LARGEST, kind_of, read_file, tells_of_training
+from distcheck.checks.launch_files.files import LARGEST, kind_of, read_file
+from distcheck.checks.launch_files.training_signs import tells_of_training
 
 from .reading import commands, read
 

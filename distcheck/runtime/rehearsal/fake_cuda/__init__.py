@@ -71,20 +71,19 @@ def pretend(gpus: Gpus) -> None:
     # with the defaults of a build for CUDA, before anything looks at them
     import torch.distributed
 
-    from . import batch_norm, calls, device_marks, groups, tensors
-    from . import device_numbers as numbers
-    from . import driver as drivers
+    from . import batch_norm, calls, device_marks, device_numbers, driver_functions, groups, tensors
+    from .driver import Driver
 
     _pretending = gpus
     _tell_children(gpus)
-    driver = drivers.Driver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
-    drivers.install(driver)
+    driver = Driver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
+    driver_functions.install(driver)
     devices = device_marks.Devices(driver)
     tensors.install(devices)
     groups.install(devices)
     calls.install(devices)
     batch_norm.install()
-    numbers.install()
+    device_numbers.install()
 
 
 #: The oldest torch whose functions the patches fit, and those that they need.

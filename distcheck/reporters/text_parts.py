@@ -1,0 +1,252 @@
+"""The parts of the text formats: the first line, findings, what was not checked, and the closing lines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from distcheck.core.model import Finding, NotChecked, Report, Severity, to_plain
+
+from . import Style, counts, escape, inside, position, sentence, unseen
+from .excerpt import excerpt
+
+
+def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    """A text in lines, escaped; words are not broken."""
+    return textwrap.wrap(
+        escape(text),
+        max(width, 40),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def paint(text: str, code: str, style: Style) -> str:
+    """A text in a colour, where colours are wanted."""
+    return f"\x1b[{code}m{text}\x1b[0m" if style.color else text
+
+
+_COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
+
+
+PLACES = {
+    "launch-line": "in the launch line",
+    "job-script": "in the job script",
+    "each-task": "in each task",
+    "this-shell": "in this shell",
+    "host": "on this host",
+    "code": "in the code",
+}
+
+
+BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
+
+
+def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
+    """What could not be looked at, and why."""
+    if report.not_checked:
+        yield ""
+        yield paint("not checked", "1", style)
+        for item in _shown(report.not_checked, style):
+            yield from wrapped(f"{item.what}: {item.why}", style.width, "  ", "      ")
+
+
+def closing_lines(report: Report, style: Style) -> Iterator[str]:
+    """Facts and probes with ``-v``, and the last lines."""
+    if style.verbose and report.facts:
+        yield ""
+        yield from _facts(report.facts)
+    if style.verbose and report.probes:
+        yield ""
+        yield from _probes(report)
+    yield ""
+    yield from (escape(str(line)) for line in report.subject.get("closing", ()))
+    yield from last_lines(report, style)
+
+
+def first_line(report: Report) -> str:
+    """What was looked at, in one sentence of parts."""
+    parts = [f"distcheck {report.command}"]
+    if report.stage:
+        parts.append(f"stage {report.stage}")
+    parts.extend(str(value) for value in report.subject.get("line", ()))
+    return " · ".join(parts)
+
+
+def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
+    """A finding with its fix; one in a file with the line of source, where there is one."""
+    yield from (_finding_in_code if in_code(finding) else _finding)(finding, style)
+
+
+def _finding(finding: Finding, style: Style) -> Iterator[str]:
+    head = f"{paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
+    place = escape(place_text(finding))
+    yield f"{head}  ({place})" if place else head
+    yield from wrapped(finding.message, style.width, "  ", "  ")
+    if seen := _evidence(finding.evidence):
+        yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
+    fix = finding.fix
+    yield from wrapped(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
+    if fix.command:
+        for line in fix.command.splitlines():
+            yield "      " + paint(escape(line), "1", style)
+    if fix.risk:
+        yield from wrapped(f"mind: {fix.risk}", style.width, "  ", "        ")
+
+
+def in_code(finding: Finding) -> bool:
+    """Whether it is about a line of source, and mended there: of a script, or of a launch file."""
+    return finding.where.path is not None and (finding.fix.where == "code" or "source" in finding.evidence)
+
+
+def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
+    """The line of source with what is meant marked, the help for it, and what led there."""
+    head = f"{paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
+    yield f"{head}  ({escape(position(finding.where) + inside(finding.where))})"
+    yield from wrapped(finding.message, style.width, "  ", "  ")
+    source = finding.evidence.get("source")
+    if isinstance(source, str) and finding.where.line is not None:
+        yield from _source(finding, source, style)
+    yield from wrapped(f"help: {finding.fix.text}", style.width, "  ", "        ")
+    if finding.fix.command:
+        yield from ("        " + paint(escape(line), "1", style) for line in finding.fix.command.splitlines())
+    if finding.fix.risk:
+        yield from wrapped(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
+    flow = finding.evidence.get("flow")
+    for number, step in enumerate(flow if isinstance(flow, (list, tuple)) else ()):
+        yield from wrapped(str(step), style.width, "        " if number else "  flow: ", "          ")
+    rest = {name: value for name, value in finding.evidence.items() if name not in ("source", "flow")}
+    if style.verbose and (seen := _evidence(rest)):
+        yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
+
+
+def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
+    """A line of source under its number, and carets under the part that is meant."""
+    number = str(finding.where.line)
+    line = excerpt(source, finding.where, max(style.width - len(number) - 6, 20), "…" if style.unicode else "...")
+    bar = paint(f"  {number} |", "2", style)
+    yield f"{bar} {line.before}{line.marked}{line.behind}"
+    if finding.where.column is not None:
+        gutter = paint(f"  {' ' * len(number)} |", "2", style)
+        marks = paint("^" * max(line.width, 1), _COLORS[finding.severity] + ";1", style)
+        yield f"{gutter} {' ' * line.indent}{marks}"
+
+
+def info_lines(finding: Finding, style: Style) -> Iterator[str]:
+    """A line for each; with -v the fix as well."""
+    host = f" ({finding.where.host})" if style.verbose and finding.where.host else ""
+    first, *rest = wrapped(f"info {finding.code} {finding.message}{host}", style.width, "", "     ")
+    yield paint("info", _COLORS[Severity.INFO], style) + first.removeprefix("info")
+    yield from rest
+    if style.verbose:
+        yield from wrapped(f"fix: {finding.fix.text}", style.width, "     ", "          ")
+        if finding.fix.command:
+            yield from ("         " + escape(line) for line in finding.fix.command.splitlines())
+
+
+def place_text(finding: Finding) -> str:
+    """File and line, host, ranks, GPU and whatever else is concerned; empty where a finding has no place."""
+    where = finding.where
+    parts = []
+    if where.path is not None:
+        parts.append(position(where))
+    if where.host is not None:
+        parts.append(where.host)
+    if where.ranks is not None:
+        parts.append(f"ranks {where.ranks}")
+    elif where.rank is not None:
+        parts.append(f"rank {where.rank}")
+    if where.gpu is not None:
+        parts.append(f"GPU {where.gpu}")
+    parts.extend(part for part in (where.variable, where.object) if part is not None)
+    if where.offset is not None:
+        parts.append(f"byte {where.offset}")
+    return ", ".join(parts)
+
+
+def _evidence(evidence: Mapping[str, Any]) -> str:
+    shown = []
+    for name, value in evidence.items():
+        # where the ranks were is told in full at the end of a smoke test's text
+        # and what a line of a log is to its story orders the findings
+        if value is None or value in ("", [], {}) or name in ("states", "role"):
+            continue
+        shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
+    return "; ".join(shown)
+
+
+def brief(value: Any) -> str:
+    """A plain value in one line."""
+    if isinstance(value, Mapping):
+        # what is not known, or not so, is in the JSON; a zero is a value
+        known = ((key, part) for key, part in value.items() if part is not None and part is not False)
+        return ", ".join(f"{key}={brief(part)}" for key, part in known)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(brief(part) for part in value)
+    return escape(str(value))
+
+
+def _shown(items: tuple[NotChecked, ...], style: Style) -> Iterator[NotChecked]:
+    for item in items:
+        codes = item.what.split(", ")
+        if style.verbose or len(codes) <= 6:
+            yield item
+        else:
+            yield item._replace(what=f"{', '.join(codes[:5])} and {len(codes) - 5} more")
+
+
+def _sentence(report: Report, style: Style) -> list[str]:
+    """The result of a smoke test in one line; where that is too long, backend and device stand on the last one."""
+    text = sentence(report)
+    lines = wrapped(text, style.width, "", "")
+    head, end, tail = text.rpartition("; ")
+    if len(lines) > 1 and end:
+        lines = [line for part in (f"{head};", tail) for line in wrapped(part, style.width, "", "")]
+    return [paint(line, "1", style) for line in lines]
+
+
+def last_lines(report: Report, style: Style) -> list[str]:
+    """The counts, which are last but in a smoke test: its last line names what was tested on what."""
+    text = f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s"
+    worst = report.worst
+    color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
+    parts = (_sentence(report, style), [paint(text, color, style)])
+    return [line for part in (parts[::-1] if report.command == "collective" else parts) for line in part]
+
+
+#: Longest value that the text shows of one fact, in characters; JSON has all of it.
+_LONGEST_CELL = 60
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    from tabulate import tabulate
+
+    for name, value in facts.items():
+        plain = to_plain(value)
+        rows = [(key, _cell(part)) for key, part in plain.items() if part not in (None, [], {}, "")]
+        yield name if rows else f"{name}: nothing to show"
+        if rows:
+            yield textwrap.indent(tabulate(rows, tablefmt="plain", disable_numparse=True), "  ")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "\n".join(
+            _cut(brief({key: part for key, part in row.items() if part not in (None, [], {}, "")})) for row in value
+        )
+    return _cut(brief(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+
+
+def _probes(report: Report) -> Iterator[str]:
+    from tabulate import tabulate
+
+    rows = [(probe.name, probe.status, f"{probe.elapsed_s * 1000:.2f} ms") for probe in report.probes]
+    yield "probes and readers"
+    yield textwrap.indent(tabulate(rows, tablefmt="plain"), "  ")

@@ -1,0 +1,192 @@
+"""The functions of the simulated driver that take the place of those below ``torch.cuda``."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .driver import Driver, Memory
+from .streams import Streams, make_streams
+from .unsupported import leave_out
+
+
+def install(driver: Driver) -> None:
+    """Put the driver below ``torch.cuda``, ``torch.accelerator`` and ``torch.backends.cuda``."""
+    make_streams(driver)
+    for name, function in _functions(driver).items():
+        setattr(torch._C, name, function)
+    torch._C._has_cuda = True
+    cuda = torch.cuda
+    cuda._is_in_bad_fork = lambda: driver.in_bad_fork
+    cuda._exchange_device = driver.exchange
+    cuda._maybe_exchange_device = driver.exchange
+    cuda._get_device_properties = driver.properties
+    cuda._cudart = _runtime(driver)
+    cuda.device_count = _device_count(driver)
+    cuda._device_count_nvml = cuda._raw_device_count_nvml = lambda: -1
+    cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
+    torch.backends.cuda.is_built = lambda: True
+    torch.backends.cudnn.is_available = lambda: True
+    torch.backends.cudnn.version = lambda: 91002
+    torch.cuda.nccl.version = lambda: (2, 27, 5)
+    torch.cuda.nccl.is_available = lambda tensors: True
+    if torch.version.cuda is None:
+        torch.version.cuda = "12.8"
+    leave_out()
+
+
+def _device_count(driver: Driver) -> Callable[[], int]:
+    def device_count() -> int:
+        return driver.count
+
+    # torch's has a cache, and code that changes the mask clears it
+    device_count.cache_clear = lambda: None  # type: ignore[attr-defined]
+    return device_count
+
+
+def _functions(driver: Driver) -> dict[str, Callable[..., Any]]:
+    def stats(device: int) -> dict[str, Any]:
+        memory = driver.memory.get(device, Memory())
+        full = {
+            "current": memory.now,
+            "peak": memory.peak,
+            "allocated": memory.allocated,
+            "freed": memory.allocated - memory.now,
+        }
+        blocks = {
+            "current": memory.blocks,
+            "peak": memory.blocks,
+            "allocated": memory.all_blocks,
+            "freed": memory.all_blocks - memory.blocks,
+        }
+        nothing = dict.fromkeys(full, 0)
+        pools = {"all": full, "large_pool": full, "small_pool": nothing}
+        counts = {"all": blocks, "large_pool": blocks, "small_pool": nothing}
+        return {
+            **{f"{name}_bytes": pools for name in ("allocated", "reserved", "active", "requested")},
+            **dict.fromkeys(("allocation", "segment", "active"), counts),
+            "inactive_split_bytes": dict.fromkeys(pools, nothing),
+            "inactive_split": dict.fromkeys(pools, nothing),
+            "oversize_allocations": nothing,
+            "oversize_segments": nothing,
+            "num_alloc_retries": 0,
+            "num_ooms": 0,
+            "num_sync_all_streams": 0,
+            "num_device_alloc": 0,
+            "num_device_free": 0,
+            "max_split_size": -1,
+        }
+
+    def reset_peak(device: int) -> None:
+        if memory := driver.memory.get(device):
+            memory.peak = memory.now
+
+    def reset_accumulated(device: int) -> None:
+        if memory := driver.memory.get(device):
+            memory.allocated, memory.all_blocks = memory.now, memory.blocks
+
+    def memory_info(index: int) -> tuple[int, int]:
+        memory = driver.memory.get(index, Memory())
+        return (driver.memory_each - memory.now, driver.memory_each)
+
+    def current_stream(device: int = -1) -> Any:
+        return Streams.current(driver, driver.current if device < 0 else device)
+
+    def set_stream_by_number(stream_id: int, device_index: int, device_type: int) -> None:
+        driver.current = device_index
+        Streams.use(torch.cuda.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+
+    def packed(stream: Any) -> tuple[int, int, int]:
+        return (stream.stream_id, stream.device_index, stream.device_type)
+
+    def here() -> torch.device:
+        return torch.device("cuda", driver.current)
+
+    nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731
+    fractions: dict[int, float] = {}
+    return {
+        "_cuda_init": driver.start,
+        "_cuda_isInBadFork": lambda: driver.in_bad_fork,
+        "_cuda_getDeviceCount": lambda: 0 if driver.in_bad_fork else driver.count,
+        "_cuda_getDevice": lambda: driver.current,
+        "_cuda_setDevice": driver.set_device,
+        "_cuda_exchangeDevice": driver.exchange,
+        "_cuda_maybeExchangeDevice": driver.exchange,
+        # none: torch then asks nothing about what it was compiled for
+        "_cuda_getArchFlags": lambda: None,
+        "_cuda_getCompiledVersion": lambda: 12080,
+        "_cuda_canDeviceAccessPeer": lambda one, other: one != other,
+        "_cuda_synchronize": nothing,
+        "_cuda_sleep": nothing,
+        "_cuda_ipc_collect": nothing,
+        "_cuda_emptyCache": nothing,
+        "_cuda_memoryStats": stats,
+        "_cuda_resetPeakMemoryStats": reset_peak,
+        "_cuda_resetAccumulatedMemoryStats": reset_accumulated,
+        "_cuda_hostMemoryStats": dict,
+        "_cuda_resetPeakHostMemoryStats": nothing,
+        "_cuda_resetAccumulatedHostMemoryStats": nothing,
+        "_cuda_memorySnapshot": lambda *_: {
+            "segments": [],
+            "device_traces": [],
+            "allocator_settings": {},
+            "external_annotations": [],
+        },
+        "_cuda_record_memory_history": nothing,
+        "_cuda_record_memory_history_legacy": nothing,
+        "_cuda_setMemoryMetadata": nothing,
+        "_cuda_getMemoryMetadata": lambda: "",
+        "_cuda_setMemoryFraction": lambda fraction, device: fractions.__setitem__(device, fraction),
+        "_cuda_getMemoryFraction": lambda device: fractions.get(device, 1.0),
+        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_cudaCachingAllocator_enable": nothing,
+        "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
+        "_cuda_getCurrentStream": lambda device: packed(current_stream(device)),
+        "_cuda_getDefaultStream": lambda device: (0, device, 1),
+        "_cuda_setStream": set_stream_by_number,
+        "_cuda_getCurrentRawStream": lambda device: 0,
+        "_cuda_get_sync_debug_mode": lambda: 0,
+        "_cuda_set_sync_debug_mode": nothing,
+        "_cuda_get_cudnn_benchmark_limit": lambda: 10,
+        "_cuda_set_cudnn_benchmark_limit": nothing,
+        "_cuda_isCurrentStreamCapturing": lambda: False,
+        "_cuda_clearCublasWorkspaces": nothing,
+        "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+        "_get_accelerator": lambda check=None: here(),
+        "_accelerator_getDeviceIndex": lambda: driver.current,
+        "_accelerator_setDeviceIndex": driver.set_device,
+        "_accelerator_exchangeDevice": driver.exchange,
+        "_accelerator_maybeExchangeDevice": driver.exchange,
+        "_accelerator_getStream": lambda device: current_stream(device),
+        "_accelerator_setStream": lambda stream: Streams.use(stream),
+        "_accelerator_synchronizeDevice": nothing,
+        "_accelerator_isAllocatorInitialized": lambda: bool(driver.memory),
+        "_accelerator_emptyCache": nothing,
+        "_accelerator_emptyHostCache": nothing,
+        "_accelerator_getDeviceStats": stats,
+        "_accelerator_resetAccumulatedStats": reset_accumulated,
+        "_accelerator_resetPeakStats": reset_peak,
+        "_accelerator_getMemoryInfo": memory_info,
+        "_accelerator_setAllocatorSettings": nothing,
+    }
+
+
+def _runtime(driver: Driver) -> types.SimpleNamespace:
+    """What ``torch.cuda.cudart()`` gives: the few functions that scripts call."""
+    success = 0
+
+    def memory_info(index: int) -> tuple[int, int]:
+        return (driver.memory_each - driver.memory[index].now, driver.memory_each)
+
+    return types.SimpleNamespace(
+        cudaError=types.SimpleNamespace(success=success),
+        cudaGetErrorString=lambda code: f"error {code}",
+        cudaProfilerStart=lambda: success,
+        cudaProfilerStop=lambda: success,
+        cudaHostRegister=lambda *_: success,
+        cudaHostUnregister=lambda *_: success,
+        cudaMemGetInfo=memory_info,
+    )
