@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from .core.registry import probe as probe
     from .core.registry import register_rule as register_rule
     from .core.registry import register_signature as register_signature
+    from .core.signature import Kind as Kind
+    from .core.signature import Signature as Signature
     from .core.world import World as World
     from .rules import Selection as Selection
-    from .rules.signatures.model import Kind as Kind
-    from .rules.signatures.model import Signature as Signature
 
 
 _HOMES = {
@@ -83,8 +83,8 @@ _HOMES = {
     "register_rule": "core.registry",
     "register_signature": "core.registry",
     "Selection": "rules",
-    "Kind": "rules.signatures.model",
-    "Signature": "rules.signatures.model",
+    "Kind": "core.signature",
+    "Signature": "core.signature",
     "World": "core.world",
 }
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from distcheck import rules  # noqa: E402 - the checkout's own package, not an installed one
-from distcheck.rules.page import FOLDER  # noqa: E402 - as above
+from distcheck.rules.error_messages import FOLDER  # noqa: E402 - as above
 
 FAMILIES = {
     "1": "Launch and variables",

@@ -14,7 +14,6 @@ import click
 
 from distcheck import rules
 from distcheck.checks.host.examine import examine
-from distcheck.core import registry
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Report, Rule, Severity
 from distcheck.core.world import World
@@ -46,7 +45,7 @@ class Seen(NamedTuple):
 
 def rules_of(part: str) -> list[Rule]:
     """The rules that a part can see."""
-    return [rule for rule in rules.known(registry.plug_in_rules()).values() if set(WAYS[part]) & set(rule.ways)]
+    return [rule for rule in rules.known().values() if set(WAYS[part]) & set(rule.ways)]
 
 
 def look_at_this_host(
@@ -91,7 +90,7 @@ def launch_options(profile: Profile, gpus: int) -> LaunchOptions:
 
 
 def _is_named(finding: Finding, entries: Sequence[str]) -> bool:
-    rule = rules.known(registry.plug_in_rules()).get(finding.code)
+    rule = rules.known().get(finding.code)
     return rule is not None and Selection(tuple(entries)).matches(rule)
 
 

@@ -264,7 +264,7 @@ def known_facts() -> dict[str, type]:
 
 def refuse_an_empty_selection(selection: Selection, ways: tuple[str, ...] = ("env",)) -> None:
     """A run in which no rule may speak would look like a sound host; a usage error says so."""
-    seen_here = [rule for rule in rules.known(registry.plug_in_rules()).values() if set(ways) & set(rule.ways)]
+    seen_here = [rule for rule in rules.known().values() if set(ways) & set(rule.ways)]
     if not any(selection.takes(rule) for rule in seen_here):
         raise click.UsageError(
             "the selection leaves no rule that env can see; 'distcheck rules --way env' lists those that it can"

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from distcheck.core import registry
 from distcheck.core.checker import load_plug_ins
 from distcheck.core.model import Rule, page_url
+from distcheck.core.rule_page import read_page
 from distcheck.rules import UnknownRule, find, known
-from distcheck.rules.page import Match, find_by_message, read_page
+from distcheck.rules.error_messages import Match, find_by_message
 
 from . import output
 
@@ -31,21 +31,20 @@ def command(texts: tuple[str, ...], output_format: str) -> int:
     distcheck explain "environment variable RANK expected, but not set". A lone - reads it from standard input.
     """
     load_plug_ins()
-    extra = registry.plug_in_rules()
     pages: list[tuple[Rule, Match | None]] = []
     for text in texts:
-        pages.extend(_look_up(sys.stdin.read() if text == "-" else text, extra))
+        pages.extend(_look_up(sys.stdin.read() if text == "-" else text))
     output.to_stdout(_json(pages) if output_format == "json" else _several(pages))
     return output.CLEAN
 
 
-def _look_up(text: str, extra: tuple[Rule, ...]) -> list[tuple[Rule, Match | None]]:
+def _look_up(text: str) -> list[tuple[Rule, Match | None]]:
     try:
-        return [(find(text, extra), None)]
+        return [(find(text), None)]
     except UnknownRule as error:
         if re.fullmatch(r"\s*[A-Za-z]{2}\d+\s*|\s*[\w]+(?:-[\w]+)+\s*", text):
             raise click.UsageError(str(error)) from None
-    rules = known(extra)
+    rules = known()
     matches = find_by_message(text, rules.values())
     if not matches:
         raise click.UsageError(

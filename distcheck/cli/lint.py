@@ -15,7 +15,6 @@ import click
 
 from distcheck import rules
 from distcheck._version import __version__
-from distcheck.core import registry
 from distcheck.core.configuration import SITE_FILE, Configuration, pattern_pairs
 from distcheck.core.model import Rule
 from distcheck.core.world import World
@@ -217,7 +216,7 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
 
 
 def _seen_here() -> list[Rule]:
-    return [rule for rule in rules.known(registry.plug_in_rules()).values() if {"lint", "launch"} & set(rule.ways)]
+    return [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
 
 
 def _split(texts: Iterable[str]) -> list[str]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
-from distcheck.core import registry
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
@@ -69,7 +68,6 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
         launch, report = lint_launch_files.judge(asked, launch, program, report)
     progress.line.clear()
 
-    extra = registry.plug_in_rules()
     takes = asked.selection.takes
     broken = {path for path, facts in program.files.items() if facts.problem is not None}
     comments = {path: facts.comments for path, facts in program.files.items() if path not in broken}
@@ -78,7 +76,6 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
         [_as_one_source(finding, program) for finding in report.findings],
         comments if launch is None else {**comments, **launch.comments()},
         looked_for=report.checked.__contains__,
-        extra=extra,
         lines_of=None if launch is None else launch.lines_of,
     )
     unasked = frozenset() if launch is None else launch.unasked
@@ -92,7 +89,7 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
             *(unused if takes(rules.DC905) else ()),
         )
     ]
-    known_rules = rules.known(extra)
+    known_rules = rules.known()
     said = [item for item in found if not _ignored_there(item, known_rules, asked)]
     shown = [item for item in said if _is_shown(item, known_rules, asked)]
     new, known, gone = tuple(shown), 0, 0

@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from distcheck import rules
-from distcheck.core import registry
 from distcheck.core.configuration import Configuration
 from distcheck.core.world import World
 from distcheck.reporters import escape
@@ -137,7 +136,7 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     extend = (*given["extend_select"], *configuration.values("extend-select"))
     ignore = (*given["ignore"], *configuration.values("ignore"))
     selection = shared.selection_of(select, extend, ignore)
-    seen = [rule for rule in rules.known(registry.plug_in_rules()).values() if "log" in rule.ways]
+    seen = [rule for rule in rules.known().values() if "log" in rule.ways]
     if not any(selection.takes(rule) for rule in seen):
         raise click.UsageError(
             "the selection leaves no rule that log can see; 'distcheck rules --way log' lists those that it can"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from distcheck.core.model import Report, Severity
-from distcheck.core.registry import plug_in_rules
 from distcheck.reporters import Style, render
 from distcheck.rules import Selection, known
 
@@ -115,7 +114,7 @@ def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, s
     if fail_on != "never" and report.at_least(Severity.parse(fail_on)):
         return FOUND, None
     if must_check is not None:
-        every = known(plug_in_rules()).values()
+        every = known().values()
         missed = [rule.code for rule in every if must_check.matches(rule) and rule.code not in report.checked]
         if missed:
             return NOT_CHECKED, f"distcheck: had to be checked, and was not: {', '.join(missed)}"

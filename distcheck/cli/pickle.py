@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from distcheck import rules
 from distcheck.checks.pickles.api import policy_of
-from distcheck.core import registry
 from distcheck.core.configuration import Configuration
 from distcheck.core.world import World
 
@@ -158,7 +157,7 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     extend = (*given["extend_select"], *configuration.values("extend-select"))
     ignore = (*given["ignore"], *configuration.values("ignore"))
     selection = shared.selection_of(select, extend, ignore)
-    seen = [rule for rule in rules.known(registry.plug_in_rules()).values() if "pickle" in rule.ways]
+    seen = [rule for rule in rules.known().values() if "pickle" in rule.ways]
     if not any(selection.takes(rule) for rule in seen):
         raise click.UsageError(
             "the selection leaves no rule that pickle can see; 'distcheck rules --way pickle' lists those that it can"

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from distcheck.core import registry
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, NotChecked, Report, Severity, merge_not_checked, rank_ranges, sort_findings
@@ -222,7 +221,7 @@ def _heard(findings: Sequence[Finding], looked: Looked | None) -> tuple[list[Fin
 
     files = looked.program.files
     comments = {path: facts.comments for path, facts in files.items() if facts.problem is None}
-    kept = apply_suppressions(findings, comments, extra=registry.plug_in_rules()).kept
+    kept = apply_suppressions(findings, comments).kept
     read = list(looked.report.findings)
     confirmed: set[int] = set()
     said = []

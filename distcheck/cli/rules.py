@@ -6,7 +6,6 @@ import json
 
 import click
 
-from distcheck.core import registry
 from distcheck.core.checker import load_plug_ins
 from distcheck.core.model import Rule, Severity, page_url
 from distcheck.rules import known
@@ -33,7 +32,7 @@ def command(prefix: str, severity: str | None, way: str | None, output_format: s
     load_plug_ins()
     chosen = [
         rule
-        for rule in known(registry.plug_in_rules()).values()
+        for rule in known().values()
         if rule.code.startswith(prefix.upper())
         and (severity is None or rule.severity is Severity.parse(severity))
         and (way is None or way in rule.ways)

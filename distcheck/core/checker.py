@@ -10,12 +10,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from distcheck import rules
-from distcheck.rules import Selection
-
 from . import registry
 from .model import Finding, Fix, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, Where, sort_findings
 from .registry import Parameter, Probe, Reader
+from .selection import Selection
 
 if TYPE_CHECKING:
     import queue
@@ -190,7 +188,7 @@ def make_selection(
     if not any(entries):
         return Selection()
     load_plug_ins()
-    return Selection.of(*entries, extra=registry.plug_in_rules())
+    return Selection.of(*entries)
 
 
 def load_plug_ins() -> tuple[Finding, ...]:
@@ -199,7 +197,7 @@ def load_plug_ins() -> tuple[Finding, ...]:
     for name, error in registry.load_plug_ins(entry for entry in sys.path if entry):
         if error is not None:
             found.append(
-                rules.DC903.found(
+                registry.rules()["DC903"].found(
                     f"the plug-in {name} does not import: {type(error).__name__}: {error}",
                     where=Where(object=name),
                     evidence={"error": f"{type(error).__name__}: {error}"},
@@ -244,7 +242,7 @@ class _Run:
         for step in self.plan.probes:
             self.judge(step)
         takes = self.plan.selection.takes
-        known = {rule.code: rule for rule in (*rules.ALL, *registry.plug_in_rules())}
+        known = registry.rules()
         return Report(
             self.plan.command,
             findings=sort_findings(item for item in self.findings if item.code not in known or takes(known[item.code])),
@@ -339,7 +337,7 @@ class _Run:
         for made in [made for made, deadline in deadlines.items() if spent or deadline <= now]:
             del deadlines[made]
             reader = missing[made].item
-            name = _reader_name(reader)
+            name = registry.name_of(reader.function)
             if spent:
                 self.out_of_time = True
                 why = f"the time limit of the whole run was over before {name} answered"
@@ -349,7 +347,7 @@ class _Run:
             self.facts[made] = Unavailable(f"{name} did not answer within {reader.limit_s:g} s")
             self.runs.append(ProbeRun(name, "timed-out", reader.limit_s))
             self.findings.append(
-                rules.DC902.found(
+                registry.rules()["DC902"].found(
                     f"{name} did not answer within {reader.limit_s:g} s; what depends on it was not checked",
                     where=Where(object=name),
                     evidence={"limit_s": reader.limit_s},
@@ -362,7 +360,7 @@ class _Run:
             )
 
     def _take(self, reader: Reader, value: object, elapsed: float) -> None:
-        name = _reader_name(reader)
+        name = registry.name_of(reader.function)
         if isinstance(value, Unavailable):
             self.facts[reader.type] = value
         elif isinstance(value, BaseException):
@@ -444,7 +442,7 @@ def _text(error: BaseException) -> str:
 
 
 def _failure(name: str, error: BaseException) -> Finding:
-    return rules.DC901.found(
+    return registry.rules()["DC901"].found(
         f"{name} failed with {_text(error)}",
         where=Where(object=name),
         evidence={"error": _text(error)},
@@ -456,10 +454,6 @@ def _trace(error: BaseException) -> str:
     import traceback
 
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-
-
-def _reader_name(reader: Reader) -> str:
-    return f"{reader.function.__module__.removeprefix('distcheck.')}.{reader.function.__name__}"
 
 
 def _timed(function: Any) -> tuple[object, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from .model import Finding, Rule, Unavailable
 
 if TYPE_CHECKING:
-    from distcheck.rules.signatures.model import Signature
+    from .signature import Signature
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -91,6 +91,12 @@ def fact(
     return register
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a reader or a probe as reports show it: ``host.ports.master_port_is_free``."""
+    module = function.__module__.removeprefix("distcheck.").removeprefix("checks.").removeprefix("runtime.")
+    return f"{module}.{function.__name__}"
+
+
 def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
     """Register a probe for one or more rules. Its annotated parameters are the facts that it needs.
 
@@ -104,7 +110,7 @@ def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
         raise RegistrationError("a probe names at least one rule, and judges per 'host' or per 'process'")
 
     def register(function: Function) -> Function:
-        name = f"{function.__module__.removeprefix('distcheck.')}.{function.__name__}"
+        name = name_of(function)
         _registry.probes[name] = Probe(name, rules, function, per)
         return function
 
@@ -112,9 +118,9 @@ def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
 
 
 def register_rule(rule: Rule) -> Rule:
-    """Make a plug-in's rule known, so that it can be selected, listed and explained.
+    """Make a rule known, so that it can be selected, listed and explained.
 
-    :param rule: the rule; its code is none of ours
+    :param rule: the rule; the code of a plug-in's rule is none of ours
     :returns: the same, for ``SITE101 = register_rule(Rule(…))``
     """
     _registry.rules[rule.code] = rule
@@ -146,9 +152,9 @@ def probes() -> tuple[Probe, ...]:
     return tuple(_registry.probes.values())
 
 
-def plug_in_rules() -> tuple[Rule, ...]:
-    """The rules that plug-ins brought."""
-    return tuple(_registry.rules.values())
+def rules() -> dict[str, Rule]:
+    """Return all rules by code: those of the catalogue, once :mod:`distcheck.rules` is imported, and of plug-ins."""
+    return dict(_registry.rules)
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from distcheck import rules
-from distcheck.rules.page import read_page
+from distcheck.core.rule_page import read_page
 from distcheck.rules.signatures import Kind, every
 from tools.make_rules_index import FAMILIES
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from distcheck import rules
 from distcheck.cli.main import COMMANDS
 from distcheck.core.model import Rule
-from distcheck.rules.page import read_page
+from distcheck.core.rule_page import read_page
 from distcheck.rules.signatures import every
 from tools.make_rules_index import FAMILIES
 

@@ -392,7 +392,7 @@ def test_a_rule_that_is_asked_for_by_its_code_is_not_kept_silent(project: Path) 
     if status == 3:  # no driver here
         assert plain["not_checked"][0]["what"] == "DC309"
     else:
-        assert "environment.gpu_health.gpus_are_sound" in {item["name"] for item in plain["probes"]}
+        assert "host.gpu_health.gpus_are_sound" in {item["name"] for item in plain["probes"]}
 
 
 def test_a_gpu_node_without_its_gpus_never_ends_with_0(project: Path) -> None:

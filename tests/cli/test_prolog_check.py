@@ -558,7 +558,7 @@ def test_a_driver_that_hangs(tmp_path: Path) -> None:
     result = run("--timeout", "3", "--ignore", DISKS, before=HANGS.format(marker=str(marker)))
     assert time.monotonic() - start < FOR_EVER
     assert result.returncode == 0
-    assert "NOT CHECKED: the time limit of the whole run was over before environment.gpus.read_gpus" in result.stderr
+    assert "NOT CHECKED: the time limit of the whole run was over before host.gpus.read_gpus" in result.stderr
     assert gone(int(marker.read_text()))
 
 

@@ -11,7 +11,7 @@ from distcheck import rules
 from distcheck.cli import main
 from distcheck.core import registry
 from distcheck.core.model import Rule
-from distcheck.rules.page import read_page
+from distcheck.core.rule_page import read_page
 from distcheck.rules.signatures import every
 
 from . import documents

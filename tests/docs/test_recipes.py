@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from distcheck import rules
 from distcheck.cli.main import group
 from distcheck.launch.command import parse_command
-from distcheck.rules.page import find_by_message
+from distcheck.rules.error_messages import find_by_message
 
 from .documents import DOCS, ROOT
 from .reading import ELLIPSIS, documents, name_of, typed

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from distcheck.core.rule_page import Page
 from distcheck.reporters import render
-from distcheck.rules.page import Page
 
 from .invented import SAMPLES, TRAIN
 

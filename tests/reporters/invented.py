@@ -113,7 +113,7 @@ ENV = Report(
         ),
         rules.DC901.found(
             "the probe gpus.link_width raised ZeroDivisionError: division by zero",
-            where=Where(object="environment.gpus.link_width"),
+            where=Where(object="host.gpus.link_width"),
             fix=Fix("report it with --save-facts facts.json --redact", where="this-shell"),
         ),
         rules.DC116.found(
@@ -128,9 +128,9 @@ ENV = Report(
         NotChecked("local rank 2", "it handed nothing in"),
     ),
     probes=(
-        ProbeRun("environment.ports.master_port_is_free", "ran", 0.001),
+        ProbeRun("host.ports.master_port_is_free", "ran", 0.001),
         ProbeRun(
-            "environment.gpus.link_width", "failed", 0.002,
+            "host.gpus.link_width", "failed", 0.002,
             "Traceback (most recent call last):\n  …\nZeroDivisionError: division by zero\n",
         ),
     ),

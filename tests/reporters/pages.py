@@ -46,7 +46,7 @@ MEASURED: dict[str, Report] = {
         synthetic.finding(),
         INFO,
         facts={"Platform": {"system": "linux", "container": None}},
-        probes=(ProbeRun("environment.ports.master_port_is_free", "ran", 0.001),),
+        probes=(ProbeRun("host.ports.master_port_is_free", "ran", 0.001),),
     ),
     "empty": Report("env"),
 }

@@ -49,10 +49,8 @@ ENV = Report(
         NotChecked("the network of the job", "this host is not in the job"),
     ),
     probes=(
-        ProbeRun("environment.gpus.enough_gpus", "ran", 0.0012),
-        ProbeRun(
-            "environment.ports.port_is_free", "failed", 0.2, "Traceback (most recent call last):\n  …\nOSError: no"
-        ),
+        ProbeRun("host.gpus.enough_gpus", "ran", 0.0012),
+        ProbeRun("host.ports.port_is_free", "failed", 0.2, "Traceback (most recent call last):\n  …\nOSError: no"),
     ),
     facts={"Platform": {"system": "linux", "container": "docker", "cgroup": None}, "Scratch": {}},
     elapsed_s=0.08,

@@ -81,7 +81,7 @@ def test_a_row_for_each_finding() -> None:
     assert places == [
         "MASTER_PORT",
         "local rank 3, GPU 3",
-        "environment.gpus.link_width",
+        "host.gpus.link_width",
         "/etc/nccl.conf:2",
         "gpu39",
         "gpu[07,31], ranks 48-55,240-247, /dev/shm",

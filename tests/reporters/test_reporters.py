@@ -42,7 +42,7 @@ REPORT = Report(
     subject={"host": "node1", "line": ["torchrun 8 processes", "node1", "no GPU"]},
     findings=(TAKEN, IN_A_FILE, NO_TORCH),
     not_checked=(NotChecked("DC301, DC302, DC303, DC304, DC305, DC306, DC307", "no NVIDIA driver"),),
-    probes=(ProbeRun("environment.ports.master_port_is_free", "ran", 0.001),),
+    probes=(ProbeRun("host.ports.master_port_is_free", "ran", 0.001),),
     facts={"Platform": {"system": "linux", "container": None}},
     elapsed_s=0.08,
 )
@@ -78,7 +78,7 @@ def test_full_quiet_is_one_line_and_verbose_shows_the_facts() -> None:
     assert "DC306, DC307: no NVIDIA driver" in verbose
     assert "pip install torch" in verbose
     assert "Platform\n  system  linux\n" in verbose
-    assert "environment.ports.master_port_is_free" in verbose
+    assert "host.ports.master_port_is_free" in verbose
 
 
 def test_colors_only_where_wanted() -> None:

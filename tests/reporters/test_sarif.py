@@ -14,8 +14,8 @@ from hypothesis import given, settings
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Report, Severity, Where
+from distcheck.core.rule_page import read_page
 from distcheck.reporters import render
-from distcheck.rules.page import read_page
 
 from .any_report import reports
 from .invented import CLEAN, ENV, LINT, LOG, OBJECT, PLACES, SAMPLES, UNDECIDED

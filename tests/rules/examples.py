@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.rules.page import read_page
+from distcheck.core.rule_page import read_page
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FILE_SHOWN = re.compile(r"# ([/~][\w./-]+)")

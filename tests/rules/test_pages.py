@@ -8,7 +8,8 @@ import pytest
 
 from distcheck import rules
 from distcheck.core.model import Rule
-from distcheck.rules.page import FOLDER, SECTIONS, find_by_message, parse_page, read_page
+from distcheck.core.rule_page import parse_page, read_page
+from distcheck.rules.error_messages import FOLDER, SECTIONS, find_by_message
 
 #: The rules that a command of this version can report.
 VISIBLE = [rule for rule in rules.ALL if {"env", "pickle", "lint", "launch", "log"} & set(rule.ways)]

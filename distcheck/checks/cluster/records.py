@@ -54,7 +54,7 @@ class HostInterface(NamedTuple):
 
     name: str
     addresses: tuple[str, ...] = ()
-    #: ``physical``, ``bridge``, ``virtual``, ``loopback`` …, as ``environment.interfaces`` names kinds
+    #: ``physical``, ``bridge``, ``virtual``, ``loopback`` …, as ``host/interfaces.py`` names kinds
     kind: str = "other"
     up: bool | None = None
     mtu_bytes: int | None = None

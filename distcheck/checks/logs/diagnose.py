@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from distcheck import rules
 from distcheck.core.checker import Checker, load_plug_ins, make_selection
 from distcheck.core.model import Finding, Fix, NotChecked, Report, Severity, Where
-from distcheck.core.registry import plug_in_rules
 from distcheck.rules import Selection
 
 from .model import Reading, Timeline
@@ -79,7 +78,7 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
     report = Checker(rooms=(ROOM,)).plan(Timeline, command="log", closed=True).run(timeline)
     own = [finding for finding in report.findings if finding.code.startswith("DC9")]
     ranked = rank_findings(timeline, [finding for finding in report.findings if finding not in own])
-    known = rules.known(plug_in_rules())
+    known = rules.known()
     not_checked = list(report.not_checked)
     if ranked.outcome in _UNSEEN:
         not_checked.append(NotChecked("the cause", _UNSEEN[ranked.outcome]))

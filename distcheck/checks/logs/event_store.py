@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from distcheck.rules.signatures.model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 from .model import Event, Traceback, Who
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.rules.signatures.model import Signature
+from distcheck.core.signature import Signature
 
 from .patterns import Token, coarse, for_python, required_literals, tokens_of, without_captures
 

@@ -21,7 +21,7 @@ _LONGEST_NUMBER = 20
 class Who(NamedTuple):
     """Whoever wrote a line, as far as its prefix, its file or the line itself tell. None: not told.
 
-    Two lines may name the same process by different numbers; ``logs.joining`` brings them together.
+    Two lines may name the same process by different numbers; ``timeline.py`` brings them together.
     """
 
     #: global rank: ``[rank3]:``, ``[3] NCCL``'s process by its ``comm … rank 3``, ``rank_3.log``

@@ -1,6 +1,6 @@
 """What the pattern of a signature requires of a line, and coarser patterns that are quicker to search for.
 
-Reads the syntax that RE2 and Python's ``re`` share, as far as :mod:`distcheck.rules.signatures.model` allows it.
+Reads the syntax that RE2 and Python's ``re`` share, as far as :mod:`distcheck.core.signature` allows it.
 """
 
 from __future__ import annotations

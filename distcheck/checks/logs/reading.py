@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from distcheck.core.redaction import mask, mask_forms
 from distcheck.core.registry import plug_in_signatures
+from distcheck.core.signature import Kind, Signature
 from distcheck.rules.signatures import every
-from distcheck.rules.signatures.model import Kind, Signature
 
 from .event_store import BUDGET, Events
 from .matching import LONGEST_LINE, Matcher

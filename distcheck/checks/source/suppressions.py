@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Where
+from distcheck.core.model import Finding, Fix, Where
 
 _DIRECTIVE = re.compile(
     r"#\s*distcheck:\s*(?P<kind>ignore-file|ignore)(?![\w-])\s*(?P<list>\[(?P<entries>[^\]]*)\])?"
@@ -48,12 +48,8 @@ class Outcome(NamedTuple):
     unknown: tuple[tuple[str, int, str], ...]
 
 
-def read_comment(line: int, text: str, extra: Iterable[Rule] = ()) -> list[Suppression]:
-    """What a comment silences; nothing for one that is about something else.
-
-    :param extra: rules of plug-ins
-    """
-    extra = tuple(extra)
+def read_comment(line: int, text: str) -> list[Suppression]:
+    """What a comment silences; nothing for one that is about something else."""
     found = []
     for match in _DIRECTIVE.finditer(text):
         whole = match[0].strip()
@@ -61,7 +57,7 @@ def read_comment(line: int, text: str, extra: Iterable[Rule] = ()) -> list[Suppr
             if match["codes"] is None:
                 found.append(Suppression(line, None, False, False, whole))
                 continue
-            codes, unknown, length = _after_noqa(match["codes"], extra)
+            codes, unknown, length = _after_noqa(match["codes"])
             if codes or unknown:
                 shown = text[match.start() : match.start("codes") + length].strip()
                 found.append(Suppression(line, codes, False, True, shown, unknown))
@@ -70,7 +66,7 @@ def read_comment(line: int, text: str, extra: Iterable[Rule] = ()) -> list[Suppr
         if match["list"] is None:
             found.append(Suppression(line, None, whole_file, True, whole))
             continue
-        codes, unknown = _in_brackets(match["entries"], extra)
+        codes, unknown = _in_brackets(match["entries"])
         found.append(Suppression(line, codes, whole_file, True, whole, unknown))
     return found
 
@@ -80,7 +76,6 @@ def apply_suppressions(
     comments: Mapping[str, Iterable[tuple[int, str]]],
     *,
     looked_for: Callable[[str], bool] = lambda code: True,
-    extra: Iterable[Rule] = (),
     lines_of: Callable[[Finding], Collection[int | None]] | None = None,
 ) -> Outcome:
     """Silence what the comments say, and tell which of them silence nothing.
@@ -91,11 +86,9 @@ def apply_suppressions(
     :param looked_for: whether a rule was looked for at all: a comment about one that was not is no unused one
     :param lines_of: the lines whose comments count for a finding, where it is not the first and the last
     """
-    extra = tuple(extra)
     lines_of = _first_and_last if lines_of is None else lines_of
     by_path = {
-        path: [item for line, text in found for item in read_comment(line, text, extra)]
-        for path, found in comments.items()
+        path: [item for line, text in found for item in read_comment(line, text)] for path, found in comments.items()
     }
     used: set[tuple[str, int, str, str]] = set()
     kept: list[Finding] = []
@@ -153,44 +146,44 @@ def _unused(
     )
 
 
-def _after_noqa(text: str, extra: tuple[Rule, ...]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+def _after_noqa(text: str) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Our codes behind ``noqa:``, what looks like one and is none, and how far the list goes; a reason may follow."""
     codes: list[str] = []
     unknown: list[str] = []
     position = 0
     for match in re.finditer(r"[,\s]*([^,\s]+)", text):
         word = match[1]
-        name = _known(word, extra)
+        name = _known(word)
         if name is not None:
             codes.append(name)
         elif _OURS.match(word):
-            unknown.append(_why_unknown(word, extra))
+            unknown.append(_why_unknown(word))
         elif not _CODE.match(word):
             break
         position = match.end()
     return tuple(dict.fromkeys(codes)), tuple(unknown), position
 
 
-def _in_brackets(text: str, extra: tuple[Rule, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _in_brackets(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     codes: list[str] = []
     unknown: list[str] = []
     for word in filter(None, re.split(r"[,\s]+", text)):
-        name = _known(word, extra)
+        name = _known(word)
         if name is None:
-            unknown.append(_why_unknown(word, extra))
+            unknown.append(_why_unknown(word))
         else:
             codes.append(name)
     return tuple(dict.fromkeys(codes)), tuple(unknown)
 
 
-def _known(word: str, extra: tuple[Rule, ...]) -> str | None:
-    rule = rules.look_up(word, extra)
+def _known(word: str) -> str | None:
+    rule = rules.look_up(word)
     return None if rule is None else rule.code
 
 
-def _why_unknown(word: str, extra: tuple[Rule, ...]) -> str:
+def _why_unknown(word: str) -> str:
     try:
-        rules.find(word, extra)
+        rules.find(word)
     except rules.UnknownRule as error:
         return str(error)
     raise ValueError(f"{word!r} names a rule")

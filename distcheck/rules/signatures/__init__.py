@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 __all__ = ["MODULES", "Kind", "Signature", "every"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 _BEYOND = ("DC301", "DC201", "DC202", "DC203", "DC205")
 

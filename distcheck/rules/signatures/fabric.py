@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 _INFO = "gpu03:1201:1288 [0] NCCL INFO "
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 _SIZE = r"[0-9.]{1,12} [KMGT]iB"
 

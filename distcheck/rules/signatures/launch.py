@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 #: What torch.distributed has had since 1.0: where one of these is missing, another module stands in its place; where a
 #: younger one is (get_node_local_rank: 2.4), this torch is too old for it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 # The failure report of torchrun (torch/distributed/elastic/multiprocessing/errors/__init__.py), the heads and rows
 # of it

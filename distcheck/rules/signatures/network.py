@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 #: An endpoint as torch's store writes it.
 _PAIR = r"\((?P<host>[^,()]{0,255}), (?P<port>\d{1,5})\)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 _PREFIX = r"(?:\[(?:PG (?P<group>[^\]]{1,80}) )?Rank (?P<rank>\d+)\] ?)?"
 

@@ -339,10 +339,9 @@ def _has_error(found: Found, ask: Ask) -> bool:
 
 
 def _rule(code: str) -> Any:
-    from distcheck.core import registry
     from distcheck.rules import known
 
-    return known(registry.plug_in_rules()).get(code)
+    return known().get(code)
 
 
 def _judge_cluster(found: Found, ask: Ask) -> Report:

@@ -169,8 +169,8 @@ def test_ranks_of_many_hosts_add_up() -> None:
 
 
 def test_failed_probes_are_kept_once() -> None:
-    failed = ProbeRun("environment.gpus.read_gpus", "failed", 0.1, "Traceback …")
-    ran = ProbeRun("environment.ports.x", "ran", 0.1)
+    failed = ProbeRun("host.gpus.read_gpus", "failed", 0.1, "Traceback …")
+    ran = ProbeRun("host.ports.x", "ran", 0.1)
     report = one([host(number, probes=(failed, ran)) for number in range(3)])
     assert report.probes == (failed,)
 

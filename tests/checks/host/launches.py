@@ -19,7 +19,7 @@ from distcheck.launch.reader import LaunchOptions, make_launch
 from distcheck.launch.schedulers import scheduler_of
 
 NOW = 1_795_000_000.0
-ROOMS = ("environment.rendezvous.", "environment.numbering.", "environment.scheduling.", "environment.launching.")
+ROOMS = ("host.rendezvous.", "host.rank_numbers.", "host.scheduler.", "host.launcher.")
 TERMINAL = Ancestry(
     (Ancestor(50, "bash", ("-bash",)), Ancestor(40, "sshd", ()), Ancestor(1, "systemd", ())),
     terminal=True,

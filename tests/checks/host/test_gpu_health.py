@@ -388,7 +388,7 @@ def test_good_dc313() -> None:
     assert list(nvml_fits_the_driver(RANKS_8, cards(), LOADED, HOST)) == []
 
 
-@pytest.mark.parametrize("gpus", [NO_GPU, LOST, Unavailable("environment.gpus.read_gpus did not answer within 12 s")])
+@pytest.mark.parametrize("gpus", [NO_GPU, LOST, Unavailable("host.gpus.read_gpus did not answer within 12 s")])
 def test_dc313_is_not_checked_without_nvml(gpus: Unavailable) -> None:
     with pytest.raises(Unavailable) as caught:
         list(nvml_fits_the_driver(RANKS_8, gpus, LOADED, HOST))

@@ -16,7 +16,7 @@ from distcheck.checks.logs import matching
 from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
 from distcheck.checks.logs.patterns import coarse, for_python, required_literals, tokens_of, without_captures
 from distcheck.checks.logs.reading import signatures
-from distcheck.rules.signatures.model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 pytest.importorskip("re2")
 

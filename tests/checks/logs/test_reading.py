@@ -15,7 +15,7 @@ from distcheck.checks.logs import reading
 from distcheck.checks.logs.matching import Matcher
 from distcheck.checks.logs.model import Event, Reading, Source, Who
 from distcheck.checks.logs.reading import SourceReader, read, signatures
-from distcheck.rules.signatures.model import Kind, Signature
+from distcheck.core.signature import Kind, Signature
 
 MATCHER = Matcher(signatures())
 

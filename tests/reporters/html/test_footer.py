@@ -32,7 +32,7 @@ def test_facts_and_probes_are_folded_and_only_with_verbose() -> None:
     assert "<details><summary>Platform</summary><dl><dt>system</dt><dd>linux</dd>" in text
     assert "<dt>cgroup</dt>" not in text
     assert "<details><summary>Scratch</summary><p" in text
-    assert "environment.gpus.enough_gpus" in read.words
+    assert "host.gpus.enough_gpus" in read.words
     assert "<pre>Traceback (most recent call last):\n  …\nOSError: no</pre>" in text
 
 

@@ -11,7 +11,7 @@ from distcheck import rules
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, NotApplicable, Severity, Unavailable, to_plain
-from distcheck.rules.page import find_by_message
+from distcheck.rules.error_messages import find_by_message
 from distcheck.runtime.smoke_test.failures import (
     every_rank_arrives,
     every_rank_is_heard_of,

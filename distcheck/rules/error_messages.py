@@ -1,7 +1,4 @@
-"""The pages of the rules: reading them, and finding a rule by the text of an error message.
-
-The pages stand as Markdown in ``pages/``; ``explain`` prints them and the documentation includes them.
-"""
+"""Find rules by the text of an error message, as the pages of the rules list them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distcheck.core.model import Rule
-from distcheck.core.resources import read_shipped
+from distcheck.core.rule_page import read_page
 
 #: Where the pages stand in a checkout or an installed package; in ``distcheck.pyz`` it is no folder.
 FOLDER = Path(__file__).with_name("pages")
@@ -26,41 +23,6 @@ _SHORTEST_PART = 6
 #: Where a text is a log rather than a message, its words are no evidence; only what stands there literally is.
 _MOST_LINES = 20
 _LONGEST_LINE = 1000
-
-
-class Page(NamedTuple):
-    """A page in its parts."""
-
-    code: str
-    name: str
-    summary: str
-    #: Markdown by section
-    sections: dict[str, str]
-    text: str
-
-    @property
-    def messages(self) -> tuple[str, ...]:
-        """The literal error messages, with … for what varies."""
-        return tuple(re.findall(r"^- `(.+)`", self.sections.get("Error messages", ""), re.MULTILINE))
-
-
-def read_page(code: str) -> Page | None:
-    """The page of a rule, None where it has none yet."""
-    try:
-        text = read_shipped("distcheck.rules", f"pages/{code}.md")
-    except FileNotFoundError:
-        return None
-    return parse_page(text.decode())
-
-
-def parse_page(text: str) -> Page:
-    """A page from its Markdown; raises ValueError where its first line is no title."""
-    head, *parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
-    title = re.match(r"# (DC\d+|[A-Z]+\d+) ([\w-]+)\n", head)
-    if title is None:
-        raise ValueError(f"a page begins with '# CODE name', not with {text[:40]!r}")
-    sections = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    return Page(title[1], title[2], head[title.end() :].strip(), sections, text)
 
 
 class Match(NamedTuple):
