@@ -78,8 +78,8 @@ class Switch:
             cell.cell_contents = plain
 
     def on(self) -> None:
+        from distcheck.runtime.coordination.rank_monitor import Patrol
         from distcheck.runtime.coordination.store_client import Connection, Seat
-        from distcheck.runtime.monitor.rank_monitor import Patrol
 
         for cell, ours in zip(self._cells, self._ours, strict=True):
             cell.cell_contents = ours

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from distcheck._version import __version__ as __version__
+from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .api import PreflightError as PreflightError

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from distcheck.checks.host.examine import examine
 from distcheck.core.model import Severity
+from distcheck.core.variable_table import VariableTable
 from distcheck.launch.reader import make_launch
-from distcheck.launch.variables import VariableTable
 from distcheck.reporters import FORMATS, Style, render
 
 from .recorded import RecordedWorld

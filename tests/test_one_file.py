@@ -193,18 +193,19 @@ def test_bytecode_is_for_the_python_that_made_it(tmp_path: Path, base_python: st
     pyz = build(tmp_path / "fast.pyz", "--bytecode")
     code = (
         f"import sys; sys.path.insert(0, {str(pyz)!r})\n"
-        "from distcheck import cli, shipped\n"
-        "print(cli.main.__code__.co_filename, shipped.__file__, len(shipped.read_shipped('distcheck.rules', 'pages/DC101.md')))"
+        "from distcheck.cli.main import main; from distcheck.core import resources\n"
+        "size = len(resources.read_shipped('distcheck.rules', 'pages/DC101.md'))\n"
+        "print(main.__code__.co_filename, resources.__file__, size)"
     )
     compiled, file, size = run([base_python, "-I", "-S", "-c", code], tmp_path).stdout.split()
-    assert (compiled, file) == ("distcheck/cli/main.py", f"{pyz}/distcheck/shipped.pyc")
+    assert (compiled, file) == ("distcheck/cli/main.py", f"{pyz}/distcheck/core/resources.pyc")
     assert int(size) == (ROOT / "distcheck/rules/pages/DC101.md").stat().st_size
     others = [
         found for found in glob.glob(os.path.expanduser("~/.pyenv/versions/3.1?.*/bin/python")) if _is_other(found)
     ]
     for other in others[:1]:
         compiled, file, _ = run([other, "-I", "-S", "-c", code], tmp_path).stdout.split()
-        assert (compiled, file) == (f"{pyz}/distcheck/cli.py", f"{pyz}/distcheck/shipped.py")
+        assert (compiled, file) == (f"{pyz}/distcheck/cli/main.py", f"{pyz}/distcheck/core/resources.py")
 
 
 def _is_other(python: str) -> bool:

@@ -1,4 +1,4 @@
-"""Makes the package's table of variables, ``distcheck/launch/variables.jsonl``, from the collected facts.
+"""Makes the package's table of variables, ``distcheck/core/variables.jsonl``, from the collected facts.
 
 The facts, ``tools/envvars.json``, say where each one was seen; the package needs only what a judgement needs, and
 needs it quickly: one compact object a line, sorted by name, ``name`` first. What the facts lack, such as how exactly
@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = ROOT / "tools" / "envvars.json"
-TABLE = ROOT / "distcheck" / "launch" / "variables.jsonl"
+TABLE = ROOT / "distcheck" / "core" / "variables.jsonl"
 
 #: Keys that are carried over as they are, in the order in which they are written.
 CARRIED = (
@@ -301,7 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("facts", nargs="?", type=Path, default=FACTS, help="default: tools/envvars.json")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 where the table is not current")
-    parser.add_argument("-o", "--output", type=Path, default=TABLE, help="default: distcheck/launch/variables.jsonl")
+    parser.add_argument("-o", "--output", type=Path, default=TABLE, help="default: distcheck/core/variables.jsonl")
     options = parser.parse_args(arguments)
     table = table_of(json.loads(options.facts.read_text(encoding="utf-8")))
     if options.check:

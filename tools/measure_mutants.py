@@ -58,7 +58,7 @@ AREAS = {
     ),
     "root cause of hangs": (
         # smoke_test/stragglers.py measures with torch, and blames nobody
-        "runtime/smoke_test/root_cause.py runtime/smoke_test/straggler_checks.py "
+        "runtime/coordination/root_cause.py runtime/smoke_test/straggler_checks.py "
         "runtime/coordination/hang_detector.py runtime/coordination/call_mismatch.py "
         "runtime/coordination/long_waits.py runtime/monitor/summary.py",
         "runtime/smoke_test/test_root_cause.py runtime/smoke_test/test_straggler_checks.py "

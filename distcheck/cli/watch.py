@@ -15,18 +15,18 @@ import click
 from distcheck.core.model import Report, Severity
 from distcheck.reporters import FORMATS
 from distcheck.rules import Selection
-from distcheck.runtime.monitor.rank_monitor import PATIENCE_S
+from distcheck.runtime.coordination.rank_monitor import PATIENCE_S
 
 from . import options as shared
 
 if TYPE_CHECKING:
     from distcheck.runtime.coordination.call_recorder import Posts
+    from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.coordination.long_waits import Longest
     from distcheck.runtime.coordination.model import Positions
+    from distcheck.runtime.coordination.rank_monitor import Patrol
     from distcheck.runtime.coordination.run_script import Ended
     from distcheck.runtime.coordination.store_client import Seat
-    from distcheck.runtime.monitor.rank_monitor import Patrol
-    from distcheck.runtime.monitor.summary import Summary
 
 #: The probes of a standstill, and those of a job that came to its end.
 ROOMS = ("distcheck.runtime.coordination.hang_detector",)
@@ -192,8 +192,8 @@ def _patrol(asked: Asked, seat: Seat | None) -> Patrol:
     global _posts
     from distcheck.runtime.coordination.call_recorder import Posts
     from distcheck.runtime.coordination.import_hook import when_imported
+    from distcheck.runtime.coordination.rank_monitor import Patrol
     from distcheck.runtime.coordination.store_client import Connection, late_seat, outlives_ranks
-    from distcheck.runtime.monitor.rank_monitor import Patrol
 
     environ = dict(os.environ)
     posts = _posts
@@ -274,7 +274,8 @@ def report_of(positions: Positions, selection: Selection) -> Report:
 def summary_of(summary: Summary, selection: Selection) -> Report:
     """What there is to say of a job that came to its end."""
     from distcheck.core.checker import Checker
-    from distcheck.runtime.monitor.summary import Summary, not_checked, numbers, sentence
+    from distcheck.runtime.coordination.ledger import Summary
+    from distcheck.runtime.monitor.summary import not_checked, numbers, sentence
 
     report = Checker(selection, rooms=AT_END).plan(Summary, command="watch", closed=True).run(summary)
     return report._replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from distcheck.core.resources import read_shipped
+from .resources import read_shipped
 
 
 class Page(NamedTuple):

@@ -15,10 +15,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from distcheck.launch.variables import VariableTable
-
 from .model import Unavailable
 from .redaction import mask
+from .variable_table import VariableTable
 
 #: Longest value of a variable that is kept, in characters; a LD_LIBRARY_PATH of many modules may have several thousand.
 LONGEST_VALUE = 16384

@@ -13,11 +13,11 @@ from distcheck.core.configuration import Configuration
 from distcheck.core.model import Unavailable
 from distcheck.core.redaction import mask
 from distcheck.core.registry import fact
+from distcheck.core.variable_table import VariableTable
 from distcheck.core.world import World
 
 from .model import Launch
 from .values import unknown_log_names
-from .variables import VariableTable
 
 #: Where NCCL looks for settings of the whole machine, and below the home directory for those of a user
 #: (NVIDIA/nccl 2.30.7, src/misc/param.cc).

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from .variables import Variable, edit_distance
+from distcheck.core.variable_table import Variable, edit_distance
 
 #: What follows from a text that a library can't use as it stands. ``crash``: the import, the launcher or the start of
 #: the process group fails; ``misread``: it is taken for something else than it says; ``ignored``: it, or a part of it,

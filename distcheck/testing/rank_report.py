@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck.core.model import rank_ranges
-from distcheck.runtime.smoke_test.model import RankState
-from distcheck.runtime.smoke_test.root_cause import compose_failure, tells_of_lost_peer
+from distcheck.runtime.coordination.model import RankState
+from distcheck.runtime.coordination.root_cause import compose_failure, tells_of_lost_peer
 
 from .rank import Place, Told
 

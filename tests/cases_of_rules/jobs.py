@@ -11,9 +11,9 @@ from pathlib import Path
 from distcheck.cli import stuck, watch
 from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import Block, Frame, Mismatch, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot
-from distcheck.runtime.monitor.summary import Summary
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_hang_detector as still
 from tests.runtime.monitor import test_summary as summary

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from distcheck.core.variable_table import Variable, VariableTable
 from distcheck.launch.values import KINDS, Reading, c_integer, read_value, torch_integer, unknown_log_names
-from distcheck.launch.variables import Variable, VariableTable
 
 TABLE = VariableTable()
 JUDGED = sorted(name for name in TABLE.names() if (found := TABLE.lookup(name)) and found.parse)

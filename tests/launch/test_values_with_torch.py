@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from distcheck.core.variable_table import VariableTable
 from distcheck.launch.values import TORCH_LOG_NAMES, read_value
-from distcheck.launch.variables import VariableTable
 
 pytestmark = pytest.mark.torch
 

@@ -6,17 +6,16 @@ from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotChecked, Report, Where, to_plain
+from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.smoke_test.model import (
     Bandwidth,
     Comparison,
-    Failure,
     Lateness,
     Measurements,
     Mismatch,
     Pair,
     Pairs,
     Proof,
-    RankState,
     SmokeTest,
     Times,
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from distcheck.core.model import NotChecked, Report, to_plain
 from distcheck.reporters import FORMATS, Style, measurements, render
+from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.smoke_test import model
 
 from . import synthetic
@@ -221,8 +222,8 @@ DEFINITIONS: dict[str, type[NamedTuple]] = {  # type: ignore[valid-type]
     "lateness": model.Lateness,
     "pairs": model.Pairs,
     "pair": model.Pair,
-    "failure": model.Failure,
-    "rank_state": model.RankState,
+    "failure": Failure,
+    "rank_state": RankState,
     "comparison": model.Comparison,
 }
 

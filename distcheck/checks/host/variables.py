@@ -14,10 +14,10 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.redaction import MASK
 from distcheck.core.registry import probe
+from distcheck.core.variable_table import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTable
 from distcheck.launch.model import ELASTIC_LAUNCHERS, Launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, LAUNCHER, Setting, Settings
 from distcheck.launch.values import Reading, read_value, unknown_log_names
-from distcheck.launch.variables import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTable
 
 from .fabric import Fabric, gpu_traffic_ports
 from .gpus import Gpus

@@ -19,7 +19,7 @@ def tells_of_training(data: bytes) -> bool:
 
 @cache
 def _training_pattern() -> re.Pattern[bytes]:
-    from distcheck.launch.variables import TRAINING_PREFIXES
+    from distcheck.core.variable_table import TRAINING_PREFIXES
 
     prefixes = b"|".join(re.escape(prefix.encode()) for prefix in TRAINING_PREFIXES)
     return re.compile(rb"%s|(?:%s)[A-Z0-9]" % (_TRAINING, prefixes))

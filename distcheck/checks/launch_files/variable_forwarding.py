@@ -13,8 +13,8 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.variable_table import VariableTable
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
-from distcheck.launch.variables import VariableTable
 
 from .context import CONTAINER_PROGRAMS
 from .counts import is_elastic, is_torchrun, nodes_of, ranks_on_node, task_starter, tasks_of, tasks_on_node

@@ -19,11 +19,11 @@ from distcheck.core.configuration import Configuration
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
+from distcheck.core.variable_table import VariableTable
 from distcheck.launch.model import LOOPBACK_NAMES, Launch
 from distcheck.launch.reader import make_launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, Settings
 from distcheck.launch.settings import Setting as InForce
-from distcheck.launch.variables import VariableTable
 
 from .context import of_span
 from .counts import nodes_of, ranks_on_node

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
-
 from .call_recorder import MILESTONE
 from .call_signatures import agreed
 from .code_blocks import with_blocks
@@ -42,6 +40,7 @@ from .protocol import (
     stack_key,
     unpacked_ranks,
 )
+from .root_cause import tells_of_lost_peer
 
 #: Ticks without a word from which on a rank is silent.
 SILENT_TICKS = 4

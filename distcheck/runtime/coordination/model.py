@@ -155,3 +155,46 @@ class Positions(NamedTuple):
     def ranks_of(self, group: str) -> tuple[int, ...]:
         """The global ranks of a group; all where it is not known."""
         return tuple(self.groups.get(group, ())) or tuple(range(self.world_size))
+
+
+class RankState(NamedTuple):
+    """Where a rank is, as seen from outside."""
+
+    rank: int
+    host: str = ""
+    pid: int = 0
+    phase: str = ""
+    #: the step's text, and how many steps it has begun
+    step: str = ""
+    steps: int = 0
+    #: ``running``, ``stopped`` (SIGSTOP), ``blocked`` (D in /proc), ``exited``, ``killed``, ``finished``, ``silent``,
+    #: ``raised`` (an exception)
+    state: str = "running"
+    #: exit status, or the signal's name
+    detail: str = ""
+    #: Python stack, innermost last
+    stack: str = ""
+    #: the flight recorder's last entries, short texts
+    recorder: tuple[str, ...] = ()
+    seconds_in_step: float = 0.0
+
+
+class Failure(NamedTuple):
+    """The smoke test ended before its end."""
+
+    #: ``timeout``, ``died``, ``raised``, ``stopped``, ``lost`` (no word from a rank or the store) or ``ended`` (by a
+    #: signal from outside)
+    kind: str
+    phase: str
+    #: the step of those who wait
+    step: str = ""
+    #: who did not arrive, or died
+    culprits: tuple[int, ...] = ()
+    #: who waits for them
+    waiting: tuple[int, ...] = ()
+    #: states of the culprits, and of one that waits; at most a handful
+    states: tuple[RankState, ...] = ()
+    #: the text of the exception, of the ranks that raised
+    error: str = ""
+    limit_s: float = 0.0
+    elapsed_s: float = 0.0

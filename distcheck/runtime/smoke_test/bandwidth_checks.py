@@ -21,19 +21,10 @@ from distcheck.core.facts_file import from_plain
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.core.resources import read_shipped
+from distcheck.runtime.coordination.model import Failure
 
 from .bandwidth import COLLECTIVES
-from .model import (
-    MEASUREMENTS_VERSION,
-    Bandwidth,
-    Comparison,
-    Failure,
-    Measurements,
-    Options,
-    Proof,
-    SmokeTest,
-    size_text,
-)
+from .model import MEASUREMENTS_VERSION, Bandwidth, Comparison, Measurements, Options, Proof, SmokeTest, size_text
 
 #: At or above this share of what is expected a run is healthy (tolerance of nccl-tests and of NVIDIA/aicr).
 HEALTHY = 0.9

@@ -30,13 +30,14 @@ from distcheck.checks.cluster.records import (
 )
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
+from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.root_cause import compose_failure
 
 from .backend import Choice, choose
-from .model import Failure, Lateness, Measurements, Options, Pairs, Proof, RankProof, RankState
+from .model import Lateness, Measurements, Options, Pairs, Proof, RankProof
 from .phases import limit_s, live_phases
 from .rank_records import RankFile, write
-from .root_cause import compose_failure
 from .store_client import ANSWERS_PER_S, Meeting, MeetingLost
 from .supervisor import Event, Guardian
 from .worker import Orders

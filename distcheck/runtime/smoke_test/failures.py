@@ -14,9 +14,8 @@ from distcheck.checks.cluster.hostlist import place_hosts, shorten_hosts
 from distcheck.checks.cluster.records import Cluster
 from distcheck.core.model import Finding, Fix, Rule, Unavailable, Where, rank_ranges
 from distcheck.core.registry import probe
-
-from .model import Failure, RankState
-from .root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.model import Failure, RankState
+from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
 #: Ranges of ranks that are named before they are counted.
 _RANGES = 4

@@ -24,14 +24,15 @@ from distcheck.core.facts_file import from_plain
 from distcheck.core.model import Report, to_plain
 from distcheck.core.world import World
 from distcheck.launch.reader import make_launch
+from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.root_cause import compose_failure
 
 from .backend import choose
 from .driver import Found
 from .live_group import Live, Operations
-from .model import Options, RankProof, RankState, Step
+from .model import Options, RankProof, Step
 from .phases import limit_s, live_phases
-from .root_cause import compose_failure
 from .run import Ask, Looked, plain_look, report_of
 from .store_client import MeetingLost, StoreMeeting
 from .worker import recorder_entries

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from distcheck.runtime.coordination.model import Failure
+
 #: Version of ``measurements`` in the JSON.
 MEASUREMENTS_VERSION = 1
 
@@ -191,49 +193,6 @@ class Pairs(NamedTuple):
     #: every pair was measured; false: each rank met a few partners
     complete: bool = False
     not_applicable: str | None = None
-    elapsed_s: float = 0.0
-
-
-class RankState(NamedTuple):
-    """Where a rank is, as seen from outside."""
-
-    rank: int
-    host: str = ""
-    pid: int = 0
-    phase: str = ""
-    #: the step's text, and how many steps it has begun
-    step: str = ""
-    steps: int = 0
-    #: ``running``, ``stopped`` (SIGSTOP), ``blocked`` (D in /proc), ``exited``, ``killed``, ``finished``, ``silent``,
-    #: ``raised`` (an exception)
-    state: str = "running"
-    #: exit status, or the signal's name
-    detail: str = ""
-    #: Python stack, innermost last
-    stack: str = ""
-    #: the flight recorder's last entries, short texts
-    recorder: tuple[str, ...] = ()
-    seconds_in_step: float = 0.0
-
-
-class Failure(NamedTuple):
-    """The smoke test ended before its end."""
-
-    #: ``timeout``, ``died``, ``raised``, ``stopped``, ``lost`` (no word from a rank or the store) or ``ended`` (by a
-    #: signal from outside)
-    kind: str
-    phase: str
-    #: the step of those who wait
-    step: str = ""
-    #: who did not arrive, or died
-    culprits: tuple[int, ...] = ()
-    #: who waits for them
-    waiting: tuple[int, ...] = ()
-    #: states of the culprits, and of one that waits; at most a handful
-    states: tuple[RankState, ...] = ()
-    #: the text of the exception, of the ranks that raised
-    error: str = ""
-    limit_s: float = 0.0
     elapsed_s: float = 0.0
 
 

@@ -25,10 +25,11 @@ from distcheck.core.model import (
     to_plain,
 )
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.model import Failure, RankState
+from distcheck.runtime.coordination.root_cause import compose_failure
 
 from .bandwidth_checks import sentence
-from .model import MEASUREMENTS_VERSION, Failure, RankState, SmokeTest
-from .root_cause import compose_failure
+from .model import MEASUREMENTS_VERSION, SmokeTest
 
 KIND = "distcheck rank record"
 _VERSION = 1

@@ -38,22 +38,13 @@ from distcheck.core.model import (
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.model import Failure
 from distcheck.runtime.coordination.rank_info import Seat
 
 from .backend import Choice, choose, hardware_text
 from .bandwidth_checks import Baselines, compare, sentence
 from .driver import Driver, Found, Own, address_of, takes_the_floor
-from .model import (
-    MEASUREMENTS_VERSION,
-    Failure,
-    Lateness,
-    Measurements,
-    Options,
-    Pairs,
-    Proof,
-    SmokeTest,
-    size_text,
-)
+from .model import MEASUREMENTS_VERSION, Lateness, Measurements, Options, Pairs, Proof, SmokeTest, size_text
 from .phases import PHASES, live_phases
 from .store_client import Meeting, MeetingLost, StoreMeeting, Table, open_store
 from .supervisor import Guardian

@@ -18,9 +18,9 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any, NamedTuple
 
 from distcheck.core.model import to_plain
+from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.processes import how_it_ended, kernel_state, main_frames, private_file, read_file
 
-from .model import RankState
 from .progress_table import SIZE, Board
 from .worker import Orders, Seams, run
 

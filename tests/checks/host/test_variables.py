@@ -16,10 +16,10 @@ from distcheck.checks.host.limits import Limits
 from distcheck.checks.host.platform import Platform
 from distcheck.checks.host.software import Software
 from distcheck.core.model import Finding, Severity, Unavailable
+from distcheck.core.variable_table import VariableTable
 from distcheck.launch.command import parse_command
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Setting, Settings
-from distcheck.launch.variables import VariableTable
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 UNKNOWN = Unavailable("not looked at")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distcheck.checks.source.values import (  # fmt: skip
+from distcheck.checks.source.values import (
     ALWAYS,
     BY_DATA,
     DISTRIBUTED,

@@ -8,20 +8,11 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
+from distcheck.runtime.coordination.ledger import Ledger, Site, Summary, gathered
 from distcheck.runtime.coordination.long_waits import Longest, long_waits
 from distcheck.runtime.coordination.model import Call, Position, Positions
 from distcheck.runtime.coordination.protocol import ledger_key, packed
-from distcheck.runtime.monitor.summary import (
-    Ledger,
-    Site,
-    Summary,
-    arrival,
-    gathered,
-    not_checked,
-    numbers,
-    sentence,
-    slow_rank,
-)
+from distcheck.runtime.monitor.summary import arrival, not_checked, numbers, sentence, slow_rank
 from tests.runtime.coordination.test_coordinator import Store
 
 

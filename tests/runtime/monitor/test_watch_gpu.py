@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_rank_monitor import run
+from tests.runtime.coordination.test_rank_monitor import run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch, pytest.mark.slow]
 

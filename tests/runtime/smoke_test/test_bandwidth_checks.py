@@ -15,6 +15,7 @@ from distcheck.checks.cluster.records import Cluster, HostRdmaPort, HostRecord
 from distcheck.checks.logs.nccl_info import Transport
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, NotApplicable, Report, Severity, Unavailable, to_plain
+from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.smoke_test import bandwidth_checks
 from distcheck.runtime.smoke_test.bandwidth import COLLECTIVES
 from distcheck.runtime.smoke_test.bandwidth_checks import (
@@ -31,12 +32,10 @@ from distcheck.runtime.smoke_test.bandwidth_checks import (
 from distcheck.runtime.smoke_test.model import (
     MEASUREMENTS_VERSION,
     Bandwidth,
-    Failure,
     Measurements,
     Mismatch,
     Options,
     Proof,
-    RankState,
     SmokeTest,
     Times,
 )

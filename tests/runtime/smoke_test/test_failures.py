@@ -12,6 +12,7 @@ from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, NotApplicable, Severity, Unavailable, to_plain
 from distcheck.rules.error_messages import find_by_message
+from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.smoke_test.failures import (
     every_rank_arrives,
     every_rank_is_heard_of,
@@ -19,7 +20,6 @@ from distcheck.runtime.smoke_test.failures import (
     no_collective_fails,
     ranks_call_the_same,
 )
-from distcheck.runtime.smoke_test.model import Failure, RankState
 
 NO_CLUSTER = Unavailable("not given")
 PROBES = (every_rank_arrives, no_collective_fails, ranks_call_the_same, every_rank_is_heard_of)

@@ -17,8 +17,8 @@ from distcheck.runtime.coordination.hang_detector import GONE, standstill
 from distcheck.runtime.coordination.model import SETUP, Call, Mismatch, Position, Positions
 from distcheck.runtime.coordination.processes import kernel_state
 from distcheck.runtime.coordination.protocol import CHAIR
-from distcheck.runtime.monitor.rank_monitor import space
-from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.rank_monitor import space
+from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
 from .call_matching import Entry, Table, Ticket
 from .plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from distcheck.core.model import NotChecked, rank_ranges
-from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
 from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, Performed
 from .plan import End, Plan, Rehearsal

@@ -17,8 +17,8 @@ from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, to_plain
 from distcheck.runtime.coordination.call_recorder import Note, Posts
 from distcheck.runtime.coordination.model import Call, Positions
+from distcheck.runtime.coordination.rank_monitor import Patrol
 from distcheck.runtime.coordination.store_client import Seat
-from distcheck.runtime.monitor.rank_monitor import Patrol
 from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, Prompter
 from distcheck.runtime.rehearsal.simulation.hooks.agreement import Line, Store
 from distcheck.runtime.rehearsal.simulation.plan import Plan

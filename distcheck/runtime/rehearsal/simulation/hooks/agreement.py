@@ -20,9 +20,9 @@ from distcheck.runtime.coordination.child_processes import follow, seat_in
 from distcheck.runtime.coordination.frames import leave_out_inside
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import SETUP
+from distcheck.runtime.coordination.rank_monitor import Patrol
 from distcheck.runtime.coordination.run_script import Ended
 from distcheck.runtime.coordination.store_client import Seat
-from distcheck.runtime.monitor.rank_monitor import Patrol
 from distcheck.runtime.rehearsal.simulation.coordinator import ADDRESS, STOPPED, TICK_S
 from distcheck.runtime.rehearsal.simulation.event_log import Notebook
 from distcheck.runtime.rehearsal.simulation.plan import Plan

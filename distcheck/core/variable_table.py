@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from distcheck.core.resources import read_shipped
+from .resources import read_shipped
 
 #: The newest releases that the facts were collected from (``tools/envvars.json``): a name that only a newer release
 #: reads can't be known here.
@@ -310,7 +310,7 @@ class VariableTable:
 @functools.cache
 def _shipped_lines() -> dict[str, bytes]:
     """The lines that come with distcheck, by name; many hosts are judged with one reading of them."""
-    return _lines_by_name(read_shipped("distcheck.launch", "variables.jsonl"))
+    return _lines_by_name(read_shipped("distcheck.core", "variables.jsonl"))
 
 
 def _lines_by_name(data: bytes) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.coordination.call_recorder import Note, Posts, Spent
+from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import Call, Position, Positions
 from distcheck.runtime.coordination.protocol import (
     CHAIR,
@@ -24,11 +25,11 @@ from distcheck.runtime.coordination.protocol import (
     read_position,
     read_post,
 )
+from distcheck.runtime.coordination.rank_monitor import Patrol
 from distcheck.runtime.coordination.shared_table import Board, Other
 from distcheck.runtime.coordination.store_client import Seat
-from distcheck.runtime.monitor.rank_monitor import Patrol
-from distcheck.runtime.monitor.summary import Summary
-from tests.runtime.coordination.test_coordinator import Store
+
+from .test_coordinator import Store
 
 #: Generous: the machine may do other things.
 LIMIT_S = 30.0

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distcheck.core.variable_table import OWNED_PREFIXES, PLUGIN_PREFIXES, VariableTable, edit_distance
 from distcheck.launch.values import KINDS
-from distcheck.launch.variables import OWNED_PREFIXES, PLUGIN_PREFIXES, VariableTable, edit_distance
 
 ROOT = Path(__file__).parents[2]
 TABLE = VariableTable()
@@ -50,7 +50,7 @@ def test_the_table_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text(json.dumps(facts[::-1]))
     made = make_variables(str(tmp_path / "facts.json"), "-o", str(tmp_path / "made.jsonl"))
     assert made.returncode == 0, made.stderr
-    assert (tmp_path / "made.jsonl").read_bytes() == (ROOT / "distcheck/launch/variables.jsonl").read_bytes()
+    assert (tmp_path / "made.jsonl").read_bytes() == (ROOT / "distcheck/core/variables.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("name", EXISTING)
@@ -260,7 +260,7 @@ def test_the_table_loads_without_a_parser() -> None:
     """The door to the world needs the names only, at every start: no JSON, no regular expressions."""
     program = (
         "import sys; before = set(sys.modules)\n"
-        "from distcheck.launch.variables import VariableTable\n"
+        "from distcheck.core.variable_table import VariableTable\n"
         "VariableTable().bears_on_training('RANK')\n"
         "print(sorted({'json', 'difflib', 'dataclasses', 'importlib.metadata'} & (set(sys.modules) - before)))"
     )

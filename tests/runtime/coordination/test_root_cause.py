@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.runtime.smoke_test.model import RankState
-from distcheck.runtime.smoke_test.root_cause import compose_failure, tells_of_lost_peer
+from distcheck.runtime.coordination.model import RankState
+from distcheck.runtime.coordination.root_cause import compose_failure, tells_of_lost_peer
 
 INSIDE = "torch/distributed/distributed_c10d.py:3252 in all_reduce\ntrain.py:9 in main"
 OUTSIDE = "data/loader.py:77 in next\ntrain.py:8 in main"

@@ -16,14 +16,15 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from distcheck.runtime.coordination.call_recorder import Note, Posts
-from distcheck.runtime.coordination.call_signatures import agreed
-from distcheck.runtime.coordination.coordinator import SILENT_TICKS, Chair, hand_over
-from distcheck.runtime.coordination.hang_detector import group_name
-from distcheck.runtime.coordination.long_waits import Longest
-from distcheck.runtime.coordination.model import Call, Frame, Mismatch, Position, Positions
-from distcheck.runtime.coordination.processes import kernel_state
-from distcheck.runtime.coordination.protocol import (
+from .call_recorder import Note, Posts
+from .call_signatures import agreed
+from .coordinator import SILENT_TICKS, Chair, hand_over
+from .hang_detector import group_name
+from .ledger import Ledger, Summary, gathered, ledger_of
+from .long_waits import Longest
+from .model import Call, Frame, Mismatch, Position, Positions
+from .processes import kernel_state
+from .protocol import (
     ABORT,
     ASKED,
     CHAIR,
@@ -42,12 +43,10 @@ from distcheck.runtime.coordination.protocol import (
     read_question,
     stack_key,
 )
-from distcheck.runtime.coordination.rank_state import Whereabouts
-from distcheck.runtime.coordination.shared_table import Board, Other
-from distcheck.runtime.coordination.store_client import Seat
-from distcheck.runtime.smoke_test.root_cause import tells_of_lost_peer
-
-from .summary import Ledger, Summary, gathered, ledger_of
+from .rank_state import Whereabouts
+from .root_cause import tells_of_lost_peer
+from .shared_table import Board, Other
+from .store_client import Seat
 
 #: Default of ``--patience``, in seconds.
 PATIENCE_S = 20.0
