@@ -123,13 +123,13 @@ def loop_rank(rank: int, folder: str, ranks: int, pairs: int) -> None:
     import torch.distributed as dist
 
     from distcheck.runtime.smoke_test.bandwidth import measure
-    from distcheck.runtime.smoke_test.live_group import Live, Operations
+    from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
     from distcheck.runtime.smoke_test.model import Options
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", ranks), rank=rank, world_size=ranks)
     options = Options(min_bytes=LOOP_BYTES, max_bytes=LOOP_BYTES, iterations=LOOP_ITERATIONS)
-    live = Live(
+    live = LiveGroup(
         rank, ranks, "gloo", torch.device("cpu"), options, Operations(), (0,) * ranks, os.cpu_count() or 1,
         lambda step: None,
     )  # fmt: skip
@@ -176,13 +176,13 @@ def without_watchdog(rank: int, folder: str, ranks: int) -> None:
     import torch.distributed as dist
 
     from distcheck.runtime.smoke_test.bandwidth import measure
-    from distcheck.runtime.smoke_test.live_group import Live, Operations
+    from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
     from distcheck.runtime.smoke_test.model import Options
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", ranks), rank=rank, world_size=ranks)
     options = Options(min_bytes=LOOP_BYTES, max_bytes=LOOP_BYTES)
-    live = Live(
+    live = LiveGroup(
         rank, ranks, "gloo", torch.device("cpu"), options, Operations(), (0,) * ranks, os.cpu_count() or 1,
         lambda step: None,
     )  # fmt: skip

@@ -25,10 +25,10 @@ from distcheck.checks.cluster.connectivity import peers_of
 from distcheck.checks.cluster.hostlist import compress_hosts
 from distcheck.checks.cluster.records import (
     Caller,
-    Clock,
+    ClockOffset,
     Cluster,
     Code,
-    Connection,
+    ConnectionAttempt,
     Device,
     HostInterface,
     HostRdmaPort,
@@ -83,7 +83,7 @@ def make_host(number: int, world_size: int) -> HostRecord:
             HostRdmaPort(f"mlx5_{index}", 1, "ACTIVE", "InfiniBand", 400.0) for index in range(RANKS_A_HOST)
         ),
         backends=("gloo", "nccl"),
-        clock=Clock(0.001 * (number % 7), 0.01),
+        clock=ClockOffset(0.001 * (number % 7), 0.01),
         code=Code("/scratch/job", "0" * 40, "main"),
     )  # fmt: skip
 
@@ -111,7 +111,7 @@ FAULTS: dict[str, Callable[[HostRecord], HostRecord]] = {
     "DC410": lambda host: host._replace(interfaces=(host.interfaces[0]._replace(mtu_bytes=1500),)),
     "DC503": lambda host: host._replace(versions={**VERSIONS, "torch": "2.9.1+cu130", "nccl": "2.27.5"}),
     "DC504": lambda host: host._replace(settings={**SETTINGS, "NCCL_ALGO": "Tree"}),
-    "DC505": lambda host: host._replace(clock=Clock(-42.0, 0.01)),
+    "DC505": lambda host: host._replace(clock=ClockOffset(-42.0, 0.01)),
     "DC507": lambda host: host._replace(code=Code("/scratch/job", "f" * 40, "main")),
 }
 
@@ -126,7 +126,7 @@ def make_reach(hosts: list[HostRecord], walled: HostRecord | None = None) -> Rea
             tried += 1
             if other is walled:
                 address = other.interfaces[0].addresses[0].partition("/")[0]
-                failed.append(Connection(host.host, other.host, address, 40000, "timeout"))
+                failed.append(ConnectionAttempt(host.host, other.host, address, 40000, "timeout"))
     return Reach(tried, len(hosts), tuple(failed), complete=False, doors=1)
 
 
@@ -260,7 +260,7 @@ def call_roll(clients: int, processes: int = 8) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from torch.distributed import TCPStore
 
-    from distcheck.runtime.smoke_test.store_client import StoreMeeting
+    from distcheck.runtime.smoke_test.store_client import TorchStoreClient
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * clients)), hard))
@@ -278,7 +278,7 @@ def call_roll(clients: int, processes: int = 8) -> None:
         children.append(child)
     start = time.perf_counter()
     server = TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
-    meeting = StoreMeeting(server, "scale")
+    meeting = TorchStoreClient(server, "scale")
     while meeting.add(f"count/{clients}", 0) < clients:
         time.sleep(0.02)
         if time.perf_counter() - start > PATIENCE_S:
@@ -301,12 +301,12 @@ def _clients(port: int, ranks: range, clients: int) -> int:
     """Some of the clients: each connects, says who it is, and waits for the roll."""
     import threading
 
-    from distcheck.runtime.smoke_test.store_client import StoreMeeting, open_store
+    from distcheck.runtime.smoke_test.store_client import TorchStoreClient, open_store
 
     heard = []
 
     def call(rank: int) -> None:
-        meeting = StoreMeeting(open_store("127.0.0.1", port, serve=False, timeout_s=PATIENCE_S), "scale")
+        meeting = TorchStoreClient(open_store("127.0.0.1", port, serve=False, timeout_s=PATIENCE_S), "scale")
         meeting.post(
             f"who/{rank}/{meeting.add(f'here/{rank}', 1)}", to_json(Caller(rank, f"host{rank // 8}", 1, clients))
         )

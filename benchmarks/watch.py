@@ -58,10 +58,10 @@ class Switch:
     """Puts *watch* on and takes it off in one process: its functions by exchanging cells, its thread anew."""
 
     def __init__(self, module: Any) -> None:
-        from distcheck.runtime.coordination.call_recorder import Posts
+        from distcheck.runtime.coordination.call_recorder import CallRecorder
         from distcheck.runtime.coordination.call_signatures import KINDS
 
-        self.posts = Posts()
+        self.posts = CallRecorder()
         cells = [getattr(getattr(module, name, None), "__closure__", None) for name in KINDS]
         self._cells = [cell[0] for cell in cells if cell]
         self._plain = [cell.cell_contents for cell in self._cells]
@@ -78,16 +78,16 @@ class Switch:
             cell.cell_contents = plain
 
     def on(self) -> None:
-        from distcheck.runtime.coordination.rank_monitor import Patrol
-        from distcheck.runtime.coordination.store_client import Connection, Seat
+        from distcheck.runtime.coordination.rank_monitor import RankMonitor
+        from distcheck.runtime.coordination.store_client import RankHost, StoreConnection
 
         for cell, ours in zip(self._cells, self._ours, strict=True):
             cell.cell_contents = ours
         self.posts.joined = True
         module = self._module
-        self._patrol = Patrol(
-            self.posts, Seat(module.get_rank(), module.get_world_size(), "here"),
-            connect=Connection(lambda: True, {}), report=lambda _: None, say=print,
+        self._patrol = RankMonitor(
+            self.posts, RankHost(module.get_rank(), module.get_world_size(), "here"),
+            connect=StoreConnection(lambda: True, {}), report=lambda _: None, say=print,
         )  # fmt: skip
         self._patrol.start()
 
@@ -97,13 +97,13 @@ class Switch:
 
     def note_s(self, tensor: Any) -> float:
         """Processor seconds that a call is longer by: a function that does nothing, with and without."""
-        from distcheck.runtime.coordination.call_recorder import Posts
+        from distcheck.runtime.coordination.call_recorder import CallRecorder
         from distcheck.runtime.coordination.call_signatures import KINDS
-        from distcheck.runtime.coordination.shared_table import Board
+        from distcheck.runtime.coordination.shared_table import SharedTable
 
-        posts = Posts()
+        posts = CallRecorder()
         posts._module = self._module
-        posts.board = Board(mmap.mmap(-1, 1 << 20), 0, begun=0.0, places=8)
+        posts.board = SharedTable(mmap.mmap(-1, 1 << 20), 0, begun=0.0, places=8)
 
         def nothing(*args: Any, **kwargs: Any) -> None:
             return None
@@ -242,18 +242,20 @@ class Memory:
 
 def chair_of(ranks: int) -> dict[str, float]:
     """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
-    from distcheck.runtime.coordination.coordinator import Chair
-    from distcheck.runtime.coordination.model import Call, Frame, Position
-    from distcheck.runtime.coordination.protocol import Post, packed, packed_post, rank_key, stack_key
+    from distcheck.runtime.coordination.coordinator import Coordinator
+    from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
+    from distcheck.runtime.coordination.protocol import Heartbeat, packed, packed_post, rank_key, stack_key
 
     store = Memory()
     found: list[Any] = []
     clock = [0.0]
-    chair = Chair(
+    chair = Coordinator(
         store, ranks, patience_s=20.0, tick_s=ranks / 2000, report=found.append, say=lambda _: None,
         clock=lambda: clock[0],
     )  # fmt: skip
-    call = Call(412, "all_reduce", "0", ((1024, 1024),), ("bfloat16",), "sum", None, "package/train.py:88", "main")
+    call = CollectiveCall(
+        412, "all_reduce", "0", ((1024, 1024),), ("bfloat16",), "sum", None, "package/train.py:88", "main"
+    )
     frames = tuple(Frame(f"package/module{depth}.py", depth, "function", depth == 3) for depth in range(30))
     store.set(stack_key("same"), packed(frames))
     digests = {"0": [(number, number * 7919) for number in range(396, 412)]}
@@ -263,7 +265,7 @@ def chair_of(ranks: int) -> dict[str, float]:
             mine = last if rank == ranks - 1 else state
             entered = 411 if rank == ranks - 1 else 412
             position = Position(rank, f"gpu{rank // 8}", rank, mine, call, 411, since_s, (), None, "", {"0": entered})
-            post = Post(beat, position, digests, "space", {"0": 600.0}, asked, {}, {}, "same" if asked else "")
+            post = Heartbeat(beat, position, digests, "space", {"0": 600.0}, asked, {}, {}, "same" if asked else "")
             store.set(rank_key(rank), packed_post(post))
 
     def look(beat: int) -> float:

@@ -11,10 +11,10 @@ def main() -> None:
     """One rank under watch; ends as the script ends."""
     import sys
 
-    from .cli.watch import Asked, read, watch
+    from .cli.watch import WatchOptions, read, watch
 
     asked = read(sys.argv[1:])
-    if not isinstance(asked, Asked):
+    if not isinstance(asked, WatchOptions):
         raise SystemExit(asked)
     watch(asked)
 

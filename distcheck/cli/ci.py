@@ -26,13 +26,13 @@ from distcheck.reporters.locations import checkout_of
 
 from . import ci_profiles, output
 from . import options as shared
-from .ci_profiles import PARTS, PROFILES, Choice, Profile, Surroundings
-from .ci_report import Asked, Done, against, joined
+from .ci_profiles import PARTS, PROFILES, CiEnvironment, Profile, ProfileChoice
+from .ci_report import CiOptions, PartStatus, against, joined
 
 if TYPE_CHECKING:
     from distcheck.reporters.progress import Progress
 
-    from .ci_parts import Seen
+    from .ci_parts import PartResult
 
 WHAT, LIMITS, OUTPUT = "What is looked at", "Known findings", "Output and verdict"
 _TITLES = {
@@ -113,7 +113,7 @@ class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return names
 
 
-class Also(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """``FORMAT=FILE``: the same report once more."""
 
     name = "also"
@@ -148,7 +148,11 @@ class Also(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 )
 @click.option("--summary", metavar="FILE", help="Add the report to the end of this file, as Markdown.")
 @click.option(
-    "--also", type=Also(), multiple=True, metavar="FORMAT=FILE", help="Write the report in another format as well."
+    "--also",
+    type=OtherNames(),
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Write the report in another format as well.",
 )
 @shared.selection_options
 @shared.output_options
@@ -177,7 +181,7 @@ def command(**given: Any) -> int:
         return show(choice, gpus)
     baseline = _baseline(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
-    asked = Asked(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
+    asked = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
     done = _run(asked, parts_of(given, choice.profile))
     report = joined(done, asked, time.monotonic() - began)
     if given["write_baseline"] is not None:
@@ -241,13 +245,13 @@ def _usable_gpus(world: World) -> int:
     return usable_gpus(world)
 
 
-def _choice(name: str | None, world: World, gpus: int) -> Choice:
+def _choice(name: str | None, world: World, gpus: int) -> ProfileChoice:
     if name is not None:
-        return Choice(PROFILES[name], "")
+        return ProfileChoice(PROFILES[name], "")
     return ci_profiles.choose(surroundings(world, os.environ, gpus))
 
 
-def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> Surroundings:
+def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> CiEnvironment:
     """What the choice of a profile depends on."""
     from distcheck.checks.host.platform import read_platform
     from distcheck.launch.schedulers import scheduler_of
@@ -258,7 +262,7 @@ def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> Surroun
     if scheduler is None or scheduler.job_id is None:
         submitter = next((name for name in ci_profiles.SUBMITTERS if shutil.which(name)), None)
     container = read_platform(world).container
-    return Surroundings(said[0] if said else None, gpus, submitter, container, _in_a_repository())
+    return CiEnvironment(said[0] if said else None, gpus, submitter, container, _in_a_repository())
 
 
 def _in_a_repository() -> bool:
@@ -273,7 +277,7 @@ def _in_a_repository() -> bool:
     return is_a_project or checkout_of(os.getcwd()) is not None
 
 
-def show(choice: Choice, gpus: int) -> int:
+def show(choice: ProfileChoice, gpus: int) -> int:
     """Print what a profile means here."""
     import textwrap
 
@@ -298,7 +302,7 @@ def _has_torch() -> bool:
 # the parts
 
 
-def _run(asked: Asked, parts: Sequence[str]) -> list[Done]:
+def _run(asked: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
     """All parts, one after another: each may use what is left of the time, but for what the next ones need."""
     from distcheck.reporters.progress import Progress
 
@@ -313,7 +317,7 @@ def _run(asked: Asked, parts: Sequence[str]) -> list[Done]:
     with Progress(sys.stderr) as line:
         for number, part in enumerate(parts):
             if part not in useful:
-                done.append(Done(part, "left-out", 0.0, said="the selection leaves no rule that it can see"))
+                done.append(PartStatus(part, "left-out", 0.0, said="the selection leaves no rule that it can see"))
                 continue
             kept_s = sum(_KEPT_S[name] for name in parts[number + 1 :] if name in useful and _can_begin(name))
             done.append(_one(part, asked, line, kept_s))
@@ -324,7 +328,7 @@ def _can_begin(part: str) -> bool:
     return part != "smoke" or _has_torch()
 
 
-def _one(part: str, asked: Asked, line: Progress, kept_s: float) -> Done:
+def _one(part: str, asked: CiOptions, line: Progress, kept_s: float) -> PartStatus:
     """Run one part.
 
     :param kept_s: what the parts that follow want of the time
@@ -336,18 +340,20 @@ def _one(part: str, asked: Asked, line: Progress, kept_s: float) -> Done:
     left = asked.until - began
     if not _can_begin(part):
         why = f"torch is not installed for {sys.executable}"
-        return Done(part, "left-out", 0.0, said=why, lacking=why if named else "")
+        return PartStatus(part, "left-out", 0.0, said=why, lacking=why if named else "")
     if left < _LEAST_S[part]:
         said = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
-        return Done(part, "cut", 0.0, said=said)
+        return PartStatus(part, "cut", 0.0, said=said)
     try:
         seen = _look(part, asked, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
     except Overdue:
         took = time.monotonic() - began
-        return Done(part, "cut", took, said=f"its time was over after {took:.1f} s; a larger --budget gives it more")
+        return PartStatus(
+            part, "cut", took, said=f"its time was over after {took:.1f} s; a larger --budget gives it more"
+        )
     except Broken as broken:
         said = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
-        return Done(part, "broken", time.monotonic() - began, said=said, lacking=said)
+        return PartStatus(part, "broken", time.monotonic() - began, said=said, lacking=said)
     finally:
         line.clear()
     elapsed = time.monotonic() - began
@@ -355,11 +361,11 @@ def _one(part: str, asked: Asked, line: Progress, kept_s: float) -> Done:
     if part == "lint" and lacking:
         # nothing to read is nothing that could not be read
         named = named or bool(asked.given["paths"])
-        return Done(part, "left-out", elapsed, None, lacking, lacking if named else "")
-    return Done(part, "ran", elapsed, seen.report, seen.said, lacking)
+        return PartStatus(part, "left-out", elapsed, None, lacking, lacking if named else "")
+    return PartStatus(part, "ran", elapsed, seen.report, seen.said, lacking)
 
 
-def _look(part: str, asked: Asked, limit_s: float, tell: Callable[[], None]) -> Seen:
+def _look(part: str, asked: CiOptions, limit_s: float, tell: Callable[[], None]) -> PartResult:
     from . import ci_parts
     from .subprocess_call import call
 
@@ -373,7 +379,7 @@ def _look(part: str, asked: Asked, limit_s: float, tell: Callable[[], None]) -> 
     if part == "smoke":
         ranks = asked.gpus if profile.nccl and asked.gpus > 1 else 0
         selection = ci_parts.with_silence(asked.selection, profile, asked.gpus)
-        proved: Seen = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, tell).value
+        proved: PartResult = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, tell).value
         return proved
     words = _selecting(given)
     if part == "lint":
@@ -387,7 +393,7 @@ def _look(part: str, asked: Asked, limit_s: float, tell: Callable[[], None]) -> 
         answer = call(ci_parts.scan, ([*words, "--", *paths], asked.configuration), limit_s, tell)
     if answer.text and not given["quiet"]:
         sys.stderr.write(answer.text)
-    seen: Seen = answer.value
+    seen: PartResult = answer.value
     return seen
 
 
@@ -408,7 +414,7 @@ def _baseline(given: Mapping[str, Any], configuration: Configuration) -> tuple[s
     return baseline_of(given, configuration)
 
 
-def _write_baseline(report: Report, done: Sequence[Done], given: Mapping[str, Any]) -> int:
+def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[str, Any]) -> int:
     from distcheck.core.baseline import dump_baseline
 
     path = given["write_baseline"]
@@ -428,7 +434,7 @@ def _write_baseline(report: Report, done: Sequence[Done], given: Mapping[str, An
 # the end
 
 
-def _finish(report: Report, done: Sequence[Done], asked: Asked) -> int:
+def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int:
     """Write the report wherever it is wanted, and the exit status."""
     given = asked.given
     report = output.with_settings_line(report, given, asked.configuration)
@@ -453,7 +459,7 @@ def _finish(report: Report, done: Sequence[Done], asked: Asked) -> int:
     return output.NOT_CHECKED if lacking else output.CLEAN
 
 
-def _required(codes: Iterable[str], done: Sequence[Done], asked: Asked) -> list[str]:
+def _required(codes: Iterable[str], done: Sequence[PartStatus], asked: CiOptions) -> list[str]:
     """The rules of the profile that must be checked: those of parts that were wanted, and not switched off by hand."""
     from .ci_parts import rules_of
 

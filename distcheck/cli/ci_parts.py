@@ -33,7 +33,7 @@ _PHASE_S = 20.0
 _PHASES = 2.0
 
 
-class Seen(NamedTuple):
+class PartResult(NamedTuple):
     """What a part gave."""
 
     report: Report
@@ -51,7 +51,7 @@ def rules_of(part: str) -> list[Rule]:
 def look_at_this_host(
     profile: Profile, gpus: int, world: World, configuration: Configuration, selection: Selection, budget_s: float, *,
     every_fact: bool, all_info: bool,
-) -> Seen:  # fmt: skip
+) -> PartResult:  # fmt: skip
     """The report of ``distcheck env`` as the profile wants it.
 
     :param every_fact: keep the facts, also those that no rule asked for
@@ -70,7 +70,7 @@ def look_at_this_host(
     shown = tuple(item for item in report.findings if all_info or item.severity > Severity.INFO or _is_named(item, own))
     hidden = len(report.findings) - len(shown)
     said = "this host" + (f", {hidden} info not shown (-v)" if hidden else "")
-    return Seen(report._replace(findings=shown, facts=report.facts if every_fact else {}), said)
+    return PartResult(report._replace(findings=shown, facts=report.facts if every_fact else {}), said)
 
 
 def with_silence(selection: Selection, profile: Profile, gpus: int) -> Selection:
@@ -94,7 +94,7 @@ def _is_named(finding: Finding, entries: Sequence[str]) -> bool:
     return rule is not None and Selection(tuple(entries)).matches(rule)
 
 
-def lint(words: Sequence[str], configuration: Configuration) -> Seen:
+def lint(words: Sequence[str], configuration: Configuration) -> PartResult:
     """The report of ``distcheck lint`` with these options and paths; runs in a Python of its own.
 
     The baseline is left to the caller, who has one for all parts.
@@ -112,17 +112,17 @@ def lint(words: Sequence[str], configuration: Configuration) -> Seen:
     asked = asked_of(_parsed(lint_command, "lint", words), without)
     inputs = lint_inputs.inputs_of(asked)
     with Progress(sys.stderr) as line:
-        looked = lint_run.look(asked, inputs, {}, lint_inputs.Patient(line, time.monotonic()))
+        looked = lint_run.look(asked, inputs, {}, lint_inputs.DelayedProgress(line, time.monotonic()))
     lint_run.save_cache(asked)
     tell_what_is_odd(asked, inputs, looked)
     unmarked = asked._replace(given={**asked.given, "select": (), "ignore": ()})
     report = described(looked, inputs, unmarked, Configuration())
     files = report.subject["files"]
     lacking = "" if files or inputs.problems else "there are no Python files and no launch files"
-    return Seen(report, ", ".join(report.subject["line"]), lacking)
+    return PartResult(report, ", ".join(report.subject["line"]), lacking)
 
 
-def scan(words: Sequence[str], configuration: Configuration) -> Seen:
+def scan(words: Sequence[str], configuration: Configuration) -> PartResult:
     """The report of ``distcheck pickle`` with these options and paths; runs in a Python of its own."""
     from distcheck.checks.pickles.api import Scanner
 
@@ -143,23 +143,23 @@ def scan(words: Sequence[str], configuration: Configuration) -> Seen:
         more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
         lacking = f"not all of {unseen[0]}{more} could be looked at: not known to be safe"
     number = len(verdicts)
-    return Seen(report, f"{number} file{'s' * (number != 1)}", lacking)
+    return PartResult(report, f"{number} file{'s' * (number != 1)}", lacking)
 
 
-def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> Seen:
+def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> PartResult:
     """The report of ``distcheck collective --quick`` on this host; runs in a Python of its own.
 
     :param nccl_ranks: ranks with NCCL, one a GPU; 0: two with gloo
     :raises Broken: torch is there, and can't be imported
     """
-    from distcheck.runtime.smoke_test.run import TorchMissing
+    from distcheck.runtime.smoke_test.run import SmokeTorchMissing
 
     from . import collective
     from .subprocess_call import Broken
 
     kept: list[Report] = []
 
-    class Keeper:
+    class Timekeeper:
         """Stands where the command prints."""
 
         def status(self, report: Report) -> int:
@@ -170,12 +170,12 @@ def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> Seen:
     words += ["--nproc", str(nccl_ranks or FEW_RANKS), "--backend", "nccl" if nccl_ranks else "gloo"]
     words += ["--device", "cuda" if nccl_ranks else "cpu"]
     given = _parsed(collective.command, "collective", words)
-    finish: Any = Keeper()
+    finish: Any = Timekeeper()
     # this host is judged by the part that is for it: here speaks what only a live group shows
     live = tuple(rule.code for rule in rules_of("smoke") if selection.takes(rule))
     try:
         collective.run_here(given, collective.ask_of(given, Selection(live), first=True), finish)
-    except TorchMissing as error:
+    except SmokeTorchMissing as error:
         raise Broken(str(error)) from None
     (report,) = kept
     failure = dict(report.measurements).get("failure")
@@ -185,7 +185,7 @@ def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> Seen:
     # a finding says it better
     ends_early = failure and not report.findings
     lacking = f"the smoke test did not come to its end: {report.measurements['sentence']}" if ends_early else ""
-    return Seen(report._replace(facts={}, not_checked=wanted), said, lacking)
+    return PartResult(report._replace(facts={}, not_checked=wanted), said, lacking)
 
 
 def _parsed(command: click.Command, name: str, words: Sequence[str]) -> dict[str, Any]:

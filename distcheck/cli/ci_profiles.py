@@ -31,7 +31,7 @@ REQUIRED_RULES = (
 )  # fmt: skip
 
 
-class Silence(NamedTuple):
+class SilencedRules(NamedTuple):
     """Rules of ``env`` that keep silent, and why."""
 
     codes: tuple[str, ...]
@@ -52,7 +52,7 @@ class Profile(NamedTuple):
     ranks: str = ""
     #: the smoke test takes NCCL where two GPUs or more can be used; else 2 ranks with gloo, on the CPU
     nccl: bool = False
-    silent: tuple[Silence, ...] = ()
+    silent: tuple[SilencedRules, ...] = ()
     #: rules without which the status is 3
     must_check: tuple[str, ...] = ()
 
@@ -72,15 +72,15 @@ PROFILES: Mapping[str, Profile] = {
             "a pull request on a runner without GPUs",
             ("lint", "env", "smoke"),
             silent=(
-                Silence(GPU_RULES, "no GPU is expected"),
-                Silence(FABRIC_RULES, "a runner is not on the training network"),
+                SilencedRules(GPU_RULES, "no GPU is expected"),
+                SilencedRules(FABRIC_RULES, "a runner is not on the training network"),
             ),
         ),
         Profile(
             "login-node",
             "before a job is submitted: the code, the launch files, and the variables that the job inherits",
             ("lint", "env"),
-            silent=(Silence(("DC2", "DC3", "DC4", "DC5"), "the job does not run on this host"),),
+            silent=(SilencedRules(("DC2", "DC3", "DC4", "DC5"), "the job does not run on this host"),),
         ),
         Profile(
             "gpu-node",
@@ -97,8 +97,10 @@ PROFILES: Mapping[str, Profile] = {
             ranks="any",
             nccl=True,
             silent=(
-                Silence((*GPU_RULES, *FABRIC_RULES), "the image is looked at without its GPUs", without_gpus=True),
-                Silence(("DC330",), "the smoke test says it where torch is missing"),
+                SilencedRules(
+                    (*GPU_RULES, *FABRIC_RULES), "the image is looked at without its GPUs", without_gpus=True
+                ),
+                SilencedRules(("DC330",), "the smoke test says it where torch is missing"),
             ),
         ),
     )
@@ -119,7 +121,7 @@ CI_VARIABLES = (
 SUBMITTERS = ("sbatch", "qsub", "bsub")
 
 
-class Surroundings(NamedTuple):
+class CiEnvironment(NamedTuple):
     """What the choice of a profile depends on."""
 
     #: the variable by which a CI system shows itself
@@ -133,24 +135,24 @@ class Surroundings(NamedTuple):
     repository: bool = False
 
 
-class Choice(NamedTuple):
+class ProfileChoice(NamedTuple):
     """A profile, and why it was taken."""
 
     profile: Profile
     why: str
 
 
-def choose(seen: Surroundings) -> Choice:
+def choose(seen: CiEnvironment) -> ProfileChoice:
     """The profile that fits where nobody named one."""
     if seen.ci_variable is not None:
-        return Choice(PROFILES["ci"], f"{seen.ci_variable} is set")
+        return ProfileChoice(PROFILES["ci"], f"{seen.ci_variable} is set")
     if seen.gpus:
-        return Choice(PROFILES["gpu-node"], f"{seen.gpus} GPU{'s' * (seen.gpus != 1)} can be used")
+        return ProfileChoice(PROFILES["gpu-node"], f"{seen.gpus} GPU{'s' * (seen.gpus != 1)} can be used")
     if seen.submitter is not None:
-        return Choice(PROFILES["login-node"], f"{seen.submitter} is here, and this is no job of it")
+        return ProfileChoice(PROFILES["login-node"], f"{seen.submitter} is here, and this is no job of it")
     if seen.container is not None and not seen.repository:
-        return Choice(PROFILES["container"], f"in a {seen.container} container")
-    return Choice(PROFILES["ci"], "nothing here says more")
+        return ProfileChoice(PROFILES["container"], f"in a {seen.container} container")
+    return ProfileChoice(PROFILES["ci"], "nothing here says more")
 
 
 def rows(profile: Profile) -> list[tuple[str, str]]:

@@ -10,17 +10,17 @@ from distcheck.core.model import Finding, NotChecked, Report, merge_not_checked,
 from distcheck.core.world import World
 from distcheck.rules import Selection
 
-from .ci_profiles import Choice
+from .ci_profiles import ProfileChoice
 
 
-class Asked(NamedTuple):
+class CiOptions(NamedTuple):
     """What a call asks for."""
 
     given: Mapping[str, Any]
     world: World
     configuration: Configuration
     selection: Selection
-    choice: Choice
+    choice: ProfileChoice
     gpus: int
     until: float
     fail_on: str
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
         return bool(self.given["verbose"]) or self.fail_on == "info"
 
 
-class Done(NamedTuple):
+class PartStatus(NamedTuple):
     """What became of a part."""
 
     part: str
@@ -45,7 +45,7 @@ class Done(NamedTuple):
     lacking: str = ""
 
 
-def joined(done: Sequence[Done], asked: Asked, elapsed_s: float) -> Report:
+def joined(done: Sequence[PartStatus], asked: CiOptions, elapsed_s: float) -> Report:
     """One report of all parts."""
     reports = [item.report._replace(findings=_marked(item)) for item in done if item.report is not None]
     first, *others = reports or [Report("ci")]
@@ -80,7 +80,7 @@ def joined(done: Sequence[Done], asked: Asked, elapsed_s: float) -> Report:
     )
 
 
-def _marked(item: Done) -> tuple[Finding, ...]:
+def _marked(item: PartStatus) -> tuple[Finding, ...]:
     """The findings of a part, each with its name."""
     if item.report is None:
         return ()

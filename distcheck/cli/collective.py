@@ -179,11 +179,11 @@ def command(context: click.Context, /, **given: Any) -> int:
             "the launcher has started this rank, and says how many there are; --nproc, --nnodes and where to meet "
             "belong to 'distcheck collective'"
         )
-    from distcheck.runtime.smoke_test.run import TorchMissing
+    from distcheck.runtime.smoke_test.run import SmokeTorchMissing
 
     try:
         return start(given, environ, seat if as_rank or not described else None, as_rank, ask, finish)
-    except TorchMissing as error:
+    except SmokeTorchMissing as error:
         raise click.UsageError(f"{error}; the smoke test needs it: pip install torch") from None
 
 
@@ -256,9 +256,9 @@ def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
 
     :param first: this process may be the one that judges
     """
-    from distcheck.runtime.smoke_test.bandwidth_checks import BaselineError, load_baseline
+    from distcheck.runtime.smoke_test.bandwidth_checks import BandwidthBaselineError, load_baseline
     from distcheck.runtime.smoke_test.model import Options
-    from distcheck.runtime.smoke_test.run import Ask
+    from distcheck.runtime.smoke_test.run import Request
 
     if given["min_bytes"] and given["max_bytes"] and given["min_bytes"] > given["max_bytes"]:
         raise click.UsageError(f"-b {given['min_bytes']} is more than -e {given['max_bytes']}")
@@ -276,7 +276,7 @@ def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
     if given["baseline"] is not None and first:
         try:
             baselines = load_baseline(given["baseline"])
-        except BaselineError as error:
+        except BandwidthBaselineError as error:
             raise click.UsageError(f"--baseline {given['baseline']}: {error}") from None
     options = Options(
         given["backend"], given["device"], given["min_bytes"], given["max_bytes"], given["factor"], given["iterations"],
@@ -284,7 +284,7 @@ def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
         given["pairs"], given["timeout"], given["min_busbw"],
     )  # fmt: skip
     output_dir = folder_of(given["output_dir"])
-    return Ask(options, selection, given["go_on"], baselines, None, output_dir)
+    return Request(options, selection, given["go_on"], baselines, None, output_dir)
 
 
 def folder_of(path: str | None) -> str | None:
@@ -337,7 +337,7 @@ def run_rank(environ: dict[str, str], seat: Any, ask: Any, finish: _Finish) -> i
 
 def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
     """All ranks on this host, started and watched by this process."""
-    from distcheck.runtime.coordination.rank_info import Seat
+    from distcheck.runtime.coordination.rank_info import RankInfo
     from distcheck.runtime.smoke_test import run
 
     world = World()
@@ -348,7 +348,7 @@ def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
         options=LaunchOptions(nproc_per_node=str(count), nnodes="1", backend=backend),
         host_name=world.host_name(),
     )
-    seats = tuple(Seat(rank, count, rank, count, 0) for rank in range(count))
+    seats = tuple(RankInfo(rank, count, rank, count, 0) for rank in range(count))
     looked = run.look(seats, launch, world, ask.selection)
     return finished(run.run(seats, looked, ask), finish)
 
@@ -357,13 +357,13 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
     """The ranks of this host among several: the roll of hosts first, then torchrun's launch API."""
     import importlib.util
 
-    from distcheck.checks.cluster.membership_check import RollError
+    from distcheck.checks.cluster.membership_check import MembershipError
     from distcheck.checks.host.examine import examine
     from distcheck.runtime.smoke_test import multi_host
-    from distcheck.runtime.smoke_test.run import TorchMissing
+    from distcheck.runtime.smoke_test.run import SmokeTorchMissing
 
     if importlib.util.find_spec("torch") is None:
-        raise TorchMissing(f"torch is not installed for {sys.executable}")
+        raise SmokeTorchMissing(f"torch is not installed for {sys.executable}")
 
     world = World()
     count = ranks_here(given["nproc"], world)
@@ -393,7 +393,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
                 "roll-call", f"{present} of {of} hosts; missing: {missing}"
             ),
         )
-    except RollError as error:
+    except MembershipError as error:
         answer = multi_host.unanswered(plan, world.host_name(), error)
     stopped = multi_host.report_of_hosts(answer, looked, plan, ask)
     if stopped is not None:

@@ -33,7 +33,7 @@ NUMBERING = frozenset(
 )  # fmt: skip
 
 
-class Difference:
+class FactDifference:
     """One place where two files differ."""
 
     def __init__(self, fact: str, place: str, left: Any, right: Any) -> None:
@@ -60,7 +60,9 @@ def command(left: str, right: str, output_format: str, verbose: bool) -> int:
     return output.FOUND if found else output.CLEAN
 
 
-def differences(left: Mapping[str, Any], right: Mapping[str, Any], *, verbose: bool = False) -> Iterator[Difference]:
+def differences(
+    left: Mapping[str, Any], right: Mapping[str, Any], *, verbose: bool = False
+) -> Iterator[FactDifference]:
     """Where two sets of facts differ, by the name of the fact and the path within it."""
     for fact in sorted({*left, *right}):
         if fact in LEFT_OUT and not verbose:
@@ -72,7 +74,7 @@ def differences(left: Mapping[str, Any], right: Mapping[str, Any], *, verbose: b
                 continue
             one, other = sides[0].get(place), sides[1].get(place)
             if one != other:
-                yield Difference(fact, place, one, other)
+                yield FactDifference(fact, place, one, other)
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:
@@ -102,7 +104,7 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
     return {path: value}
 
 
-def _table(found: list[Difference], left: str, right: str) -> str:
+def _table(found: list[FactDifference], left: str, right: str) -> str:
     from tabulate import tabulate
 
     if not found:

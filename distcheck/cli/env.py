@@ -12,7 +12,7 @@ import click
 
 from distcheck import rules
 from distcheck._version import __version__
-from distcheck.checks.cluster.local_position import Place, place_of
+from distcheck.checks.cluster.local_position import LocalPosition, place_of
 from distcheck.checks.host.examine import ELSEWHERE, examine
 from distcheck.core import registry
 from distcheck.core.configuration import Configuration
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distcheck.checks.cluster.records import RankRecord
     from distcheck.core.checker import Plan
 
-    from .env_merge import Asked
+    from .env_merge import MergeOptions
 
 LAUNCH_OPTIONS = "The launch that is judged"
 MERGE_OPTIONS = "Many hosts, one report"
@@ -148,10 +148,10 @@ def command(**given: Any) -> int:
     style = output.style_of(given)
     wants_all = bool(given["verbose"] or given["save_facts"] or given["save_record"])
     if merging:
-        from .env_merge import Asked, rank_of
+        from .env_merge import MergeOptions, rank_of
 
         with_settings = partial(output.with_settings_line, given=given, configuration=configuration)
-        asked = Asked(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
+        asked = MergeOptions(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
         status = merged(asked)
         if status is not None:
             return status
@@ -204,7 +204,7 @@ def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> N
         shared.check_output_file(path, "--save-record")
 
 
-def merged(asked: Asked) -> int | None:
+def merged(asked: MergeOptions) -> int | None:
     """The report of many hosts; None where another process of this host speaks for this one."""
     from . import env_merge as merging
 
@@ -234,7 +234,7 @@ def merged(asked: Asked) -> int | None:
     return merging.run_in_step(step, look_here, asked)
 
 
-def judged_facts(text: str, *, given: Mapping[str, Any], asked: Asked, plans: dict[Any, Plan]) -> HostReport:
+def judged_facts(text: str, *, given: Mapping[str, Any], asked: MergeOptions, plans: dict[Any, Plan]) -> HostReport:
     """What the facts of one host's file give; raises ValueError for a file that is none.
 
     :param plans: kept from one file to the next
@@ -278,7 +278,7 @@ def look(
     selection: Selection,
     budget_s: float | None,
     every_fact: bool,
-    place: Place | None,
+    place: LocalPosition | None,
     ranks: list[RankRecord] | None = None,
 ) -> Report:
     """The report on this host; local rank 0 of several adds what the others saw.
@@ -294,7 +294,7 @@ def look(
         return report.merge(*host_records.receive(place, trouble, ranks))
 
 
-def own_place(world: World, launch: Launch) -> Place | None:
+def own_place(world: World, launch: Launch) -> LocalPosition | None:
     """Where this process stands among the launched ones of its host; the scheduler may know it where torch does not."""
     from distcheck.launch.schedulers import read_scheduler
 

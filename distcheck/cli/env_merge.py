@@ -42,7 +42,7 @@ _HOW = (
 )
 
 
-class Asked(NamedTuple):
+class MergeOptions(NamedTuple):
     """What the options say, read and checked."""
 
     given: Mapping[str, Any]
@@ -75,7 +75,7 @@ def host_report(
     report: Report,
     launch: Launch,
     world: World | None,
-    step: record_exchange.Step | None = None,
+    step: record_exchange.JobStep | None = None,
     ranks: Sequence[RankRecord] = (),
 ) -> HostReport:
     """What this host sends: its report, and the record that is laid beside the others'.
@@ -113,7 +113,7 @@ def rank_of(report: Report, launch: Launch, world: World) -> RankRecord | None:
 # started together
 
 
-class _Ended(BaseException):
+class _Signalled(BaseException):
     """A signal that ends this process."""
 
     def __init__(self, number: int) -> None:
@@ -121,7 +121,7 @@ class _Ended(BaseException):
         self.number = number
 
 
-def step_here(launch: Launch, asked: Asked) -> record_exchange.Step:
+def step_here(launch: Launch, asked: MergeOptions) -> record_exchange.JobStep:
     """Where this process stands among those that were started together; a usage error where nothing tells."""
     given = asked.given
     step = record_exchange.step_of(os.environ, launch, scheduler_of(asked.world.environ))
@@ -138,16 +138,16 @@ def step_here(launch: Launch, asked: Asked) -> record_exchange.Step:
     return step._replace(nodes=nodes or step.nodes, hosts=count or step.hosts)
 
 
-def run_in_step(step: record_exchange.Step, look: Callable[[], HostReport], asked: Asked) -> int:
+def run_in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
     """Look at this host, and hand what was seen to the first task, or be it."""
     try:
         with _signals_that_end():
             return _in_step(step, look, asked)
-    except _Ended as ended:
+    except _Signalled as ended:
         return 128 + ended.number
 
 
-def _in_step(step: record_exchange.Step, look: Callable[[], HostReport], asked: Asked) -> int:
+def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
     base = _base(asked)
     wait_s = seconds_of(asked.given["wait"])
     own: HostReport | None = None
@@ -171,7 +171,7 @@ def _in_step(step: record_exchange.Step, look: Callable[[], HostReport], asked: 
         return _alone(look() if own is None else own, str(error), asked)
 
 
-def _base(asked: Asked) -> Path:
+def _base(asked: MergeOptions) -> Path:
     if asked.given["merge_dir"] is not None:
         return Path(asked.given["merge_dir"])
     try:
@@ -180,7 +180,7 @@ def _base(asked: Asked) -> Path:
         raise click.UsageError(f"the working directory can't be had ({error.strerror}); give --merge-dir") from None
 
 
-def _collect(folder: Path, step: record_exchange.Step, wait_s: float, own: HostReport, asked: Asked) -> int:
+def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: HostReport, asked: MergeOptions) -> int:
     start = time.monotonic()
     collected = record_exchange.collect(folder, step, wait_s, own)
     hosts = one_per_host(collected.reports)
@@ -198,7 +198,7 @@ def _collect(folder: Path, step: record_exchange.Step, wait_s: float, own: HostR
 
 
 def _missing(
-    step: record_exchange.Step, hosts: Sequence[HostReport], collected: record_exchange.Collected, wait_s: float
+    step: record_exchange.JobStep, hosts: Sequence[HostReport], collected: record_exchange.Collected, wait_s: float
 ) -> Missing:
     """Who sent nothing: by name where the list of hosts leaves no doubt, else counted."""
     damaged = collected.damaged
@@ -218,7 +218,7 @@ def _missing(
     )
 
 
-def _alone(own: HostReport, why: str, asked: Asked) -> int:
+def _alone(own: HostReport, why: str, asked: MergeOptions) -> int:
     """This host speaks for itself: one line says why, then its own findings in short."""
     click.echo(f"distcheck: {own.name}: {why}", err=True)
     output.to_stdout(render(own.report, "concise", asked.style))
@@ -235,7 +235,7 @@ def _signals_that_end() -> Iterator[None]:
     def end(number: int, _frame: object) -> None:
         if os.getpid() != own_pid:  # a forked reader: the folder is not its to remove
             os._exit(128 + number)
-        raise _Ended(number)
+        raise _Signalled(number)
 
     names = ("SIGTERM", "SIGHUP")
     try:
@@ -258,7 +258,7 @@ def _signals_that_end() -> Iterator[None]:
 # records that were written before
 
 
-def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], asked: Asked) -> int:
+def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], asked: MergeOptions) -> int:
     """Merge the records and facts of files and folders; ``-`` is standard input.
 
     :param judge_facts: makes a report of a facts file's text; raises ValueError
@@ -365,7 +365,7 @@ def _one(plain: Mapping[str, Any], text: str, judge_facts: Callable[[str], HostR
 def finish(
     hosts: Sequence[HostReport],
     missing: Missing,
-    asked: Asked,
+    asked: MergeOptions,
     *,
     scheduler: str | None = None,
     elapsed_s: float | None = None,
@@ -402,7 +402,7 @@ def _who(missing: Missing) -> str:
     return shorten_hosts(lost) if lost else f"nothing came from {missing.counted}"
 
 
-def _status(report: Report, asked: Asked) -> tuple[int, str | None]:
+def _status(report: Report, asked: MergeOptions) -> tuple[int, str | None]:
     return output.exit_status(
         report,
         fail_on=asked.fail_on,

@@ -69,9 +69,9 @@ def _scan(paths: tuple[str, ...]) -> int:
     from distcheck.rules import Selection
 
     from .output import cores
-    from .pickle_scan import DEFAULTS, Asked, run
+    from .pickle_scan import DEFAULTS, ScanOptions, run
 
-    return run(Asked(paths, DEFAULTS, Selection(), policy_of(), jobs=cores()))
+    return run(ScanOptions(paths, DEFAULTS, Selection(), policy_of(), jobs=cores()))
 
 
 def _is_configured() -> bool:

@@ -19,7 +19,7 @@ from distcheck.reporters.locations import checkout_of
 
 from . import installation, output, scaffold
 from . import options as shared
-from .scaffold import Change, Proposal, Unreadable
+from .scaffold import Proposal, ProposedFile, Unreadable
 
 #: Seconds for the look at what is there, before a baseline is offered.
 _LOOK_S = 60.0
@@ -137,7 +137,7 @@ def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
     return dump_baseline(findings, ".").encode()
 
 
-def _shown(change: Change) -> str:
+def _shown(change: ProposedFile) -> str:
     """The difference, or the whole of a new file; of a wheel or ``distcheck.pyz``, how long it is."""
     if b"\0" in change.new:
         return f"\nnew file {change.path}\n{len(change.new)} bytes: this distcheck\n"
@@ -164,7 +164,7 @@ def _carry_out(proposal: Proposal, folder: str, *, asks: bool, yes: bool) -> int
     return _write(proposal.changes, folder)
 
 
-def _write(changes: Sequence[Change], folder: str) -> int:
+def _write(changes: Sequence[ProposedFile], folder: str) -> int:
     for change in changes:
         path = os.path.join(folder, *change.path.split("/"))
         try:

@@ -22,7 +22,7 @@ from distcheck.rules import Selection
 
 from . import lint_inputs, lint_run
 from . import options as shared
-from .lint_inputs import Asked
+from .lint_inputs import LintOptions
 from .lint_results import finish
 from .output import cores
 
@@ -143,7 +143,7 @@ def command(**given: Any) -> int:
     from distcheck.reporters.progress import Progress
 
     with Progress(sys.stderr) as line:
-        progress = lint_inputs.Patient(line, began)
+        progress = lint_inputs.DelayedProgress(line, began)
         looked = lint_run.look(asked, inputs, changed, progress)
         if wants_fixes:
             looked, fixed = lint_run.fix(asked, inputs, looked, changed, progress)
@@ -169,7 +169,7 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--cache-dir {given['cache_dir']}: it is a file; name a folder")
 
 
-def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+def asked_of(given: Mapping[str, Any], configuration: Configuration) -> LintOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, Globs
 
@@ -195,7 +195,7 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
     if respect is None:
         respect = configuration.flag("respect-gitignore") is not False
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
-    return Asked(
+    return LintOptions(
         given,
         selection,
         Globs((pattern, base or here) for pattern, base in (*own, *also)),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 2.0
 
 
-class Asked(NamedTuple):
+class LintOptions(NamedTuple):
     """What a call asks for, from its options and the configuration."""
 
     given: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
         return bool(self.given["quiet"])
 
 
-class Input(NamedTuple):
+class LintFiles(NamedTuple):
     """What is looked at: paths as they are shown, and what stands in place of a file's own bytes."""
 
     #: the Python files
@@ -67,7 +67,7 @@ class Input(NamedTuple):
     named: frozenset[str] = frozenset()
 
 
-class Patient:
+class DelayedProgress:
     """The line on a terminal, silent for as long as nobody wonders."""
 
     def __init__(self, line: Progress, began: float) -> None:
@@ -84,17 +84,17 @@ class Patient:
         self.tell("reading files", done, total)
 
 
-def inputs_of(asked: Asked) -> Input:
+def inputs_of(asked: LintOptions) -> LintFiles:
     """The files that are meant."""
     given = asked.given
     if given["paths"] == ("-",) or given["stdin_filename"] is not None:
         name = given["stdin_filename"] or "<stdin>"
         if asked.force_exclude and asked.excludes.match_file(name, os.getcwd()):
-            return Input((), {}, standard_input=True)
+            return LintFiles((), {}, standard_input=True)
         texts = {name: sys.stdin.buffer.read()}
         if _is_no_python(name, texts[name]):
-            return Input((), {}, texts=texts, standard_input=True, launch=(name,), named=frozenset([name]))
-        return Input((name,), {}, texts=texts, standard_input=True)
+            return LintFiles((), {}, texts=texts, standard_input=True, launch=(name,), named=frozenset([name]))
+        return LintFiles((name,), {}, texts=texts, standard_input=True)
     from distcheck.checks.source.discovery import discover
 
     found = discover(
@@ -105,7 +105,7 @@ def inputs_of(asked: Asked) -> Input:
         include_markdown=asked.include_markdown,
     )
     problems = tuple((problem.path, problem.why) for problem in found.problems)
-    return Input(found.files, {}, problems, launch=found.launch_files, named=found.named)
+    return LintFiles(found.files, {}, problems, launch=found.launch_files, named=found.named)
 
 
 def _is_no_python(name: str, data: bytes) -> bool:
@@ -124,7 +124,7 @@ def _is_no_python(name: str, data: bytes) -> bool:
     return kind_of(name, data, include_markdown=True) is not None
 
 
-def beginning_of(path: str, limit: int, inputs: Input, changed: Mapping[str, bytes]) -> bytes:
+def beginning_of(path: str, limit: int, inputs: LintFiles, changed: Mapping[str, bytes]) -> bytes:
     """As :func:`bytes_of`, at most so many bytes: what is only called like a launch file may be large."""
     text = changed.get(path, inputs.texts.get(path))
     if text is not None:
@@ -135,7 +135,7 @@ def beginning_of(path: str, limit: int, inputs: Input, changed: Mapping[str, byt
         return file.read(limit)
 
 
-def bytes_of(path: str, inputs: Input) -> bytes:
+def bytes_of(path: str, inputs: LintFiles) -> bytes:
     """The bytes of a file; raises OSError. When a file is read first, what tells of later changes is noted."""
     text = inputs.texts.get(path)
     if text is not None:
@@ -146,7 +146,7 @@ def bytes_of(path: str, inputs: Input) -> bytes:
         return file.read()
 
 
-def _has_changed(path: str, inputs: Input) -> bool:
+def _has_changed(path: str, inputs: LintFiles) -> bool:
     """Whether a file is no longer what was looked at. Raises OSError."""
     if path not in inputs.stamps:
         return False
@@ -154,7 +154,7 @@ def _has_changed(path: str, inputs: Input) -> bool:
     return inputs.stamps[path] != (found.st_mtime_ns, found.st_size)
 
 
-def say(asked: Asked, text: str) -> None:
+def say(asked: LintOptions, text: str) -> None:
     """A line on standard error, unless one line is all that is wanted."""
     if not asked.quiet:
         from distcheck.reporters import escape

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.scripts import Started
     from distcheck.checks.source.program import Program
 
-    from .lint_inputs import Asked, Input, Patient
+    from .lint_inputs import DelayedProgress, LintFiles, LintOptions
 
 _WORD = re.compile(r"\S+")
 #: Files that are named where the shell in many was not read.
@@ -106,12 +106,12 @@ def _how_much(file: LaunchFile) -> str:
     return "a part of it" if engine.says_something(file) or file.lines else "it"
 
 
-def read(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> LaunchSide:
+def read(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress) -> LaunchSide:
     """Which of what may be launch files are some, what they say, and which scripts they start."""
     from .lint_inputs import beginning_of
 
-    def source(path: str) -> engine.Source:
-        return engine.Source(path, lambda limit: beginning_of(path, limit, inputs, changed))
+    def source(path: str) -> engine.LaunchSource:
+        return engine.LaunchSource(path, lambda limit: beginning_of(path, limit, inputs, changed))
 
     known = {**inputs.texts, **changed}
     given = [path for path in asked.given["paths"] if path != "-"]
@@ -132,7 +132,7 @@ def read(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
     return LaunchSide(files, scripts, look_up, {file.path: file for file in files.files})
 
 
-def judge(asked: Asked, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
+def judge(asked: LintOptions, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
     """The report on the Python files with what is found in the launch files, and where both are seen."""
     # they are read for what the launch makes of them; nobody has asked for their own findings
     own = [finding for finding in python.findings if finding.where.path not in side.scripts]

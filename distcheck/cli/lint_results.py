@@ -15,15 +15,15 @@ from distcheck.core.model import Finding, Report
 
 from . import options as shared
 from . import output
-from .lint_inputs import Asked, Input, bytes_of, say
-from .lint_run import Looked
+from .lint_inputs import LintFiles, LintOptions, bytes_of, say
+from .lint_run import LintResult
 
 
 def finish(
-    asked: Asked,
-    inputs: Input,
+    asked: LintOptions,
+    inputs: LintFiles,
     configuration: Configuration,
-    looked: Looked,
+    looked: LintResult,
     changed: Mapping[str, bytes],
     fixed: int,
 ) -> int:
@@ -67,7 +67,7 @@ def _format(given: Mapping[str, Any]) -> str:
     return "full" if given["quiet"] and chosen == "concise" else chosen
 
 
-def _nothing_was_read(inputs: Input, looked: Looked) -> bool:
+def _nothing_was_read(inputs: LintFiles, looked: LintResult) -> bool:
     files = looked.program.files
     problems = sum(path in files and files[path].problem is not None for path in inputs.paths)
     number = len(inputs.paths)
@@ -77,7 +77,7 @@ def _nothing_was_read(inputs: Input, looked: Looked) -> bool:
     return problems == number if number else bool(inputs.problems)
 
 
-def described(looked: Looked, inputs: Input, asked: Asked, configuration: Configuration) -> Report:
+def described(looked: LintResult, inputs: LintFiles, asked: LintOptions, configuration: Configuration) -> Report:
     """The report with its first line."""
     launch_files = 0 if looked.launch is None else len(looked.launch.paths)
     number = len(inputs.paths) + launch_files
@@ -102,7 +102,7 @@ def _of_files(number: int, launch_files: int) -> str:
     return f"{number} file{'s' * (number != 1)}" + (among if launch_files else "")
 
 
-def tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
+def tell_what_is_odd(asked: LintOptions, inputs: LintFiles, looked: LintResult) -> None:
     """What a user has to know and what is no finding."""
     launch_files = () if looked.launch is None else looked.launch.paths
     silent = sorted(inputs.named.difference(launch_files))
@@ -123,7 +123,7 @@ def tell_what_is_odd(asked: Asked, inputs: Input, looked: Looked) -> None:
         )
 
 
-def _say_what_can_be_fixed(asked: Asked, looked: Looked) -> None:
+def _say_what_can_be_fixed(asked: LintOptions, looked: LintResult) -> None:
     if asked.given["output_format"] not in ("full", "concise"):
         return
     fixes = [finding.fix for finding in looked.report.findings if finding.fix.edits]
@@ -134,7 +134,7 @@ def _say_what_can_be_fixed(asked: Asked, looked: Looked) -> None:
         say(asked, f"{len(fixes) - safe} of these can be mended with --fix --unsafe-fixes; --diff shows how")
 
 
-def _write_baseline(asked: Asked, inputs: Input, report: Report) -> int:
+def _write_baseline(asked: LintOptions, inputs: LintFiles, report: Report) -> int:
     from distcheck.core.baseline import dump_baseline
 
     path = asked.given["write_baseline"]
@@ -150,7 +150,7 @@ def _write_baseline(asked: Asked, inputs: Input, report: Report) -> int:
     return output.CLEAN
 
 
-def _print_diff(asked: Asked, inputs: Input, changed: Mapping[str, bytes], fixed: int) -> int:
+def _print_diff(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], fixed: int) -> int:
     from distcheck.core.fixes import unified_diff
 
     texts = []
@@ -163,7 +163,7 @@ def _print_diff(asked: Asked, inputs: Input, changed: Mapping[str, bytes], fixed
     return output.FOUND if changed and not asked.given["exit_zero"] else output.CLEAN
 
 
-def _write_changes(asked: Asked, changed: Mapping[str, bytes], fixed: int) -> bool:
+def _write_changes(asked: LintOptions, changed: Mapping[str, bytes], fixed: int) -> bool:
     """Write the changed files; False where one can't be written."""
     from distcheck.core.fixes import write_atomically
 

@@ -16,7 +16,7 @@ from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
 from distcheck.rules import Selection
 
-from .lint_inputs import Asked, Input, Patient, _has_changed, bytes_of, say
+from .lint_inputs import DelayedProgress, LintFiles, LintOptions, _has_changed, bytes_of, say
 
 if TYPE_CHECKING:
     from distcheck.checks.source.engine import SourceFile
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 10
 
 
-class Looked(NamedTuple):
+class LintResult(NamedTuple):
     """One look at all files."""
 
     report: Report
@@ -44,7 +44,7 @@ class Looked(NamedTuple):
     unknown: tuple[tuple[str, int, str], ...]
 
 
-def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Patient) -> Looked:
+def look(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress) -> LintResult:
     """Analyse and judge, and keep back what is not to be reported.
 
     :param changed: bytes that stand in place of a file's own
@@ -108,10 +108,10 @@ def look(asked: Asked, inputs: Input, changed: Mapping[str, bytes], progress: Pa
     )
     silenced = len(heard.silenced) + len(found) - len(said)
     unknown = tuple(item for item in heard.unknown if item[0] not in unasked)
-    return Looked(report, program, launch, silenced, len(said) - len(shown), known, gone, unknown)
+    return LintResult(report, program, launch, silenced, len(said) - len(shown), known, gone, unknown)
 
 
-def _source_files(paths: Iterable[str], inputs: Input, changed: Mapping[str, bytes]) -> list[SourceFile]:
+def _source_files(paths: Iterable[str], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[SourceFile]:
     from distcheck.checks.source.engine import SourceFile
 
     def reader(path: str) -> Callable[[], bytes]:
@@ -120,7 +120,7 @@ def _source_files(paths: Iterable[str], inputs: Input, changed: Mapping[str, byt
     return [SourceFile(path, reader(path)) for path in paths]
 
 
-def _unread(inputs: Input) -> list[Finding]:
+def _unread(inputs: LintFiles) -> list[Finding]:
     """DC904 for what was named, or is in a folder that was, and can't be looked at."""
     return [
         rules.DC904.found(
@@ -155,7 +155,7 @@ def _not_parsed(program: Program) -> list[Finding]:
     return found
 
 
-def _ignored_there(finding: Finding, known: Mapping[str, Rule], asked: Asked) -> bool:
+def _ignored_there(finding: Finding, known: Mapping[str, Rule], asked: LintOptions) -> bool:
     """Whether a per-file ignore is about it."""
     path = finding.where.path
     rule = known.get(finding.code)
@@ -167,7 +167,7 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], asked: Asked) ->
     )
 
 
-def _is_shown(finding: Finding, known: Mapping[str, Rule], asked: Asked) -> bool:
+def _is_shown(finding: Finding, known: Mapping[str, Rule], asked: LintOptions) -> bool:
     """Findings of level info are shown where their rule was asked for."""
     if finding.severity > Severity.INFO or asked.all_info:
         return True
@@ -177,8 +177,8 @@ def _is_shown(finding: Finding, known: Mapping[str, Rule], asked: Asked) -> bool
 
 
 def fix(
-    asked: Asked, inputs: Input, looked: Looked, changed: dict[str, bytes], progress: Patient
-) -> tuple[Looked, int]:
+    asked: LintOptions, inputs: LintFiles, looked: LintResult, changed: dict[str, bytes], progress: DelayedProgress
+) -> tuple[LintResult, int]:
     """Fix, look again, and so on until nothing is left to do; nothing is written. How many fixes were carried out."""
     from distcheck.core.fixes import apply_fixes
     from distcheck.reporters.locations import repository
@@ -218,7 +218,7 @@ def fix(
     return looked, fixed
 
 
-def _wants(asked: Asked, finding: Finding) -> bool:
+def _wants(asked: LintOptions, finding: Finding) -> bool:
     return bool(finding.fix.edits) and (finding.fix.safe or bool(asked.given["unsafe_fixes"]))
 
 
@@ -255,7 +255,7 @@ def _in_place(finding: Finding, program: Program, known: dict[str, list[str]]) -
     return finding._replace(where=where, evidence=evidence)
 
 
-def save_cache(asked: Asked) -> None:
+def save_cache(asked: LintOptions) -> None:
     """Write what is new in the cache, and report a folder that is not used."""
     if asked.cache is None:
         return

@@ -21,7 +21,7 @@ from distcheck.reporters import escape
 
 from . import options as shared
 from . import output
-from .log_output import Asked, finish
+from .log_output import LogOptions, finish
 
 LOGS, RULES, OUTPUT = "The log", "Which rules", "Output and verdict"
 _TITLES = {
@@ -91,7 +91,7 @@ def command(**given: Any) -> int:
     return look(asked)
 
 
-def look(asked: Asked) -> int:
+def look(asked: LogOptions) -> int:
     """Read to the end, tell, and the exit status."""
     from distcheck.checks.logs.diagnose import diagnose, read_timeline
     from distcheck.reporters.progress import Progress
@@ -130,7 +130,7 @@ def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None
         raise click.UsageError(f"-o {escape(output_file)}: this is the log itself, and the report would replace it")
 
 
-def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+def _asked(given: Mapping[str, Any], configuration: Configuration) -> LogOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     select = given["select"] or configuration.values("select")
     extend = (*given["extend_select"], *configuration.values("extend-select"))
@@ -141,7 +141,7 @@ def _asked(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         raise click.UsageError(
             "the selection leaves no rule that log can see; 'distcheck rules --way log' lists those that it can"
         )
-    return Asked(
+    return LogOptions(
         paths=given["paths"],
         given=given,
         selection=selection,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from distcheck.checks.logs.diagnose import diagnose, timeline_of
 from distcheck.checks.logs.matching import Matcher
-from distcheck.checks.logs.model import Reading, Source
+from distcheck.checks.logs.model import LogReading, LogSource
 from distcheck.checks.logs.reading import SourceReader, matcher_of, read, signatures
 from distcheck.checks.logs.sources import PIECE, find
 from distcheck.core.checker import load_plug_ins
@@ -23,7 +23,7 @@ from . import output
 from .log_output import finish, with_subject
 
 if TYPE_CHECKING:
-    from .log_output import Asked
+    from .log_output import LogOptions
 
 #: Seconds between two looks at the files: what is told this much later is still told at once.
 _PAUSE_S = 0.5
@@ -34,7 +34,7 @@ _SEARCH_S = 5.0
 class _Tail:
     """One file as it grows; a file that was emptied or replaced is read from its beginning again."""
 
-    def __init__(self, source: Source, matcher: Matcher) -> None:
+    def __init__(self, source: LogSource, matcher: Matcher) -> None:
         self.source = source
         self._matcher = matcher
         self._reader = SourceReader(source, matcher)
@@ -42,7 +42,7 @@ class _Tail:
         self._identity: tuple[int, int] | None = None
         #: the files that were read under this name, rotated away or not
         self.files: set[tuple[int, int]] = set()
-        self._earlier: list[Reading] = []
+        self._earlier: list[LogReading] = []
 
     def more(self) -> bool:
         """Read what was appended; whether there was anything."""
@@ -83,14 +83,14 @@ class _Tail:
                         self._reader.feed(data)
                 return
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[LogReading]:
         return [*self._earlier, self._reader.reading()]
 
 
 class _Pipe:
     """Standard input, or a pipe with a name (``<(kubectl logs -f …)``), as it comes."""
 
-    def __init__(self, source: Source, matcher: Matcher) -> None:
+    def __init__(self, source: LogSource, matcher: Matcher) -> None:
         self._reader = SourceReader(source, matcher)
         self._descriptor = 0 if source.path == "-" else os.open(source.path, os.O_RDONLY)
         self.open = True
@@ -106,19 +106,19 @@ class _Pipe:
                 self.open = False
         return grew
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[LogReading]:
         return [self._reader.reading()]
 
 
-class _Watch:
+class _Follower:
     """All that is followed, and what was told of it last."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: LogOptions) -> None:
         self.asked = asked
         load_plug_ins()
         self._matcher = matcher_of(signatures())
         self._tails: dict[str, _Tail | _Pipe] = {}
-        self._whole: dict[str, Reading] = {}
+        self._whole: dict[str, LogReading] = {}
         self._next_search = 0.0
         self.told: tuple[object, ...] | None = None
 
@@ -178,9 +178,9 @@ def _is_pipe(path: str) -> bool:
         return False
 
 
-def follow(asked: Asked) -> int:
+def follow(asked: LogOptions) -> int:
     """Until Ctrl-C, the end of a pipe, or ``--idle`` seconds without a word; then the report and the exit status."""
-    watch = _Watch(asked)
+    watch = _Follower(asked)
     idle = asked.given["idle"]
     last = time.monotonic()
     try:
@@ -196,7 +196,7 @@ def follow(asked: Asked) -> int:
     return finish(asked, watch.report())
 
 
-def _tell(watch: _Watch) -> None:
+def _tell(watch: _Follower) -> None:
     """One line as soon as something else is told; the whole story comes at the end."""
     report = watch.report()
     story = report.story

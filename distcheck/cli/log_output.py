@@ -12,7 +12,7 @@ from distcheck.rules import Selection
 from . import output
 
 
-class Asked(NamedTuple):
+class LogOptions(NamedTuple):
     """What a call asks for, from its options and the configuration."""
 
     paths: tuple[str, ...]
@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     configuration: Configuration
 
 
-def finish(asked: Asked, report: Report) -> int:
+def finish(asked: LogOptions, report: Report) -> int:
     """Write the report, and the exit status."""
     from distcheck.checks.logs.diagnose import is_undecided
 

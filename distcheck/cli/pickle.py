@@ -19,7 +19,7 @@ from distcheck.core.world import World
 
 from . import options as shared
 from .output import cores
-from .pickle_scan import Asked, missing, run
+from .pickle_scan import ScanOptions, missing, run
 
 FILES, OBJECTS, RULES, OUTPUT = "Files", "A live object", "Which rules", "Output and verdict"
 _TITLES = {
@@ -151,7 +151,7 @@ def _is_typed(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
-def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
+def asked_of(given: Mapping[str, Any], configuration: Configuration) -> ScanOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     select = given["select"] or configuration.values("select")
     extend = (*given["extend_select"], *configuration.values("extend-select"))
@@ -177,7 +177,7 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> Asked:
         from distcheck.checks.source.discovery import Globs
 
         excludes = Globs(patterns)
-    return Asked(
+    return ScanOptions(
         paths=given["paths"],
         given=given,
         selection=selection,

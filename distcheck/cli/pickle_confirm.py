@@ -51,7 +51,7 @@ class _GoneError(Exception):
     """The other process ended, or did not answer in time; the text says how."""
 
 
-class _Torch:
+class _TorchProcess:
     """torch in another process, that answers one question after another."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class _Torch:
 def confirm(reports: Sequence[FileReport], policy: Policy) -> list[FileReport]:
     """The reports, each with what torch says where it can be asked."""
     why_not = _why_not(policy)
-    torch: _Torch | None = None
+    torch: _TorchProcess | None = None
     confirmed: list[FileReport] = []
     try:
         for report in reports:
@@ -115,7 +115,7 @@ def confirm(reports: Sequence[FileReport], policy: Policy) -> list[FileReport]:
             reason = why_not or _not_this(report)
             if not reason:
                 try:
-                    torch = torch or _Torch()
+                    torch = torch or _TorchProcess()
                     confirmed.append(_compared(report, torch.ask(os.path.abspath(report.path)), torch.version))
                     continue
                 except (_GoneError, OSError) as error:

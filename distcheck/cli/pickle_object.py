@@ -19,13 +19,13 @@ from distcheck.core.model import NotChecked, Report
 from distcheck.reporters import escape
 
 from . import output
-from .pickle_scan import Asked
+from .pickle_scan import ScanOptions
 
 #: Characters of a foreign exception that are shown.
 _LONGEST = 300
 
 
-def run(asked: Asked) -> int:
+def run(asked: ScanOptions) -> int:
     """Import, look, write the report, and the exit status; raises click.UsageError where there is no object."""
     given = asked.given
     module, name = _parts(given["object_name"])

@@ -19,7 +19,7 @@ _PIECE = 1 << 16
 _AHEAD = 16
 
 
-class _Worker(NamedTuple):
+class _ScanWorker(NamedTuple):
     process: int
     #: where the numbers of files are written to
     orders: int
@@ -28,7 +28,7 @@ class _Worker(NamedTuple):
 
 
 class _Task(NamedTuple):
-    worker: _Worker
+    worker: _ScanWorker
     #: the files that it was told to scan, and has not answered yet
     numbers: deque[int]
     #: what came of an answer so far
@@ -113,14 +113,14 @@ def _answers(received: bytearray) -> Iterator[bytes]:
         del received[:end]
 
 
-def _start(scan_one: Callable[[str], FileReport], paths: Sequence[str], not_ours: Sequence[int]) -> _Worker:
+def _start(scan_one: Callable[[str], FileReport], paths: Sequence[str], not_ours: Sequence[int]) -> _ScanWorker:
     their_orders, orders = os.pipe()
     answers, their_answers = os.pipe()
     process = os.fork()
     if process:
         os.close(their_orders)
         os.close(their_answers)
-        return _Worker(process, orders, answers)
+        return _ScanWorker(process, orders, answers)
     status = 1
     try:
         # Ctrl-C reaches the whole group of processes: the parent ends its children, and they have nothing to say
@@ -139,13 +139,13 @@ def _start(scan_one: Callable[[str], FileReport], paths: Sequence[str], not_ours
     raise AssertionError("the child never returns")
 
 
-def _leave(worker: _Worker) -> None:
+def _leave(worker: _ScanWorker) -> None:
     os.close(worker.orders)
     os.close(worker.answers)
     os.waitpid(worker.process, 0)
 
 
-def _end_of(worker: _Worker) -> str:
+def _end_of(worker: _ScanWorker) -> str:
     """How a process that did not answer ended."""
     os.close(worker.orders)
     os.close(worker.answers)

@@ -56,7 +56,7 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class Asked(NamedTuple):
+class ScanOptions(NamedTuple):
     """What a call asks for, from its options and the configuration."""
 
     paths: tuple[str, ...]
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
     configuration: Configuration | None = None
 
 
-class Found(NamedTuple):
+class ScanFiles(NamedTuple):
     """The files that are meant."""
 
     files: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Found(NamedTuple):
     empty: tuple[str, ...] = ()
 
 
-def run(asked: Asked) -> int:
+def run(asked: ScanOptions) -> int:
     """Scan, write the report, and the exit status."""
     began = time.monotonic()
     found = discover(asked.paths, asked.excludes)
@@ -113,7 +113,7 @@ def is_of_ours(report: FileReport) -> bool:
     return not other and report.unopened != (NOTHING_TO_JUDGE,)
 
 
-def _finish(asked: Asked, found: Found, report: Report) -> int:
+def _finish(asked: ScanOptions, found: ScanFiles, report: Report) -> int:
     given = asked.given
     subject = dict(report.subject)
     from distcheck.checks.pickles.torch_globals import rules_for
@@ -149,7 +149,7 @@ def missing(paths: Iterable[str]) -> str | None:
     return next((path for path in paths if path != "-" and not os.path.lexists(path)), None)
 
 
-def discover(paths: Sequence[str], excludes: Globs | None = None) -> Found:
+def discover(paths: Sequence[str], excludes: Globs | None = None) -> ScanFiles:
     """The files to scan: what is named, and of a folder whatever holds or promises a pickle or a checkpoint.
 
     Folders are walked in the order of names; links to folders are not followed, a file that is reached in several ways
@@ -168,7 +168,7 @@ def discover(paths: Sequence[str], excludes: Globs | None = None) -> Found:
         if before == (len(files), len(problems)):
             empty.append(path)
     kept = tuple(_once(files))
-    return Found(kept, tuple(problems), tuple(empty))
+    return ScanFiles(kept, tuple(problems), tuple(empty))
 
 
 def _walk(top: str, excludes: Globs | None, problems: list[tuple[str, str]]) -> Iterator[str]:
@@ -307,7 +307,7 @@ def _patient(show: Callable[[str, str, int, int], None], began: float) -> Told:
     return tell
 
 
-def joined(found: Found, reports: Sequence[FileReport], scanner: Scanner, *, elapsed_s: float) -> Report:
+def joined(found: ScanFiles, reports: Sequence[FileReport], scanner: Scanner, *, elapsed_s: float) -> Report:
     """One report of all files, and of what could not be read."""
     units = [*reports]
     units += [unreadable(path, why, selection=scanner.selection) for path, why in found.problems]

@@ -34,7 +34,7 @@ JOB = Launch("planned", nnodes=2, backend="nccl")
 _USERS_OWN = Unavailable("what users have installed does not count here")
 
 
-def look(asked: prolog_words.Asked, until: float) -> tuple[int, str]:
+def look(asked: prolog_words.PrologOptions, until: float) -> tuple[int, str]:
     """Look at this node until then (monotonic seconds); the exit status and the line without its beginning."""
     start = time.monotonic()
     world = World({})

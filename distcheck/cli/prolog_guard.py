@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from .prolog_words import LIMIT_S, NAME, NOT_CHECKED, Asked, one_line
+from .prolog_words import LIMIT_S, NAME, NOT_CHECKED, PrologOptions, one_line
 
 #: Of these, what is left for the line and the end once time is up; and before that, for judging what was read.
 _TO_END_S = 0.5
@@ -36,7 +36,7 @@ class Misused(Exception):  # noqa: N818 - what the caller typed
     """A command line that can't be understood; the text says what and what is."""
 
 
-class _Ended(BaseException):
+class _PrologSignalled(BaseException):
     """A signal asked this process to end."""
 
 
@@ -96,7 +96,7 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
         return status
     except Misused as error:
         return _open_end(str(error))
-    except _Ended as error:
+    except _PrologSignalled as error:
         return _open_end(f"ended by {error}")
     except Exception as error:  # noqa: BLE001 - whatever it is, the node is not to blame
         return _open_end(_text(error))
@@ -107,9 +107,9 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
             signal.signal(number, handler)
 
 
-def read(words: Sequence[str]) -> Asked:
+def read(words: Sequence[str]) -> PrologOptions:
     """The command line, without the parser of options that may not import; raises Misused."""
-    asked = Asked()
+    asked = PrologOptions()
     rest = list(words)
     rest.remove("env")
     while rest:
@@ -195,7 +195,7 @@ def _nowhere() -> int:
         return write_end
 
 
-def _fork(asked: Asked, until: float, signals: set[int]) -> tuple[int, int]:
+def _fork(asked: PrologOptions, until: float, signals: set[int]) -> tuple[int, int]:
     """The child that looks and judges; its number and the pipe on which it answers."""
     read_end, write_end = os.pipe()
     child = os.fork()
@@ -207,7 +207,7 @@ def _fork(asked: Asked, until: float, signals: set[int]) -> tuple[int, int]:
     return child, read_end
 
 
-def _be_the_child(asked: Asked, until: float, pipe: int, signals: set[int]) -> NoReturn:
+def _be_the_child(asked: PrologOptions, until: float, pipe: int, signals: set[int]) -> NoReturn:
     """Look, judge, answer; whatever is printed on the way goes nowhere, and whoever hangs holds no stream open."""
     answer = f"0{NOT_CHECKED}: it ended without an answer"
     try:
@@ -275,7 +275,7 @@ def _leave(child: int) -> None:
 
 
 def _end(number: int, _frame: object) -> NoReturn:
-    raise _Ended(signal.Signals(number).name)
+    raise _PrologSignalled(signal.Signals(number).name)
 
 
 def _text(error: BaseException) -> str:

@@ -15,7 +15,7 @@ NAME = "distcheck prolog: "
 OK, WARNING, FAILED, NOT_CHECKED = "ok", "warning", "FAILED", "NOT CHECKED"
 
 
-class Asked(NamedTuple):
+class PrologOptions(NamedTuple):
     """What the command line asks for."""
 
     ignore: tuple[str, ...] = ()

@@ -162,9 +162,9 @@ def finish(report: Report, given: dict[str, Any], configuration: Configuration) 
 
 def typed_of(given: dict[str, Any], world: World) -> Any:
     """What is to be rehearsed; a usage error where that can't be."""
-    from distcheck.runtime.rehearsal.simulation.cli_args import CannotRehearse, Options, read
+    from distcheck.runtime.rehearsal.simulation.cli_args import CannotRehearse, RehearseOptions, read
 
-    options = Options(
+    options = RehearseOptions(
         given["nnodes"], given["nproc_per_node"], given["gpus_per_node"],
         None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"], given["seconds"],
         given["epoch_steps"], given["patience"], given["in_place"], given["real_gpus"],

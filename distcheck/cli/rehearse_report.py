@@ -14,13 +14,13 @@ from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
-from distcheck.runtime.rehearsal.simulation.launcher import NO_STORE, STANDS, TIME, Performed
-from distcheck.runtime.rehearsal.simulation.plan import Plan, Rehearsal
+from distcheck.runtime.rehearsal.simulation.launcher import NO_STORE, STANDS, TIME, RehearsalResult
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 if TYPE_CHECKING:
-    from distcheck.runtime.rehearsal.simulation.cli_args import Typed
+    from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
 
-    from .lint_run import Looked
+    from .lint_run import LintResult
 
 _TOPICS = ("samples", "epochs", "splits", "devices", "gradients", "groups", "pickling", "files", "prints")
 #: Where the probes stand.
@@ -30,7 +30,9 @@ ROOMS = (
 )
 
 
-def report_of(typed: Typed, performed: Performed, selection: Selection, configuration: Configuration) -> Report:
+def report_of(
+    typed: ParsedCommand, performed: RehearsalResult, selection: Selection, configuration: Configuration
+) -> Report:
     """The whole of it."""
     rehearsal = performed.rehearsal
     plan = rehearsal.plan
@@ -57,7 +59,7 @@ def report_of(typed: Typed, performed: Performed, selection: Selection, configur
 
 
 def _without_consequences(
-    findings: Iterable[Finding], diagnosed: Sequence[Finding], performed: Performed
+    findings: Iterable[Finding], diagnosed: Sequence[Finding], performed: RehearsalResult
 ) -> list[Finding]:
     """Without those that only tell what another one led to: ranks wait for one whose failure is explained, or whose
     data has come to its end before theirs."""
@@ -96,7 +98,7 @@ def _ranks(finding: Finding, name: str) -> list[int]:
     return [rank for first, _, last in spans for rank in range(int(first), int(last or first) + 1)]
 
 
-def _subject(performed: Performed, failed: str, others: int, looked: Looked | None) -> dict[str, Any]:
+def _subject(performed: RehearsalResult, failed: str, others: int, looked: LintResult | None) -> dict[str, Any]:
     plan = performed.rehearsal.plan
     ranks = len(performed.rehearsal.ends) if plan.launcher == "script" else plan.world_size
     each = ranks // plan.nnodes
@@ -126,12 +128,12 @@ def _subject(performed: Performed, failed: str, others: int, looked: Looked | No
     return subject
 
 
-def _job(verdict: Positions, plan: Plan) -> dict[str, Any]:
+def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
     seen = "their calls differ" if verdict.mismatches else f"nothing has moved for {verdict.patience_s:g} s"
     return plain_job(plan.target, verdict, seen=seen, interval_s=verdict.patience_s)
 
 
-def _failed(performed: Performed, *, explained: bool) -> str:
+def _failed(performed: RehearsalResult, *, explained: bool) -> str:
     """Why the rehearsal says less than it should, where no finding says that; one line."""
     bad = outcome.failures(performed.rehearsal.ends)
     if bad and "CannotPretendError" in bad[0].ends[0].detail:
@@ -148,10 +150,10 @@ def _failed(performed: Performed, *, explained: bool) -> str:
 # what the text of a failing rank means
 
 
-def _diagnosed(performed: Performed, selection: Selection) -> list[Finding]:
+def _diagnosed(performed: RehearsalResult, selection: Selection) -> list[Finding]:
     """What ``distcheck log`` finds in the outputs of ranks that failed by themselves, at the line that raised."""
     from distcheck.checks.logs.diagnose import diagnose, timeline_of
-    from distcheck.checks.logs.model import Source
+    from distcheck.checks.logs.model import LogSource
     from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
 
     found = []
@@ -160,7 +162,7 @@ def _diagnosed(performed: Performed, selection: Selection) -> list[Finding]:
         text = "".join(outcome.outputs_of(performed, failure))
         if not text.strip():
             continue
-        reader = SourceReader(Source(f"rank{end.rank}.log"), matcher_of(signatures()))
+        reader = SourceReader(LogSource(f"rank{end.rank}.log"), matcher_of(signatures()))
         reader.feed(text.encode())
         report = diagnose(timeline_of([reader.reading()]), selection=selection)
         path, _, line = end.place.rpartition(":")
@@ -180,7 +182,7 @@ def _diagnosed(performed: Performed, selection: Selection) -> list[Finding]:
 # what lint says
 
 
-def _looked(typed: Typed, findings: Iterable[Finding], configuration: Configuration) -> Looked | None:
+def _looked(typed: ParsedCommand, findings: Iterable[Finding], configuration: Configuration) -> LintResult | None:
     """The linter's look at the script, and at the files that something was found in; None where there is none."""
     import sys
 
@@ -203,17 +205,17 @@ def _looked(typed: Typed, findings: Iterable[Finding], configuration: Configurat
     except click.UsageError:  # what is selected can't be seen by reading
         asked = asked_of(given, Configuration())
     with Progress(sys.stderr) as line:
-        return lint_run.look(asked, lint_inputs.inputs_of(asked), {}, lint_inputs.Patient(line, float("inf")))
+        return lint_run.look(asked, lint_inputs.inputs_of(asked), {}, lint_inputs.DelayedProgress(line, float("inf")))
 
 
-def _file_of(plan: Plan) -> str | None:
+def _file_of(plan: RehearsalPlan) -> str | None:
     if not plan.module:
         return plan.target
     path = plan.target.replace(".", os.sep)
     return next((name for name in (f"{path}.py", os.path.join(path, "__main__.py")) if os.path.exists(name)), None)
 
 
-def _heard(findings: Sequence[Finding], looked: Looked | None) -> tuple[list[Finding], int]:
+def _heard(findings: Sequence[Finding], looked: LintResult | None) -> tuple[list[Finding], int]:
     """Findings that no comment silences, with those confirmed that lint has too; how many more lint has."""
     if looked is None:
         return list(findings), 0

@@ -27,7 +27,7 @@ from . import output, tee
 from .env import launch_of, with_job_script
 
 if TYPE_CHECKING:
-    from distcheck.checks.logs.model import Reading
+    from distcheck.checks.logs.model import LogReading
     from distcheck.checks.logs.reading import SourceReader
 
 BEFORE, AFTER, RULES = "Before it starts", "When it has failed", "Which rules"
@@ -156,7 +156,7 @@ def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
     return ended.status
 
 
-def _tell(given: Mapping[str, Any], ended: tee.Ended, report: Report | None, style: Style) -> None:
+def _tell(given: Mapping[str, Any], ended: tee.CommandExit, report: Report | None, style: Style) -> None:
     """The diagnosis; a sentence where the output holds no failure."""
     if report is not None:
         if report.story["outcome"] == "clean" and given["output_format"] == "full":
@@ -175,7 +175,7 @@ def _stream_is_full(descriptor: int, why: str) -> None:
         output.say(f"distcheck run: {name} can't be written ({why}): the command goes on, and its text is lost there")
 
 
-def _how(ended: tee.Ended) -> str:
+def _how(ended: tee.CommandExit) -> str:
     """How the command ended, in words."""
     if ended.signal is not None:
         return f"the command was ended by {_signal_name(ended.signal)}"
@@ -270,7 +270,7 @@ class _Listener:
                 size -= len(data)
         yield from self._end
 
-    def _read(self) -> Reading | None:
+    def _read(self) -> LogReading | None:
         """The reading of what was kept; None where nothing was written."""
         if self._lost:
             output.say(
@@ -291,7 +291,7 @@ class _Listener:
 
         try:
             own = self._read()
-            readings: list[Reading] = [] if own is None else [own]
+            readings: list[LogReading] = [] if own is None else [own]
             fresh = list(_written_since(folder, began)) if folder else []
             if fresh:
                 readings.extend(read(fresh))
@@ -326,12 +326,12 @@ def _to_read_again(path: str, file: IO[bytes]) -> IO[bytes] | None:
 
 
 def _new_reader(path: str) -> SourceReader:
-    from distcheck.checks.logs.model import Source
+    from distcheck.checks.logs.model import LogSource
     from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
     from distcheck.core.checker import load_plug_ins
 
     load_plug_ins()
-    return SourceReader(Source(path), matcher_of(signatures()))
+    return SourceReader(LogSource(path), matcher_of(signatures()))
 
 
 def log_folder(words: Sequence[str], environ: Mapping[str, str]) -> str | None:

@@ -41,7 +41,7 @@ class Unreadable(Exception):  # noqa: N818 - a state of a file
     """A file that would be added to can't be read, or is broken already; the message names it and says why."""
 
 
-class Change(NamedTuple):
+class ProposedFile(NamedTuple):
     """A file that would be written."""
 
     #: relative to the repository, with slashes
@@ -54,7 +54,7 @@ class Change(NamedTuple):
 class Proposal(NamedTuple):
     """All that would be done."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ProposedFile, ...] = ()
     #: what is there already, in a sentence each
     settled: tuple[str, ...] = ()
     #: what is left to do by hand, in a sentence each; lines to add follow it
@@ -119,7 +119,7 @@ def _copy(folder: str, installation: Installation) -> Proposal:
         raise Unreadable(f"{installation.source} can't be read: {error.strerror}") from None
     path = os.path.join(folder, *installation.path.split("/"))
     if not os.path.lexists(path):
-        return Proposal((Change(installation.path, new),), notes=notes)
+        return Proposal((ProposedFile(installation.path, new),), notes=notes)
     with contextlib.suppress(OSError), open(path, "rb") as file:
         if file.read() == new:
             return Proposal(settled=(f"{installation.path} is this distcheck",), notes=notes)
@@ -151,12 +151,12 @@ def _configuration(folder: str, *, with_baseline: bool) -> Proposal:
     old = texts[name]
     section = _section(name, lines)
     if old is None:
-        return Proposal((Change(name, section.encode()),))
+        return Proposal((ProposedFile(name, section.encode()),))
     new = _added(old, section)
     before, after = _plain(name, old), _plain(name, new, ours=True)
     if _without_us(name, after) != _without_us(name, before) or _own_table(name, after) is None:
         return Proposal(notes=(f"add this to {name}:\n{section}",))
-    return Proposal((Change(name, new, old),))
+    return Proposal((ProposedFile(name, new, old),))
 
 
 def _section(name: str, settings: Sequence[tuple[str, str | list[str]]]) -> str:
@@ -197,7 +197,7 @@ def _with_key(name: str, old: bytes, key: str, value: str) -> Proposal:
     expected = {**(_own_table(name, before) or {}), key: value}
     if _own_table(name, after) != expected or _without_us(name, after) != _without_us(name, before):
         return by_hand
-    return Proposal((Change(name, new, old),))
+    return Proposal((ProposedFile(name, new, old),))
 
 
 def _plain(name: str, data: bytes, *, ours: bool = False) -> Mapping[str, Any]:
@@ -254,7 +254,7 @@ def _foreign(folder: str) -> list[str]:
 def _baseline(folder: str, text: bytes) -> Proposal:
     if _read(folder, BASELINE) is not None:
         return Proposal(settled=(f"{BASELINE} is there",))
-    return Proposal((Change(BASELINE, text),))
+    return Proposal((ProposedFile(BASELINE, text),))
 
 
 # GitHub
@@ -270,7 +270,7 @@ def _github(folder: str, installation: Installation) -> Proposal:
             return Proposal(settled=(f".github/workflows/{name} runs distcheck",))
     if os.path.lexists(os.path.join(folder, GITHUB_FILE)):
         return Proposal(notes=(f"{GITHUB_FILE} is there and does not name distcheck; it is left alone",))
-    return Proposal((Change(GITHUB_FILE, github_workflow(installation).encode()),))
+    return Proposal((ProposedFile(GITHUB_FILE, github_workflow(installation).encode()),))
 
 
 def github_workflow(installation: Installation) -> str:
@@ -318,13 +318,13 @@ def _gitlab(folder: str, installation: Installation) -> Proposal:
     if old is not None and b"distcheck" in old:
         return Proposal(settled=(f"{GITLAB_FILE} runs distcheck",))
     if old is None:
-        return Proposal((Change(GITLAB_FILE, gitlab_job(installation).encode()),))
+        return Proposal((ProposedFile(GITLAB_FILE, gitlab_job(installation).encode()),))
     keys = _top_level(GITLAB_FILE, old)
     stages = keys.get("stages")
     stage = None if not isinstance(stages, list) or "test" in stages else next(iter(stages), None)
-    job: tuple[Change, ...] = ()
+    job: tuple[ProposedFile, ...] = ()
     if _read(folder, GITLAB_JOB) is None:
-        job = (Change(GITLAB_JOB, gitlab_job(installation, stage).encode()),)
+        job = (ProposedFile(GITLAB_JOB, gitlab_job(installation, stage).encode()),)
     line = f"  - local: {GITLAB_JOB}\n"
     if "include" in keys:
         return Proposal(job, notes=(f"add this to the list under 'include:' in {GITLAB_FILE}:\n{line}",))
@@ -335,7 +335,7 @@ def _gitlab(folder: str, installation: Installation) -> Proposal:
         after = {}
     if after != {**keys, "include": [{"local": GITLAB_JOB}]}:
         return Proposal(job, notes=(f"add this to {GITLAB_FILE}:\ninclude:\n{line}",))
-    return Proposal((*job, Change(GITLAB_FILE, new, old)))
+    return Proposal((*job, ProposedFile(GITLAB_FILE, new, old)))
 
 
 def gitlab_job(installation: Installation, stage: str | None = None) -> str:
@@ -362,7 +362,7 @@ def _pre_commit(folder: str, installation: Installation) -> Proposal:
     name = _first(folder, PRE_COMMIT_FILES) or PRE_COMMIT_FILES[0]
     old = _read(folder, name)
     if old is None:
-        return Proposal((Change(name, b"repos:\n" + _indented(pre_commit_hook(installation), 2).encode()),))
+        return Proposal((ProposedFile(name, b"repos:\n" + _indented(pre_commit_hook(installation), 2).encode()),))
     if b"distcheck" in old:
         return Proposal(settled=(f"{name} runs distcheck",))
     hook = pre_commit_hook(installation)
@@ -383,7 +383,7 @@ def _pre_commit(folder: str, installation: Installation) -> Proposal:
         return by_hand
     if after != {**keys, "repos": [*keys["repos"], *yaml.safe_load(hook)]}:
         return by_hand
-    return Proposal((Change(name, new, old),))
+    return Proposal((ProposedFile(name, new, old),))
 
 
 def pre_commit_hook(installation: Installation) -> str:
@@ -426,7 +426,7 @@ def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
     """What the last document of a YAML file says; a tag of a CI system (``!reference``) is read as what follows it."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class AnyTagLoader(yaml.SafeLoader):
         """Knows every tag."""
 
     def of_any_tag(loader: Any, _suffix: str, node: Any) -> Any:
@@ -436,9 +436,9 @@ def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
             return loader.construct_sequence(node, deep=True)
         return loader.construct_scalar(node)
 
-    Loader.add_multi_constructor("!", of_any_tag)
+    AnyTagLoader.add_multi_constructor("!", of_any_tag)
     try:
-        documents = list(yaml.load_all(data.decode("utf-8"), Loader=Loader))
+        documents = list(yaml.load_all(data.decode("utf-8"), Loader=AnyTagLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Unreadable(f"{name} can't be read, and is left alone: {' '.join(str(error).split())}") from None
     last = documents[-1] if documents else None

@@ -321,7 +321,7 @@ def _merged(
     from . import env_merge
 
     style = output.make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=False)
-    asked = env_merge.Asked(
+    asked = env_merge.MergeOptions(
         given, world, configuration, selection, None, given["fail_on"] or shared.fail_on_of(configuration), style,
         lambda report: report, partial(_finish_merged, configuration=configuration),
     )  # fmt: skip

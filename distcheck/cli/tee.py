@@ -28,7 +28,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 _PR_SET_PDEATHSIG = 1
 
 
-class Ended(NamedTuple):
+class CommandExit(NamedTuple):
     """How a command ended."""
 
     #: what a shell would say: the status, or 128 and the number of the signal
@@ -47,7 +47,7 @@ class CannotStart(Exception):  # noqa: N818 - said to a user
 
 def run(
     command: Sequence[str], listen: Callable[[bytes], None], full: Callable[[int, str], None] = lambda *_: None
-) -> Ended:
+) -> CommandExit:
     """Run a command to its end.
 
     :param listen: called with all that it writes, on either stream, after that was passed on
@@ -78,7 +78,7 @@ def run(
         _, status = os.waitpid(process, 0)
     ends.close()
     code = os.waitstatus_to_exitcode(status)
-    return Ended(code) if code >= 0 else Ended(128 - code, -code)
+    return CommandExit(code) if code >= 0 else CommandExit(128 - code, -code)
 
 
 class _Ends:

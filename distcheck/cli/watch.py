@@ -20,13 +20,13 @@ from distcheck.runtime.coordination.rank_monitor import PATIENCE_S
 from . import options as shared
 
 if TYPE_CHECKING:
-    from distcheck.runtime.coordination.call_recorder import Posts
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.ledger import Summary
-    from distcheck.runtime.coordination.long_waits import Longest
+    from distcheck.runtime.coordination.long_waits import LongWait
     from distcheck.runtime.coordination.model import Positions
-    from distcheck.runtime.coordination.rank_monitor import Patrol
-    from distcheck.runtime.coordination.run_script import Ended
-    from distcheck.runtime.coordination.store_client import Seat
+    from distcheck.runtime.coordination.rank_monitor import RankMonitor
+    from distcheck.runtime.coordination.run_script import ScriptExit
+    from distcheck.runtime.coordination.store_client import RankHost
 
 #: The probes of a standstill, and those of a job that came to its end.
 ROOMS = ("distcheck.runtime.coordination.hang_detector",)
@@ -55,7 +55,7 @@ option can be given as a variable: DISTCHECK_WATCH_PATIENCE=60, DISTCHECK_WATCH_
 """
 
 
-class Asked(NamedTuple):
+class WatchOptions(NamedTuple):
     """What is to be run, and how it is watched."""
 
     target: str
@@ -94,7 +94,7 @@ class Asked(NamedTuple):
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def command(context: click.Context, /, **given: Any) -> Asked:
+def command(context: click.Context, /, **given: Any) -> WatchOptions:
     """Run a training script unmodified, and say within seconds which rank is stuck where.
 
     Started by torchrun or srun in place of the script. A side thread in each rank tells the others where it is; when
@@ -103,7 +103,7 @@ def command(context: click.Context, /, **given: Any) -> Asked:
     """
     selection = shared.selection_of(given["select"], given["extend_select"], given["ignore"])
     shared.check_output_file(given["output_file"])
-    asked = Asked(
+    asked = WatchOptions(
         given["script"], given["arguments"], given["module"], given["patience"], given["on_hang"] == "abort",
         given["output_format"], given["output_file"], selection, given["quiet"],
     )  # fmt: skip
@@ -113,7 +113,7 @@ def command(context: click.Context, /, **given: Any) -> Asked:
     return asked
 
 
-def read(arguments: Sequence[str]) -> Asked | int:
+def read(arguments: Sequence[str]) -> WatchOptions | int:
     """The options of ``python -m distcheck.watch``, or the status to end with."""
     try:
         found = command.main(
@@ -125,10 +125,10 @@ def read(arguments: Sequence[str]) -> Asked | int:
         if os.environ.get("LOCAL_RANK", "0") == "0":
             error.show()
         return error.exit_code
-    return found if isinstance(found, (Asked, int)) else 0
+    return found if isinstance(found, (WatchOptions, int)) else 0
 
 
-def watch(asked: Asked) -> None:
+def watch(asked: WatchOptions) -> None:
     """Become the script, with a side thread where this process is a rank, or becomes one."""
     from distcheck.runtime.coordination.run_script import CannotRun, run
 
@@ -141,10 +141,10 @@ def watch(asked: Asked) -> None:
 
 
 #: The notes of this process. A fork has those of its parent: torch's functions go through them.
-_posts: Posts | None = None
+_posts: CallRecorder | None = None
 
 
-def _begin(asked: Asked) -> Callable[[Ended], None]:
+def _begin(asked: WatchOptions) -> Callable[[ScriptExit], None]:
     import atexit
 
     from distcheck.runtime.coordination.child_processes import follow
@@ -162,7 +162,7 @@ def _begin(asked: Asked) -> Callable[[Ended], None]:
         patrol.start()
     _when_joining(patrol)
 
-    def ended(end: Ended) -> None:
+    def ended(end: ScriptExit) -> None:
         patrol.ended(end.state, end.status, end.detail, end.stack)
         if seat is None and not patrol.started and not _has_children() and (end.state, end.status) == ("left", 0):
             say(
@@ -173,14 +173,14 @@ def _begin(asked: Asked) -> Callable[[Ended], None]:
     return ended
 
 
-def child(given: str) -> Callable[[Ended], None]:
+def child(given: str) -> Callable[[ScriptExit], None]:
     """A process that the script has started by multiprocessing: watched as soon as it makes a group."""
     plain = json.loads(given)
-    asked = Asked(*plain)._replace(arguments=tuple(plain[1]), selection=Selection(*map(tuple, plain[7])))
+    asked = WatchOptions(*plain)._replace(arguments=tuple(plain[1]), selection=Selection(*map(tuple, plain[7])))
     patrol = _patrol(asked, None)
     _when_joining(patrol)
 
-    def ended(end: Ended) -> None:
+    def ended(end: ScriptExit) -> None:
         patrol.ended(end.state, end.status, end.detail, end.stack)
         # a fork runs no exit handlers
         patrol.leave()
@@ -188,24 +188,24 @@ def child(given: str) -> Callable[[Ended], None]:
     return ended
 
 
-def _patrol(asked: Asked, seat: Seat | None) -> Patrol:
+def _patrol(asked: WatchOptions, seat: RankHost | None) -> RankMonitor:
     global _posts
-    from distcheck.runtime.coordination.call_recorder import Posts
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.import_hook import when_imported
-    from distcheck.runtime.coordination.rank_monitor import Patrol
-    from distcheck.runtime.coordination.store_client import Connection, late_seat, outlives_ranks
+    from distcheck.runtime.coordination.rank_monitor import RankMonitor
+    from distcheck.runtime.coordination.store_client import StoreConnection, late_seat, outlives_ranks
 
     environ = dict(os.environ)
     posts = _posts
     if posts is None:
-        posts = _posts = Posts()
+        posts = _posts = CallRecorder()
         when_imported("torch.distributed.distributed_c10d", posts.attach)
     else:
         posts.forget()
         posts.board = posts.differs = None
     joined = _joined(posts)
-    connection = Connection(joined, environ)
-    return Patrol(
+    connection = StoreConnection(joined, environ)
+    return RankMonitor(
         posts, seat or late_seat(joined, socket.gethostname()), connect=connection, release=connection.release,
         report=lambda positions: _report(asked, positions), say=say,
         told_long=lambda wait: _tell_long(asked, wait), summarise=lambda summary: _summarise(asked, summary),
@@ -213,11 +213,11 @@ def _patrol(asked: Asked, seat: Seat | None) -> Patrol:
     )  # fmt: skip
 
 
-def _joined(posts: Posts) -> Callable[[], bool]:
+def _joined(posts: CallRecorder) -> Callable[[], bool]:
     return lambda: posts.joined
 
 
-def _when_joining(patrol: Patrol) -> None:
+def _when_joining(patrol: RankMonitor) -> None:
     """A process that no launcher has made a rank becomes one when it makes its first group; one that makes another
     group may have another store."""
 
@@ -286,13 +286,13 @@ def summary_of(summary: Summary, selection: Selection) -> Report:
     )
 
 
-def _report(asked: Asked, positions: Positions) -> None:
+def _report(asked: WatchOptions, positions: Positions) -> None:
     report = report_of(positions, asked.selection)
     say(_text(asked, report).rstrip())
     _write(asked, report)
 
 
-def _summarise(asked: Asked, summary: Summary) -> None:
+def _summarise(asked: WatchOptions, summary: Summary) -> None:
     report = summary_of(summary, asked.selection)
     if report.at_least(Severity.WARNING):
         say(_text(asked, report).rstrip())
@@ -304,7 +304,7 @@ def _summarise(asked: Asked, summary: Summary) -> None:
         _write(asked, report)
 
 
-def _tell_long(asked: Asked, wait: Longest) -> None:
+def _tell_long(asked: WatchOptions, wait: LongWait) -> None:
     from distcheck import rules
     from distcheck.runtime.monitor.summary import slow_rank
 
@@ -313,14 +313,14 @@ def _tell_long(asked: Asked, wait: Longest) -> None:
         say(f"distcheck watch: {found.severity.word} {found.code}: {found.message}")
 
 
-def _text(asked: Asked, report: Report) -> str:
+def _text(asked: WatchOptions, report: Report) -> str:
     from distcheck.reporters import Style, render
 
     chosen = asked.output_format if asked.output_file is None else None
     return render(report, chosen or "full", Style(color=False, width=100, unicode=False))
 
 
-def _write(asked: Asked, report: Report) -> None:
+def _write(asked: WatchOptions, report: Report) -> None:
     from distcheck.reporters import Style, render
 
     from . import output

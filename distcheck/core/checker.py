@@ -30,7 +30,7 @@ class PlanError(Exception):
     """Probes that can't be planned: a fact that nobody reads, or facts that ask for each other in a circle."""
 
 
-class Step(NamedTuple):
+class ResolvedStep(NamedTuple):
     """A reader or probe with its resolved parameters."""
 
     item: Any
@@ -41,8 +41,8 @@ class Plan(NamedTuple):
     """What will run. Making it resolves and verifies all; running it is cheap and can be repeated."""
 
     command: str
-    probes: tuple[Step, ...]
-    readers: Mapping[type, Step]
+    probes: tuple[ResolvedStep, ...]
+    readers: Mapping[type, ResolvedStep]
     #: what a closed run does without: types that are not given and that nobody reads
     absent: frozenset[type]
     selection: Selection
@@ -107,7 +107,7 @@ class Checker:
         """
         readers = registry.readers()
         chosen = tuple(
-            Step(probe, registry.parameters(probe.function))
+            ResolvedStep(probe, registry.parameters(probe.function))
             for probe in registry.probes()
             if (per is None or probe.per == per)
             and self._is_here(probe, given, closed)
@@ -117,7 +117,7 @@ class Checker:
         if every_fact:
             # facts of a command that is given what nobody reads (a rehearsal) are only that command's
             wanted.extend(made for made in readers if _is_within_reach(made, given, readers))
-        needed: dict[type, Step] = {}
+        needed: dict[type, ResolvedStep] = {}
         absent: set[type] | None = set() if closed else None
         for made in wanted:
             self._need(made, given, readers, needed, absent, ())
@@ -146,7 +146,7 @@ class Checker:
         made: type,
         given: tuple[type, ...],
         readers: Mapping[type, Reader],
-        needed: dict[type, Step],
+        needed: dict[type, ResolvedStep],
         absent: set[type] | None,
         path: tuple[type, ...],
     ) -> None:
@@ -164,7 +164,7 @@ class Checker:
         asked = registry.parameters(reader.function)
         for parameter in asked:
             self._need(parameter.type, given, readers, needed, absent, (*path, made))
-        needed[made] = Step(reader, asked)
+        needed[made] = ResolvedStep(reader, asked)
 
 
 def _is_within_reach(
@@ -303,7 +303,7 @@ class _Run:
 
     def _start_ready(
         self,
-        missing: Mapping[type, Step],
+        missing: Mapping[type, ResolvedStep],
         deadlines: dict[type, float],
         answers: queue.SimpleQueue[tuple[type, object, float]],
     ) -> None:
@@ -331,7 +331,7 @@ class _Run:
                         )
                     )
 
-    def _give_up_overdue(self, missing: Mapping[type, Step], deadlines: dict[type, float]) -> None:
+    def _give_up_overdue(self, missing: Mapping[type, ResolvedStep], deadlines: dict[type, float]) -> None:
         now = time.monotonic()
         spent = self.end is not None and now >= self.end
         for made in [made for made, deadline in deadlines.items() if spent or deadline <= now]:
@@ -379,7 +379,7 @@ class _Run:
 
     # judging
 
-    def judge(self, step: Step) -> None:
+    def judge(self, step: ResolvedStep) -> None:
         probe: Probe = step.item
         values = [self.facts[parameter.type] for parameter in step.parameters]
         lacking = _lacking(step.parameters, values)

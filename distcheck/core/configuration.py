@@ -35,7 +35,7 @@ class ConfigurationError(ValueError):
     """A file can't be read, or holds what nobody asked for; the message names the file and what was expected."""
 
 
-class Entry(NamedTuple):
+class ConfigurationEntry(NamedTuple):
     """One setting and the file that it comes from."""
 
     name: str
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 class Configuration(NamedTuple):
     """All settings, the project's before the site's."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ConfigurationEntry, ...] = ()
 
     def values(self, name: str) -> tuple[str, ...]:
         """The values of a list: the site's and the project's together."""
@@ -90,7 +90,7 @@ def load(world: World, path: str | None = None) -> Configuration:
     :param path: this file instead of the project's nearest one
     :raises ConfigurationError: an unreadable file, an unknown setting, a value of the wrong kind
     """
-    entries: list[Entry] = []
+    entries: list[ConfigurationEntry] = []
     if path is not None:
         text = _read(world, path)
         if text is None:
@@ -104,7 +104,7 @@ def load(world: World, path: str | None = None) -> Configuration:
     return Configuration(tuple(entries))
 
 
-def _nearest(world: World) -> list[Entry]:
+def _nearest(world: World) -> list[ConfigurationEntry]:
     try:
         folder = world.working_folder
     except OSError:
@@ -130,14 +130,14 @@ def _read(world: World, path: str) -> str | None:
         return None
 
 
-def _entries(path: str, text: str, *, required: bool) -> Iterator[Entry]:
+def _entries(path: str, text: str, *, required: bool) -> Iterator[ConfigurationEntry]:
     """The settings of one file. Without ``required``, a file that does not name us is none of our business."""
     if not required and "distcheck" not in text:
         return
     name = os.path.basename(path)
     table = _ini(path, text) if name.endswith((".cfg", ".ini")) else _toml(path, name, text)
     for key, value in table.items():
-        yield Entry(_known(path, key), _values(path, key, value), path)
+        yield ConfigurationEntry(_known(path, key), _values(path, key, value), path)
 
 
 def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ Verify = Callable[[str, bytes], "str | None"]
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
-class Refused(NamedTuple):
+class SkippedFile(NamedTuple):
     """A file that was left alone, and why."""
 
     path: str
@@ -44,10 +44,10 @@ class Edited(NamedTuple):
     done: tuple[Fix, ...] = ()
     #: the fixes that overlap one that was carried out: for another round
     postponed: tuple[Fix, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[SkippedFile, ...] = ()
 
 
-class _Text(NamedTuple):
+class _FileText(NamedTuple):
     """The text of a file, and what it takes to write it again."""
 
     text: str
@@ -75,8 +75,8 @@ def apply_fixes(
     :param others: those of them that are no Python but UTF-8, each with what says whether it can still be read
     """
     others = {} if others is None else others
-    texts: dict[str, _Text] = {}
-    refused: dict[str, Refused] = {}
+    texts: dict[str, _FileText] = {}
+    refused: dict[str, SkippedFile] = {}
     wanted: list[tuple[Fix, dict[str, list[_Span]]]] = []
     for fix in fixes:
         spans: dict[str, list[_Span]] = {}
@@ -87,11 +87,11 @@ def apply_fixes(
                 try:
                     texts[edit.path] = _read(files[edit.path], python=edit.path not in others)
                 except (UnicodeError, LookupError) as error:
-                    refused[edit.path] = Refused(edit.path, f"it can't be read as text: {error}")
+                    refused[edit.path] = SkippedFile(edit.path, f"it can't be read as text: {error}")
                     break
             span = _span(edit, texts[edit.path])
             if span is None:
-                refused[edit.path] = Refused(edit.path, f"an edit is outside of it, at {edit.line}:{edit.column}")
+                refused[edit.path] = SkippedFile(edit.path, f"an edit is outside of it, at {edit.line}:{edit.column}")
                 break
             spans.setdefault(edit.path, []).append(span)
         else:
@@ -105,7 +105,7 @@ def apply_fixes(
             try:
                 data = _written(texts[path], all_spans)
             except UnicodeError as error:
-                refused[path] = Refused(path, f"a fix does not fit its encoding: {error}")
+                refused[path] = SkippedFile(path, f"a fix does not fit its encoding: {error}")
                 broken.add(path)
                 continue
             if path in others:
@@ -117,7 +117,7 @@ def apply_fixes(
             if why is None:
                 changed[path] = data
             else:
-                refused[path] = Refused(path, trouble)
+                refused[path] = SkippedFile(path, trouble)
                 broken.add(path)
         if not broken:
             kept = {path: data for path, data in changed.items() if data != files[path]}
@@ -201,7 +201,7 @@ def _overlap(first: _Span, second: _Span) -> bool:
     return first.start < second.end and second.start < first.end
 
 
-def _read(data: bytes, *, python: bool = True) -> _Text:
+def _read(data: bytes, *, python: bool = True) -> _FileText:
     """Decode as Python does, or as UTF-8 what is no Python; raises UnicodeError or LookupError."""
     if python:
         bom, encoding = _encoding_of(data)
@@ -217,7 +217,7 @@ def _read(data: bytes, *, python: bool = True) -> _Text:
         start = match.end()
         ends[match[0]] = ends.get(match[0], 0) + 1
     lines.append((start, len(text)))
-    return _Text(text, tuple(lines), encoding, bom, max(ends, key=lambda end: ends[end]) if ends else "\n")
+    return _FileText(text, tuple(lines), encoding, bom, max(ends, key=lambda end: ends[end]) if ends else "\n")
 
 
 def _encoding_of(data: bytes) -> tuple[bytes, str]:
@@ -232,7 +232,7 @@ def _encoding_of(data: bytes) -> tuple[bytes, str]:
     return bom, "utf-8"
 
 
-def _span(edit: Edit, text: _Text) -> _Span | None:
+def _span(edit: Edit, text: _FileText) -> _Span | None:
     """Where an edit stands; None where it is outside of the text."""
     offsets = []
     for line, column in ((edit.line, edit.column), (edit.end_line, edit.end_column)):
@@ -250,7 +250,7 @@ def _span(edit: Edit, text: _Text) -> _Span | None:
     return _Span(offsets[0], offsets[1], _LINE_END.sub(lambda _: text.newline, edit.text))
 
 
-def _written(text: _Text, spans: Iterable[_Span]) -> bytes:
+def _written(text: _FileText, spans: Iterable[_Span]) -> bytes:
     parts = []
     position = 0
     for span in sorted(spans):
@@ -261,11 +261,11 @@ def _written(text: _Text, spans: Iterable[_Span]) -> bytes:
     return text.bom + "".join(parts).encode(text.encoding)
 
 
-def _diff_lines(text: _Text) -> list[str]:
+def _diff_lines(text: _FileText) -> list[str]:
     return list(_with_ends(text))
 
 
-def _with_ends(text: _Text) -> Iterator[str]:
+def _with_ends(text: _FileText) -> Iterator[str]:
     starts = [start for start, _ in text.lines]
     for start, end in zip(starts, [*starts[1:], len(text.text)], strict=True):
         if end > start:

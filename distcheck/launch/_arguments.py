@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ._shell import has_expansion, is_expansion
-from .model import Problem
+from .model import LaunchProblem
 
 _NEGATIVE_NUMBER = r"-\d+|-\d*\.\d+"
 #: Dashes that text processors and web pages put in the place of two hyphens.
@@ -25,7 +25,7 @@ _HOLDS_SCRIPT = r"(?i)SCRIPT|FILE|ENTRY|PROGRAM|MODULE|MAIN|TRAIN\b|\.py"
 _HOLDS_OPTIONS = r"(?i)(?:\b|_)ARGS?|OPTS|OPTIONS|FLAGS|PARAMS|DIST|LAUNCH|RDZV|\[[@*]\]|\$[@*]"
 
 
-class Table(NamedTuple):
+class OptionTable(NamedTuple):
     """The options of one launcher."""
 
     launcher: str
@@ -43,28 +43,28 @@ class Table(NamedTuple):
     release: str = ""
 
 
-class Given(NamedTuple):
+class GivenValue(NamedTuple):
     """A value, and the option or variable that gave it, as it was written."""
 
     value: str
     word: str
 
 
-class Reading(NamedTuple):
+class OptionReading(NamedTuple):
     """What a launcher reads out of its words."""
 
-    given: Mapping[str, Given]
+    given: Mapping[str, GivenValue]
     flags: frozenset[str]
     #: from the script on; empty where there is none
     rest: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[LaunchProblem, ...]
     #: a variable among the options may hold any more of them
     open_ended: bool
     #: ``--`` stood before the script
     separated: bool
 
 
-def candidates(word: str, table: Table) -> list[tuple[str, str | None]] | None:
+def candidates(word: str, table: OptionTable) -> list[tuple[str, str | None]] | None:
     """The options that a word can mean, each with the value that is glued to it.
 
     None: the word is no option; an empty list: an option that the launcher does not have; several: ambiguous.
@@ -97,7 +97,7 @@ def candidates(word: str, table: Table) -> list[tuple[str, str | None]] | None:
     return []
 
 
-def shadowed(words: Sequence[str], table: Table) -> tuple[str, ...]:
+def shadowed(words: Sequence[str], table: OptionTable) -> tuple[str, ...]:
     """Words behind the script that argparse calls ambiguous all the same, before Python 3.12.8 and 3.13.1.
 
     Those versions sort out every word of the line before the script claims the rest (CPython gh-58573,
@@ -112,24 +112,24 @@ def shadowed(words: Sequence[str], table: Table) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_arguments(words: Sequence[str], table: Table) -> Reading:
+def read_arguments(words: Sequence[str], table: OptionTable) -> OptionReading:
     """Read the words behind the launcher's name, up to and including the script and its arguments."""
-    return _Reader(words, table, variables_are_options=False).read()
+    return _OptionReader(words, table, variables_are_options=False).read()
 
 
-class _Reader:
-    def __init__(self, words: Sequence[str], table: Table, *, variables_are_options: bool) -> None:
+class _OptionReader:
+    def __init__(self, words: Sequence[str], table: OptionTable, *, variables_are_options: bool) -> None:
         self.words = words
         self.table = table
         self.variables_are_options = variables_are_options
         self.position = 0
-        self.given: dict[str, Given] = {}
+        self.given: dict[str, GivenValue] = {}
         self.flags: set[str] = set()
-        self.problems: list[Problem] = []
+        self.problems: list[LaunchProblem] = []
         self.open_ended = False
         self.separated = False
 
-    def read(self) -> Reading:
+    def read(self) -> OptionReading:
         while self.position < len(self.words):
             word = self.words[self.position]
             if word == "--":
@@ -153,13 +153,13 @@ class _Reader:
                 self._option(word, found)
         return self._finish(self.words[self.position :])
 
-    def _finish(self, rest: Sequence[str]) -> Reading:
-        return Reading(
+    def _finish(self, rest: Sequence[str]) -> OptionReading:
+        return OptionReading(
             self.given, frozenset(self.flags), tuple(rest), tuple(self.problems), self.open_ended, self.separated
         )
 
     def _problem(self, kind: str, word: str, text: str) -> None:
-        self.problems.append(Problem(kind, word, text))
+        self.problems.append(LaunchProblem(kind, word, text))
 
     def _holds(self, word: str) -> str:
         """What a variable in the place of the script holds: ``options``, the ``script``, or perhaps ``both``."""
@@ -168,7 +168,7 @@ class _Reader:
             return "script"
         if self.variables_are_options:
             return "options"
-        ahead = _Reader(self.words[self.position + 1 :], self.table, variables_are_options=True).read()
+        ahead = _OptionReader(self.words[self.position + 1 :], self.table, variables_are_options=True).read()
         if ahead.problems or not ahead.rest:
             # What follows is no line of options that ends in a script.
             return "both" if likely else "script"
@@ -204,7 +204,7 @@ class _Reader:
 
     def _valued(self, option: str, name: str, glued: str | None) -> None:
         if glued is not None:
-            self.given[option] = Given(glued, name)
+            self.given[option] = GivenValue(glued, name)
             return
         following = self.words[self.position] if self.position < len(self.words) else None
         if following is None:
@@ -213,7 +213,7 @@ class _Reader:
             self._problem("missing-value", name, f"{name} expects a value and is followed by {following}")
         else:
             self.position += 1
-            self.given[option] = Given(following, name)
+            self.given[option] = GivenValue(following, name)
 
     def _ambiguous(self, word: str, name: str, found: list[tuple[str, str | None]]) -> None:
         spellings = [option for option in self.table.options if option.startswith(name)]
@@ -256,7 +256,7 @@ class _Reader:
         return not following.endswith(".py") and any(later.endswith(".py") for later in self.words[self.position + 1 :])
 
 
-def _nearest(name: str, table: Table) -> str | None:
+def _nearest(name: str, table: OptionTable) -> str | None:
     import difflib  # slow to import, and only needed where something is wrong
 
     spelling = "--" + name.strip("-").replace("_", "-")[:_LONGEST_NAME]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._shell import has_expansion
-from .model import LaunchCommand, Problem
+from .model import LaunchCommand, LaunchProblem
 
 #: Ports are 16-bit numbers (RFC 9293); 0 lets the system choose one.
 HIGHEST_PORT = 65535
@@ -34,7 +34,7 @@ class Draft:
         self.assignments: dict[str, str] = {}
         self.fields: dict[str, Any] = {}
         self.unknown: set[str] = set()
-        self.problems: list[Problem] = []
+        self.problems: list[LaunchProblem] = []
 
     def copy(self) -> Draft:
         """A draft of its own with the same content, to try a reading on."""
@@ -69,7 +69,7 @@ class Draft:
 
     def problem(self, kind: str, word: str, text: str) -> None:
         """Something can't work."""
-        self.problems.append(Problem(kind, word, text))
+        self.problems.append(LaunchProblem(kind, word, text))
 
     def text(self, field: str, value: str) -> None:
         """A field that is a text."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ._arguments import Given, Reading, Table, read_arguments, shadowed
+from ._arguments import GivenValue, OptionReading, OptionTable, read_arguments, shadowed
 from ._draft import HIGHEST_PORT, Draft, integer
 from ._options import ACCELERATE, DEEPSPEED, LAUNCH, TORCHRUN, TORCHRUN_CHOICES, TORCHRUN_NUMBERS, WITHOUT_VARIABLE
 from ._shell import has_expansion
@@ -62,7 +62,7 @@ def read_distributed_launch(words: Sequence[str], draft: Draft) -> None:
             )
 
 
-def _torchrun(words: Sequence[str], draft: Draft, table: Table) -> Reading:
+def _torchrun(words: Sequence[str], draft: Draft, table: OptionTable) -> OptionReading:
     reading = read_arguments(words, table)
     draft.problems.extend(reading.problems)
     if reading.open_ended:
@@ -113,17 +113,17 @@ def _torchrun(words: Sequence[str], draft: Draft, table: Table) -> Reading:
     return reading
 
 
-def _variables(draft: Draft, table: Table) -> dict[str, Given]:
+def _variables(draft: Draft, table: OptionTable) -> dict[str, GivenValue]:
     """Values of the PET_ variables, from which torchrun takes its defaults."""
-    found: dict[str, Given] = {}
+    found: dict[str, GivenValue] = {}
     for option in set(table.options.values()) - table.flags - WITHOUT_VARIABLE:
         name = _variable(option)
         if name in draft.environ:
-            found[option] = Given(draft.environ[name], name)
+            found[option] = GivenValue(draft.environ[name], name)
     return found
 
 
-def _flag_variables(draft: Draft, table: Table) -> frozenset[str]:
+def _flag_variables(draft: Draft, table: OptionTable) -> frozenset[str]:
     found = set()
     for flag in sorted(table.flags - WITHOUT_VARIABLE):
         name = _variable(flag)
@@ -144,7 +144,7 @@ def _variable(option: str) -> str:
     return "PET_" + option.upper().replace("-", "_")
 
 
-def _nnodes(draft: Draft, given: Given) -> None:
+def _nnodes(draft: Draft, given: GivenValue) -> None:
     if has_expansion(given.value):
         draft.leave_open(("nnodes_min", "nnodes_max"))
         return
@@ -165,7 +165,7 @@ def _nnodes(draft: Draft, given: Given) -> None:
         draft.set("nnodes_max", high)
 
 
-def _nproc(draft: Draft, given: Given) -> None:
+def _nproc(draft: Draft, given: GivenValue) -> None:
     word, value = given.word, given.value
     draft.text("nproc", value)
     if "nproc" in draft.unknown or value in NPROC_WORDS or value in _PRIVATE_BACKENDS:
@@ -178,7 +178,7 @@ def _nproc(draft: Draft, given: Given) -> None:
         draft.problem("bad-value", word, f"{word} is {value!r}, expected at least one process")
 
 
-def _rdzv_conf(draft: Draft, given: Given) -> None:
+def _rdzv_conf(draft: Draft, given: GivenValue) -> None:
     if has_expansion(given.value):
         draft.leave_open(("rdzv_conf",))
         return
@@ -194,7 +194,7 @@ def _rdzv_conf(draft: Draft, given: Given) -> None:
     draft.set("rdzv_conf", pairs)
 
 
-def _endpoint(draft: Draft, given: dict[str, Given]) -> None:
+def _endpoint(draft: Draft, given: dict[str, GivenValue]) -> None:
     """Whether torch can make a host and a port out of ``--rdzv-endpoint``."""
     endpoint = draft.fields.get("rdzv_endpoint")
     if endpoint is None or "rdzv_backend" in draft.unknown:
@@ -223,7 +223,7 @@ def _endpoint(draft: Draft, given: dict[str, Given]) -> None:
         )
 
 
-def _convert(draft: Draft, given: dict[str, Given]) -> None:
+def _convert(draft: Draft, given: dict[str, GivenValue]) -> None:
     """Values that argparse converts or compares, and refuses."""
     for option, convert in TORCHRUN_NUMBERS.items():
         if option in given and not has_expansion(given[option].value):
@@ -238,7 +238,7 @@ def _convert(draft: Draft, given: dict[str, Given]) -> None:
             draft.problem("bad-value", word, f"{word} is {given[option].value!r}, expected one of {', '.join(choices)}")
 
 
-def _script(draft: Draft, reading: Reading, table: Table, *, module: bool) -> bool:
+def _script(draft: Draft, reading: OptionReading, table: OptionTable, *, module: bool) -> bool:
     """The script and its arguments; False where there is none."""
     if reading.rest:
         draft.script(reading.rest, module=module)
@@ -254,7 +254,7 @@ def _script(draft: Draft, reading: Reading, table: Table, *, module: bool) -> bo
     return False
 
 
-def _misplaced(draft: Draft, reading: Reading, given: dict[str, Given], flags: frozenset[str]) -> None:
+def _misplaced(draft: Draft, reading: OptionReading, given: dict[str, GivenValue], flags: frozenset[str]) -> None:
     """Launcher options behind the script: the script gets them and torchrun goes on without."""
     if reading.open_ended or "no-python" in flags:
         return

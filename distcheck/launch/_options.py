@@ -7,7 +7,7 @@ with an underscore), accelerate 1.15.0 ``accelerate/commands/launch.py`` (no abb
 
 from __future__ import annotations
 
-from ._arguments import Table
+from ._arguments import OptionTable
 
 
 def _spellings(names: str) -> dict[str, str]:
@@ -26,14 +26,14 @@ _TORCHRUN_VALUED = """
 """
 _TORCHRUN_SHORT = {"-m": "module", "-r": "redirects", "-t": "tee", "-h": "help"}
 
-TORCHRUN = Table(
+TORCHRUN = OptionTable(
     "torchrun",
     {**_TORCHRUN_SHORT, **_spellings(_TORCHRUN_FLAGS), **_spellings(_TORCHRUN_VALUED)},
     frozenset(_TORCHRUN_FLAGS.split()),
     release="up to torch 2.15",
 )
 
-LAUNCH = Table(
+LAUNCH = OptionTable(
     "torch.distributed.launch",
     {**TORCHRUN.options, **_spellings("use-env")},
     TORCHRUN.flags | {"use-env"},
@@ -67,7 +67,7 @@ _ACCELERATE_VALUED = """
     zero3-init-flag zero3-save-16bit-model aws-access-key-id aws-secret-access-key
     mpirun-hostfile mpirun-ccl
 """
-ACCELERATE = Table(
+ACCELERATE = OptionTable(
     "accelerate launch",
     {
         "-m": "module",
@@ -90,7 +90,7 @@ _DEEPSPEED_VALUED = """
     hostfile include exclude num_nodes min_elastic_nodes max_elastic_nodes num_gpus master_port master_addr node_rank
     launcher launcher_args enable_each_rank_log autotuning comment account bind_core_list ssh_port venv_script
 """
-DEEPSPEED = Table(
+DEEPSPEED = OptionTable(
     "deepspeed",
     {
         "-H": "hostfile",

@@ -20,7 +20,7 @@ _OPTIONS_VARIABLE = (
 _MODULE_OPTIONS = frozenset({"-m", "--module"})
 
 
-class Own(NamedTuple):
+class WrapperWords(NamedTuple):
     """The words that belong to a wrapper."""
 
     #: its options and their values ("" for a flag), in their order
@@ -31,7 +31,7 @@ class Own(NamedTuple):
     open_ended: bool = False
 
 
-def own_words(words: Sequence[str], wrapper: Wrapper) -> Own | None:
+def own_words(words: Sequence[str], wrapper: Wrapper) -> WrapperWords | None:
     """The wrapper's own words at the beginning of ``words`` (its name first); None where it starts nothing."""
     start = _subcommand(words, wrapper)
     if start is None:
@@ -40,9 +40,9 @@ def own_words(words: Sequence[str], wrapper: Wrapper) -> Own | None:
     if wrapper.after_dashes:
         if "--" not in words[start:]:
             return None
-        return Own(options, words.index("--", start) + 1)
+        return WrapperWords(options, words.index("--", start) + 1)
     position += wrapper.operands
-    return Own(options, position, open_ended)
+    return WrapperWords(options, position, open_ended)
 
 
 def _subcommand(words: Sequence[str], wrapper: Wrapper) -> int | None:
@@ -198,7 +198,7 @@ _MPI_FIELDS = {
 }
 
 
-def note_tasks(program: str, own: Own, draft: Draft) -> None:
+def note_tasks(program: str, own: WrapperWords, draft: Draft) -> None:
     """Tasks, nodes, GPUs and cores that a scheduler's or MPI's launcher is told to use."""
     if program in SLURM:
         fields = _SLURM_FIELDS

@@ -26,7 +26,7 @@ NODE_LAUNCHERS = ELASTIC_LAUNCHERS | {"deepspeed"}
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0", "ip6-localhost"})
 
 
-class Problem(NamedTuple):
+class LaunchProblem(NamedTuple):
     """Something in a launch command that can't work, as data: a probe makes a finding of it."""
 
     #: ``misplaced-option``, ``bad-value``, ``unknown-option``, ``missing-script`` or ``missing-value``
@@ -98,7 +98,7 @@ class LaunchCommand(NamedTuple):
     #: arguments of the script that torchrun calls ambiguous with Python before 3.12.8 and 3.13.1, because each begins
     #: as several of its own options do (``--log``); a ``--`` before the script helps (pytorch/pytorch#120601)
     shadowed_script_args: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[LaunchProblem, ...] = ()
     #: names of the fields above whose value is written with a shell variable or substitution
     unknown: frozenset[str] = frozenset()
 

@@ -18,7 +18,7 @@ from distcheck.core.variable_table import Variable, edit_distance
 Consequence = Literal["crash", "misread", "ignored", "fallback"]
 
 
-class Reading(NamedTuple):
+class ValueReading(NamedTuple):
     """How a text is taken."""
 
     #: what the library works with; None where it works with its default, or not at all
@@ -73,13 +73,13 @@ _LEVEL_WORDS = frozenset(
 )
 
 
-def read_value(variable: Variable, text: str) -> Reading:
+def read_value(variable: Variable, text: str) -> ValueReading:
     """What the reader of a variable makes of a text. Never raises.
 
     A variable of which nobody knows how it is read takes every text as it stands.
     """
     reader = _READERS.get(variable.parse or "")
-    return Reading(text) if reader is None else reader(variable, text)
+    return ValueReading(text) if reader is None else reader(variable, text)
 
 
 def c_integer(text: str) -> tuple[int | None, str]:
@@ -118,11 +118,11 @@ def unknown_log_names(text: str) -> tuple[str, ...]:
 # numbers
 
 
-def _c_int(variable: Variable, text: str) -> Reading:
+def _c_int(variable: Variable, text: str) -> ValueReading:
     """All NCCL_PARAM variables: ``ncclLoadParam`` in src/misc/param.cc."""
     library = _library(variable)
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     value, rest = c_integer(text)
     if value is None:
         return _default(f"does not fit 64 bits, and {library} falls back to its default")
@@ -131,45 +131,49 @@ def _c_int(variable: Variable, text: str) -> Reading:
     if (trouble := _after_number(variable, text, value, rest)) is not None:
         return trouble
     if not _in_ranges(variable, value) and not (variable.owner == "nccl" and value in _NCCL_NOT_SET):
-        return Reading(str(value), f"is outside of what {library} takes ({variable.values})", "fallback")
-    return Reading(str(value))
+        return ValueReading(str(value), f"is outside of what {library} takes ({variable.values})", "fallback")
+    return ValueReading(str(value))
 
 
-def _word_for_number(variable: Variable, text: str) -> Reading:
+def _word_for_number(variable: Variable, text: str) -> ValueReading:
     """A text without a number where C's parser expects one: it gives 0."""
     library = _library(variable)
     if variable.type == "bool" and text.strip().lower() in _OFF:
-        return Reading("0")
+        return ValueReading("0")
     means = ", which means off" if variable.type == "bool" else ""
-    return Reading("0", f"is read by {library} as 0{means}: it takes numbers only", "misread")
+    return ValueReading("0", f"is read by {library} as 0{means}: it takes numbers only", "misread")
 
 
-def _after_number(variable: Variable, text: str, value: int, rest: str) -> Reading | None:
+def _after_number(variable: Variable, text: str, value: int, rest: str) -> ValueReading | None:
     """What follows a number that C's parser has read, where it changes what the text says."""
     library = _library(variable)
     written = re.match(r"[ \t\n\v\f\r]*[+-]?0+([0-9]+)", text)
     if written is not None and written[1] != str(abs(value)):
-        return Reading(str(value), f"is read by {library} as {value}: a leading 0 makes it an octal number", "misread")
+        return ValueReading(
+            str(value), f"is read by {library} as {value}: a leading 0 makes it an octal number", "misread"
+        )
     tail = rest.strip()
     if not tail or tail.startswith("#") or re.fullmatch(r"\.0*", tail):
         return None
     if unit := _UNIT.match(rest):
         meant = value * 1024 ** _UNIT_POWERS[unit[1].lower()]
-        return Reading(str(value), f"is read by {library} as {value}: it knows no units; {meant} is meant", "misread")
+        return ValueReading(
+            str(value), f"is read by {library} as {value}: it knows no units; {meant} is meant", "misread"
+        )
     if re.match(r"\.\d|[eE][+-]?\d", tail):
-        return Reading(str(value), f"is read by {library} as {value}: it takes whole numbers only", "misread")
-    return Reading(str(value), f"is read by {library} as {value}, and the rest of the text is ignored", "ignored")
+        return ValueReading(str(value), f"is read by {library} as {value}: it takes whole numbers only", "misread")
+    return ValueReading(str(value), f"is read by {library} as {value}, and the rest of the text is ignored", "ignored")
 
 
-def _c_one(variable: Variable, text: str) -> Reading:
+def _c_one(variable: Variable, text: str) -> ValueReading:
     """A switch that compares with 1: ``ncclGetLevel`` in src/graph/paths.cc."""
     reading = _c_int(variable._replace(ranges=()), text)
     if reading.problem is None and reading.effective not in (None, "0", "1"):
-        return Reading("0", f"has no effect: {_library(variable)} compares it with 1", "ignored")
+        return ValueReading("0", f"has no effect: {_library(variable)} compares it with 1", "ignored")
     return reading
 
 
-def _torch_int(variable: Variable, text: str) -> Reading:
+def _torch_int(variable: Variable, text: str) -> ValueReading:
     """``getCvarInt`` in torch/csrc/distributed/c10d/Utils.hpp."""
     value = torch_integer(text)
     if value is None:
@@ -177,13 +181,13 @@ def _torch_int(variable: Variable, text: str) -> Reading:
     match = re.match(r"[ \t\n\v\f\r]*[+-]?[0-9]+", text)
     rest = text[match.end() :].strip() if match else ""
     if rest:
-        return Reading(str(value), f"is read by torch as {value}, and the rest of the text is ignored", "ignored")
+        return ValueReading(str(value), f"is read by torch as {value}, and the rest of the text is ignored", "ignored")
     if not _in_ranges(variable, value):
-        return Reading(str(value), f"is none of the values that torch knows ({variable.values})", "fallback")
-    return Reading(str(value))
+        return ValueReading(str(value), f"is none of the values that torch knows ({variable.values})", "fallback")
+    return ValueReading(str(value))
 
 
-def _python_int(variable: Variable, text: str) -> Reading:
+def _python_int(variable: Variable, text: str) -> ValueReading:
     """Python's ``int()``."""
     who = _library(variable)
     try:
@@ -191,33 +195,33 @@ def _python_int(variable: Variable, text: str) -> Reading:
     except ValueError:
         return _crash(f"makes {who} stop with ValueError: it is no whole number")
     if not _in_ranges(variable, value):
-        return Reading(str(value), f"is outside of what {who} takes ({variable.values})", "fallback")
-    return Reading(str(value))
+        return ValueReading(str(value), f"is outside of what {who} takes ({variable.values})", "fallback")
+    return ValueReading(str(value))
 
 
-def _python_float(variable: Variable, text: str) -> Reading:
+def _python_float(variable: Variable, text: str) -> ValueReading:
     """Python's ``float()``."""
     try:
-        return Reading(str(float(text)))
+        return ValueReading(str(float(text)))
     except ValueError:
         return _crash(f"makes {_library(variable)} stop: it is no number")
 
 
-def _plain_int(variable: Variable, text: str) -> Reading:
+def _plain_int(variable: Variable, text: str) -> ValueReading:
     """A documented range of numbers, of which nobody looked up what is done with other texts."""
     value = torch_integer(text) if re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) else None
     if value is None or not _in_ranges(variable, value):
         return _default(f"is no number of {variable.values}")
-    return Reading(str(value))
+    return ValueReading(str(value))
 
 
-def _openmp_threads(variable: Variable, text: str) -> Reading:
+def _openmp_threads(variable: Variable, text: str) -> ValueReading:
     """libgomp's ``parse_unsigned_long_list``: positive numbers, one for each level of nesting."""
     parts = [part.strip(_C_BLANK) for part in text.split(",")]
     numbers = [torch_long(part) for part in parts]
     if any(number is None or number < 1 for number in numbers):
         return _default("is no number of threads: OpenMP says so on stderr and takes every core for every rank")
-    return Reading(str(numbers[0]))
+    return ValueReading(str(numbers[0]))
 
 
 def torch_long(text: str) -> int | None:
@@ -231,93 +235,97 @@ def torch_long(text: str) -> int | None:
 # switches
 
 
-def _nccl_bool(variable: Variable, text: str) -> Reading:
+def _nccl_bool(variable: Variable, text: str) -> ValueReading:
     """``ncclParamParserDefault<bool>`` (from 2.30); before that they were numbers."""
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     word = text.lower()
     if word in ("1", "t", "true"):
-        return Reading("1")
+        return ValueReading("1")
     if word in ("0", "f", "false"):
-        return Reading("0")
+        return ValueReading("0")
     return _default("is neither 0 nor 1, and NCCL falls back to its default without a message")
 
 
-def _torch_bool(variable: Variable, text: str) -> Reading:
+def _torch_bool(variable: Variable, text: str) -> ValueReading:
     """``getCvarBool`` in torch/csrc/distributed/c10d/Utils.hpp."""
     word = text.lower()
     if word in ("y", "yes", "1", "t", "true"):
-        return Reading("1")
+        return ValueReading("1")
     if word in ("n", "no", "0", "f", "false"):
-        return Reading("0")
+        return ValueReading("0")
     return _crash(f"makes the start of a process group fail or hang: it is no switch ({_INVALID} {variable.name}')")
 
 
-def _torch_flag(variable: Variable, text: str) -> Reading:
+def _torch_flag(variable: Variable, text: str) -> ValueReading:
     """``c10::utils::check_env`` in c10/util/env.cpp."""
     if text in ("0", "1"):
-        return Reading(text)
+        return ValueReading(text)
     return _no_effect("is neither 0 nor 1; torch warns about it and ignores it")
 
 
-def _only_1(variable: Variable, text: str) -> Reading:
+def _only_1(variable: Variable, text: str) -> ValueReading:
     """A switch that is on for the text ``1`` alone."""
     if text == "1":
-        return Reading("1")
+        return ValueReading("1")
     if not text.strip() or text.strip().lower() in _OFF:
-        return Reading("0")
-    return Reading("0", f"is read by {_library(variable)} as off: only the text 1 switches it on", "misread")
+        return ValueReading("0")
+    return ValueReading("0", f"is read by {_library(variable)} as off: only the text 1 switches it on", "misread")
 
 
-def _only_true(variable: Variable, text: str) -> Reading:
+def _only_true(variable: Variable, text: str) -> ValueReading:
     """A switch that is on for the text ``True`` alone."""
     if text == "True":
-        return Reading("True")
+        return ValueReading("True")
     if text.strip().lower() in _ON:
-        return Reading("False", f"is read by {_library(variable)} as off: only the text True switches it on", "misread")
-    return Reading("False")
+        return ValueReading(
+            "False", f"is read by {_library(variable)} as off: only the text True switches it on", "misread"
+        )
+    return ValueReading("False")
 
 
-def _presence(variable: Variable, text: str) -> Reading:
+def _presence(variable: Variable, text: str) -> ValueReading:
     """A switch that is on where the variable is set at all."""
     if not text.strip() or text.strip().lower() in _OFF:
-        return Reading("1", f"switches it on: {_library(variable)} only asks whether the variable is set", "misread")
-    return Reading("1")
+        return ValueReading(
+            "1", f"switches it on: {_library(variable)} only asks whether the variable is set", "misread"
+        )
+    return ValueReading("1")
 
 
-def _non_empty(variable: Variable, text: str) -> Reading:
+def _non_empty(variable: Variable, text: str) -> ValueReading:
     """A switch that is on for any text."""
     if not text:
-        return Reading("0")
+        return ValueReading("0")
     return _presence(variable, text)
 
 
 # words
 
 
-def _torch_debug_level(variable: Variable, text: str) -> Reading:
+def _torch_debug_level(variable: Variable, text: str) -> ValueReading:
     """``setDebugLevelFromEnvironment`` in torch/csrc/distributed/c10d/debug.cpp."""
     if text.upper() in variable.words:
-        return Reading(text.upper())
+        return ValueReading(text.upper())
     return _crash("makes 'import torch' itself raise ValueError: it must be OFF, INFO or DETAIL")
 
 
-def _torch_log_level(variable: Variable, text: str) -> Reading:
+def _torch_log_level(variable: Variable, text: str) -> ValueReading:
     """Read by c10's logging; run with torch 2.13.0."""
     if not text or text.upper() in variable.words or text in ("0", "1", "2", "3"):
-        return Reading(text.upper() or None)
+        return ValueReading(text.upper() or None)
     return _no_effect("is no level that torch knows; it says so on stderr and ignores it")
 
 
-def _python_log_level(variable: Variable, text: str) -> Reading:
+def _python_log_level(variable: Variable, text: str) -> ValueReading:
     """``logging.Logger.setLevel`` with a name, in torch/distributed/elastic/utils/logging.py."""
     if text in variable.words:
-        return Reading(text)
+        return ValueReading(text)
     hint = f"; {text.strip().upper()} would do" if text.strip().upper() in variable.words else ""
     return _crash(f"makes torchrun itself raise 'ValueError: Unknown level'{hint}")
 
 
-def _torch_logs(variable: Variable, text: str) -> Reading:
+def _torch_logs(variable: Variable, text: str) -> ValueReading:
     """``_parse_log_settings`` in torch/_logging/_internal.py; run with torch 2.13.0."""
     raises = "makes 'import torch' itself raise"
     if not text:
@@ -330,13 +338,13 @@ def _torch_logs(variable: Variable, text: str) -> Reading:
         near = _near_log_name(name)
         hint = "" if near is None else f"; {near!r} is one"
         certain = name[0].isdigit() or name.lower() in _LEVEL_WORDS
-        return Reading(
+        return ValueReading(
             None,
             f"{raises} ValueError: {name!r} is no log of torch{hint}",
             "crash",
             None if certain else f"a module called {name!r} can be imported",
         )
-    return Reading(text)
+    return ValueReading(text)
 
 
 def _near_log_name(name: str) -> str | None:
@@ -351,63 +359,65 @@ def _near_log_name(name: str) -> str | None:
     return min((other for other in TORCH_LOG_NAMES if edit_distance(lower, other, 1) <= 1), default=None)
 
 
-def _word(variable: Variable, text: str) -> Reading:
+def _word(variable: Variable, text: str) -> ValueReading:
     """One of a few words; any other has no effect, and no message says so."""
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     exact = "exact" in (variable.values or "")
     for word in variable.words:
         if text == word or (not exact and text.upper() == word.upper()):
-            return Reading(word)
+            return ValueReading(word)
     return _no_effect(f"is ignored by {_library(variable)}: it knows {', '.join(variable.words)}")
 
 
-def _nccl_word(variable: Variable, text: str) -> Reading:
+def _nccl_word(variable: Variable, text: str) -> ValueReading:
     """``ncclParamOneOf`` (from 2.30); before that blanks were not taken off."""
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     word = text.strip(_C_BLANK).upper()
     if word not in variable.words:
         return _no_effect(f"acts as if it were not set: NCCL knows {', '.join(variable.words)}")
     if word != text.upper():
-        return Reading(
+        return ValueReading(
             None, "acts as if it were not set: a blank belongs to the word", "ignored", "NCCL is 2.30 or newer"
         )
-    return Reading(word)
+    return ValueReading(word)
 
 
-def _nccl_words(variable: Variable, text: str) -> Reading:
+def _nccl_words(variable: Variable, text: str) -> ValueReading:
     """``ncclParamBitsetOf`` (from 2.30); before that an unknown word was skipped."""
     words = [word for word in text.removeprefix("^").split(",") if word.strip(_C_BLANK)]
     for word in words:
         if word.strip(_C_BLANK).upper() not in variable.words:
-            return Reading(
+            return ValueReading(
                 None,
                 f"holds {word.strip()!r}, which NCCL does not know: it skips the word, from 2.30 on the whole setting",
                 "fallback",
             )
     if any(word != word.strip(_C_BLANK) for word in words):
-        return Reading(None, "holds blanks, which up to NCCL 2.29 belong to a word", "ignored", "NCCL is 2.30 or newer")
-    return Reading(text.upper() or None)
+        return ValueReading(
+            None, "holds blanks, which up to NCCL 2.29 belong to a word", "ignored", "NCCL is 2.30 or newer"
+        )
+    return ValueReading(text.upper() or None)
 
 
-def _nccl_level(variable: Variable, text: str) -> Reading:
+def _nccl_level(variable: Variable, text: str) -> ValueReading:
     """``ncclGetLevel`` in src/graph/paths.cc: a path type in upper case, or a number of an older scale."""
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     if text in variable.words:
-        return Reading(text)
+        return ValueReading(text)
     if text[0] in "0123456789":
         value, _ = c_integer(text)
         if value is not None and 0 <= value <= 5:
-            return Reading(("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")[value])
-        return Reading("SYS", "is above NCCL's old scale of 0 to 5, and is read as SYS", "fallback")
+            return ValueReading(("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")[value])
+        return ValueReading("SYS", "is above NCCL's old scale of 0 to 5, and is read as SYS", "fallback")
     upper = text.strip().upper()
     hint = f"; {upper} is meant" if upper in variable.words else f"; it knows {', '.join(variable.words)}"
     return _no_effect(f"is ignored by NCCL without a message{hint}")
 
 
-def _nccl_selection(variable: Variable, text: str) -> Reading:
+def _nccl_selection(variable: Variable, text: str) -> ValueReading:
     """``parseList`` in src/graph/tuning.cc (from 2.24): ``list;function:list``, a leading ^ inverts a list."""
     known = {word.upper() for word in variable.words}
     old = "NCCL is older than 2.24"
@@ -420,27 +430,27 @@ def _nccl_selection(variable: Variable, text: str) -> Reading:
                 continue
             if word.strip().upper() in known:
                 return _crash(f"makes NCCL stop: the blank in {word!r} belongs to the word", unless=old)
-            return Reading(
+            return ValueReading(
                 None,
                 f"makes NCCL stop: {word!r} is none of {', '.join(variable.words)}",
                 "crash",
                 f"{old}, or knows it by now",
             )
-    return Reading(text or None)
+    return ValueReading(text or None)
 
 
 # lists of names, addresses, paths
 
 
-def _nccl_interfaces(variable: Variable, text: str) -> Reading:
+def _nccl_interfaces(variable: Variable, text: str) -> ValueReading:
     """``parseStringList`` in src/misc/utils.cc and its callers: nothing is trimmed, marks stand before the list."""
     devices = variable.name == "NCCL_IB_HCA"
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     if len(text) == 1 and not devices:
         return _no_effect("is ignored by NCCL: a single character is no setting")
     if text.startswith("=^"):
-        return Reading(
+        return ValueReading(
             None, f"matches nothing: the marks stand in the order ^=, as in '^={text[2:]}'", _nothing(devices)
         )
     names = [entry.split(":")[0] for entry in text.removeprefix("^").removeprefix("=").split(",")]
@@ -449,15 +459,17 @@ def _nccl_interfaces(variable: Variable, text: str) -> Reading:
     if broken:
         first = broken[0]
         why = "the blank belongs to the name" if re.search(r"\s", first) else "the mark or quote belongs to the name"
-        return Reading(
+        return ValueReading(
             None,
             f"holds {first!r}, which matches nothing: {why}",
             _nothing(devices) if len(broken) == len(names) else "ignored",
         )
     most = _MAX_DEVICES if devices else _MAX_INTERFACES
     if len(names) > most:
-        return Reading(",".join(names[:most]), f"holds {len(names)} names, and NCCL keeps the first {most}", "ignored")
-    return Reading(text)
+        return ValueReading(
+            ",".join(names[:most]), f"holds {len(names)} names, and NCCL keeps the first {most}", "ignored"
+        )
+    return ValueReading(text)
 
 
 def _nothing(devices: bool) -> Consequence:
@@ -465,10 +477,10 @@ def _nothing(devices: bool) -> Consequence:
     return "ignored" if devices else "crash"
 
 
-def _gloo_interfaces(variable: Variable, text: str) -> Reading:
+def _gloo_interfaces(variable: Variable, text: str) -> ValueReading:
     """Exact names; run with torch 2.13.0."""
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     names = text.split(",")
     if names[-1] == "":
         names.pop()
@@ -481,38 +493,38 @@ def _gloo_interfaces(variable: Variable, text: str) -> Reading:
             return _crash(f"makes gloo stop: the blank in {name!r} belongs to the name")
         if re.fullmatch(r"\d+\.\d+\.\d+\.\d+", name):
             return _crash(f"makes gloo stop: {name} is an address, not the name of an interface")
-    return Reading(text)
+    return ValueReading(text)
 
 
-def _gloo_transport(variable: Variable, text: str) -> Reading:
+def _gloo_transport(variable: Variable, text: str) -> ValueReading:
     """The registry of ``GlooDeviceFactory``: exact names, also the empty one is looked up."""
     stops = "makes gloo stop with 'unsupported gloo device'"
     if text == "TCP":
-        return Reading(text)
+        return ValueReading(text)
     if text in variable.words:
-        return Reading(text, stops, "crash", "torch was built with it (released Linux builds know TCP only)")
+        return ValueReading(text, stops, "crash", "torch was built with it (released Linux builds know TCP only)")
     hint = f": {text.strip().upper()} is written in upper case" if text.strip().upper() in variable.words else ""
     return _crash(f"{stops}{hint}")
 
 
-def _host_port(variable: Variable, text: str) -> Reading:
+def _host_port(variable: Variable, text: str) -> ValueReading:
     """``ncclSocketGetAddrFromString`` in src/misc/socket.cc."""
     if not text:
-        return Reading(None)
+        return ValueReading(None)
     match = re.fullmatch(r"(?:\[[^\]\s]+\]|[^\s:\[\]]+):(\d{1,5})", text)
     if match is None or int(match[1]) > 65535:
         return _default(f"is not of the form {variable.values}")
-    return Reading(text)
+    return ValueReading(text)
 
 
-def _path(variable: Variable, text: str) -> Reading:
+def _path(variable: Variable, text: str) -> ValueReading:
     """A path that goes to ``fopen`` as it is."""
     if text.startswith("~"):
         return _no_effect(f"names no file: {_library(variable)} does not replace the ~, only a shell does")
-    return Reading(text or None)
+    return ValueReading(text or None)
 
 
-def _allocator(variable: Variable, text: str) -> Reading:
+def _allocator(variable: Variable, text: str) -> ValueReading:
     """``AllocatorConfig::parseArgs`` in c10/core/AllocatorConfig.cpp: ``key:value`` pairs, exact words."""
     plain = re.sub(r"\[[^\]]*\]", "[]", text.replace(" ", ""))
     for pair in plain.split(","):
@@ -523,22 +535,22 @@ def _allocator(variable: Variable, text: str) -> Reading:
             return _crash(f"makes torch stop when it starts CUDA: {key!r} has no value; write key:value")
         if key == "expandable_segments" and value not in ("True", "False"):
             return _crash("makes torch stop when it starts CUDA: expandable_segments takes True or False")
-    return Reading(text or None)
+    return ValueReading(text or None)
 
 
-def _openmp_bind(variable: Variable, text: str) -> Reading:
+def _openmp_bind(variable: Variable, text: str) -> ValueReading:
     """libgomp's ``parse_bind_var``; run with torch 2.13.0."""
     words = [word.strip(_C_BLANK).lower() for word in text.split(",")]
     known = set(words) <= set(variable.words) and (len(words) == 1 or not {"true", "false"} & set(words))
     if not known:
         return _default(f"is refused by OpenMP, which says so on stderr; it knows {variable.values}")
-    return Reading(",".join(words))
+    return ValueReading(",".join(words))
 
 
 # torchrun's options
 
 
-def _nnodes(variable: Variable, text: str) -> Reading:
+def _nnodes(variable: Variable, text: str) -> ValueReading:
     """``parse_min_max_nnodes`` in torch/distributed/run.py."""
     try:
         bounds = [int(part) for part in text.split(":")]
@@ -546,47 +558,47 @@ def _nnodes(variable: Variable, text: str) -> Reading:
         bounds = []
     if not 1 <= len(bounds) <= 2 or bounds[0] < 1 or bounds[0] > bounds[-1]:
         return _crash("makes torchrun stop: it takes a number of nodes, or MIN:MAX")
-    return Reading(text)
+    return ValueReading(text)
 
 
-def _nproc(variable: Variable, text: str) -> Reading:
+def _nproc(variable: Variable, text: str) -> ValueReading:
     """``determine_local_world_size`` in torch/distributed/run.py."""
     if text in ("auto", "cpu", "gpu", "xpu"):
-        return Reading(text)
+        return ValueReading(text)
     try:
         number = int(text)
     except ValueError:
         stops = f"makes torchrun stop: {text!r} is no number of processes, nor auto, cpu, gpu or xpu"
         if re.fullmatch(r"[a-z]+", text):
-            return Reading(None, stops, "crash", f"a torch backend for {text!r} devices is installed")
+            return ValueReading(None, stops, "crash", f"a torch backend for {text!r} devices is installed")
         return _crash(stops)
     if number < 1:
         return _crash("makes torchrun stop: it takes one process or more")
-    return Reading(str(number))
+    return ValueReading(str(number))
 
 
-def _rendezvous_backend(variable: Variable, text: str) -> Reading:
+def _rendezvous_backend(variable: Variable, text: str) -> ValueReading:
     """The registry of torch.distributed.elastic.rendezvous."""
     if text in variable.words:
-        return Reading(text)
+        return ValueReading(text)
     unless = f"a package registers a rendezvous called {text!r}" if text else None
     return _crash(f"makes torchrun stop: no such rendezvous; it knows {', '.join(variable.words)}", unless=unless)
 
 
-def _rendezvous_conf(variable: Variable, text: str) -> Reading:
+def _rendezvous_conf(variable: Variable, text: str) -> ValueReading:
     """``_parse_rendezvous_config`` in torch/distributed/elastic/rendezvous/utils.py."""
     for pair in text.split(",") if text.strip() else ():
         key, _, value = pair.partition("=")
         if not key.strip() or not value.strip():
             return _crash(f"makes torchrun stop: {pair!r} is not of the form key=value")
-    return Reading(text or None)
+    return ValueReading(text or None)
 
 
-def _rendezvous_endpoint(variable: Variable, text: str) -> Reading:
+def _rendezvous_endpoint(variable: Variable, text: str) -> ValueReading:
     """``parse_rendezvous_endpoint`` in the same file."""
     endpoint = text.strip()
     if not endpoint:
-        return Reading(None)
+        return ValueReading(None)
     host, colon, port = endpoint.rpartition(":")
     if not colon or (endpoint[0] == "[" and endpoint[-1] == "]"):
         host, port = endpoint, ""
@@ -596,22 +608,22 @@ def _rendezvous_endpoint(variable: Variable, text: str) -> Reading:
         host = host[1:-1]
     if re.fullmatch(r"[\w.:-]+", host) is None:
         return _crash(f"makes torchrun stop: {host!r} is no host name or address")
-    return Reading(endpoint)
+    return ValueReading(endpoint)
 
 
-def _crash(problem: str, unless: str | None = None) -> Reading:
+def _crash(problem: str, unless: str | None = None) -> ValueReading:
     """Nothing works with the text."""
-    return Reading(None, problem, "crash", unless)
+    return ValueReading(None, problem, "crash", unless)
 
 
-def _no_effect(problem: str) -> Reading:
+def _no_effect(problem: str) -> ValueReading:
     """The reader goes on as if nothing were set."""
-    return Reading(None, problem, "ignored")
+    return ValueReading(None, problem, "ignored")
 
 
-def _default(problem: str) -> Reading:
+def _default(problem: str) -> ValueReading:
     """The reader takes its default."""
-    return Reading(None, problem, "fallback")
+    return ValueReading(None, problem, "fallback")
 
 
 def _in_ranges(variable: Variable, value: int) -> bool:
@@ -633,7 +645,7 @@ def _library(variable: Variable) -> str:
     return names.get(variable.owner or "", variable.owner or "its reader")
 
 
-_READERS: Mapping[str, Callable[[Variable, str], Reading]] = {
+_READERS: Mapping[str, Callable[[Variable, str], ValueReading]] = {
     "allocator": _allocator,
     "c-int": _c_int,
     "c-one": _c_one,

@@ -179,7 +179,7 @@ def _one_two_five(low: float, high: float) -> list[float]:
 # --- SVG -------------------------------------------------------------------------------------------------------------
 
 
-class Frame(NamedTuple):
+class PlotArea(NamedTuple):
     """Where the plot stands in its picture."""
 
     left: float
@@ -423,13 +423,13 @@ def _scale(
     return parts
 
 
-def _frame(width: int, height: int, y: Axis) -> Frame:
+def _frame(width: int, height: int, y: Axis) -> PlotArea:
     """Room for the widest label on the left and for the names of the axes."""
     widest = max((len(tick.label) for tick in y.ticks), default=1) * CHARACTER
-    return Frame(32 + widest, 14, width - 16, height - 46)
+    return PlotArea(32 + widest, 14, width - 16, height - 46)
 
 
-def _axes(frame: Frame, x: Axis, y: Axis, x_name: str, y_name: str) -> list[str]:
+def _axes(frame: PlotArea, x: Axis, y: Axis, x_name: str, y_name: str) -> list[str]:
     parts = _y_axis(frame, y, y_name)
     placed = -math.inf
     for tick in x.ticks:
@@ -446,7 +446,7 @@ def _axes(frame: Frame, x: Axis, y: Axis, x_name: str, y_name: str) -> list[str]
     return parts
 
 
-def _x_name(frame: Frame, name: str) -> str:
+def _x_name(frame: PlotArea, name: str) -> str:
     middle = (frame.left + frame.right) / 2
     return (
         f'<path class="axis" d="M{_n(frame.left)} {_n(frame.bottom)}H{_n(frame.right)}"/>'
@@ -454,7 +454,7 @@ def _x_name(frame: Frame, name: str) -> str:
     )
 
 
-def _y_axis(frame: Frame, y: Axis, name: str) -> list[str]:
+def _y_axis(frame: PlotArea, y: Axis, name: str) -> list[str]:
     parts = []
     placed = math.inf
     for tick in y.ticks:
@@ -472,7 +472,7 @@ def _y_axis(frame: Frame, y: Axis, name: str) -> list[str]:
     return parts
 
 
-def _curve(item: Series, number: int, frame: Frame, x: Axis, y: Axis) -> list[str]:
+def _curve(item: Series, number: int, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
     places = [(frame.x(x.share(point.x)), frame.y(y.share(point.y)), point) for point in item.points]
     line = "L".join(f"{_n(at_x)} {_n(at_y)}" for at_x, at_y, _ in places)
     parts = [f'<g class="series s{number % COLORS}">']
@@ -505,7 +505,7 @@ def _mark(number: int, x: float, y: float, title: str = "") -> str:
     return f'<path class="{css}" d="{shapes[number % len(shapes)]}">{tip}</path>'
 
 
-def _expected(item: Series, frame: Frame, x: Axis, y: Axis) -> list[str]:
+def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
     """What should have been reached: dashed, its name above its beginning, where measured curves are still low."""
     places = [(frame.x(x.share(point.x)), frame.y(y.share(point.y))) for point in item.points]
     if len(places) == 1:

@@ -27,7 +27,7 @@ _WIDTH = 100
 _BREAK = "\n"
 
 
-class _Case(NamedTuple):
+class _TestCase(NamedTuple):
     """A test case: its name and attributes, and what became of it."""
 
     name: str
@@ -45,17 +45,17 @@ def render(report: Report, style: Style = Style()) -> str:
     cases = [_case(finding, base) for finding in shown(report)]
     if report.out_of_time:
         late = "the time limit was over before everything was looked at"
-        cases.append(_Case(f"distcheck {report.command}: out of time", {}, "error", "out-of-time", late, late))
+        cases.append(_TestCase(f"distcheck {report.command}: out of time", {}, "error", "out-of-time", late, late))
     skipped = [case for item in report.not_checked for case in _skipped(item)]
     wrong = any(case.outcome for case in cases)
     # where nothing at all could be looked at, nothing passed
     if not wrong and (report.checked or not skipped):
-        cases.insert(0, _Case(f"distcheck {report.command}", {"time": _seconds(report.elapsed_s)}))
+        cases.insert(0, _TestCase(f"distcheck {report.command}", {"time": _seconds(report.elapsed_s)}))
     cases = list(_told_apart([*cases, *skipped]))
     return "\n".join(_document(report, cases)) + "\n"
 
 
-def _document(report: Report, cases: list[_Case]) -> Iterator[str]:
+def _document(report: Report, cases: list[_TestCase]) -> Iterator[str]:
     numbers = {
         "tests": len(cases),
         "failures": sum(case.outcome == "failure" for case in cases),
@@ -76,7 +76,7 @@ def _document(report: Report, cases: list[_Case]) -> Iterator[str]:
     yield "</testsuites>"
 
 
-def _case(finding: Finding, base: Repository) -> _Case:
+def _case(finding: Finding, base: Repository) -> _TestCase:
     where = finding.where
     place = words(where, lines=False)
     attributes: dict[str, object] = {}
@@ -88,9 +88,9 @@ def _case(finding: Finding, base: Repository) -> _Case:
     name = f"{finding.code} {finding.name}" + (f" ({place})" if place else "")
     text = "\n".join(_told(finding, base))
     if finding.severity is Severity.INFO:
-        return _Case(name, attributes, text=text)
+        return _TestCase(name, attributes, text=text)
     outcome = "error" if finding.code in _BROKEN else "failure"
-    return _Case(name, attributes, outcome, finding.severity.word, visible(finding.message), text)
+    return _TestCase(name, attributes, outcome, finding.severity.word, visible(finding.message), text)
 
 
 def _told(finding: Finding, base: Repository) -> Iterator[str]:
@@ -116,15 +116,15 @@ def _told(finding: Finding, base: Repository) -> Iterator[str]:
         yield page_url(finding.code)
 
 
-def _skipped(item: NotChecked) -> Iterator[_Case]:
+def _skipped(item: NotChecked) -> Iterator[_TestCase]:
     """A case for each rule, so that each has a history of its own."""
     for what in item.what.split(", "):
         rule = selection.look_up(what)
         name = what if rule is None else f"{rule.code} {rule.name}"
-        yield _Case(f"{name}: not checked", outcome="skipped", message=f"not checked: {visible(item.why)}")
+        yield _TestCase(f"{name}: not checked", outcome="skipped", message=f"not checked: {visible(item.why)}")
 
 
-def _told_apart(cases: list[_Case]) -> Iterator[_Case]:
+def _told_apart(cases: list[_TestCase]) -> Iterator[_TestCase]:
     """Cases whose names differ: of two with one name most readers show the last."""
     seen: dict[str, int] = {}
     for case in cases:
@@ -144,7 +144,7 @@ def _properties(report: Report) -> Iterator[str]:
     yield "    </properties>"
 
 
-def _written(case: _Case, report: Report) -> Iterator[str]:
+def _written(case: _TestCase, report: Report) -> Iterator[str]:
     attributes = {"classname": f"distcheck.{report.command}", "name": case.name, "time": "0.000", **case.attributes}
     head = f"    <testcase{_attributes(attributes)}"
     if not case.outcome and not case.text:

@@ -21,7 +21,7 @@ _STANDARD_INPUT = ("-", "<stdin>")
 UNDECIDED = "undecided"
 
 
-class Place(NamedTuple):
+class FileLocation(NamedTuple):
     """A file as such programs name it: with ``/``, and from the root of the repository where it is in there."""
 
     path: str
@@ -34,20 +34,20 @@ class Repository(NamedTuple):
     root: str
     folder: str
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> FileLocation:
         """A path of a finding, which is relative to the working folder."""
         return _place(self.root, self.folder, path)
 
 
 @lru_cache(maxsize=1024)
-def _place(root: str, folder: str, path: str) -> Place:
+def _place(root: str, folder: str, path: str) -> FileLocation:
     whole = os.path.normpath(os.path.join(folder, path))
     real = os.path.realpath(root)
     # a root that is a link, and a path that was given without it, or the reverse
     for base, place in ((root, whole), (real, whole), (real, _resolved(whole))):
         if place == base or place.startswith(os.path.join(base, "")):
-            return Place(os.path.relpath(place, base).replace(os.sep, "/"), True)
-    return Place(whole.replace(os.sep, "/"), False)
+            return FileLocation(os.path.relpath(place, base).replace(os.sep, "/"), True)
+    return FileLocation(whole.replace(os.sep, "/"), False)
 
 
 def _resolved(path: str) -> str:

@@ -94,7 +94,7 @@ def nothing(story: Mapping[str, Any]) -> str:
     return "Nothing could be read"
 
 
-def _story(report: Report, style: Style, most: _Lines) -> Iterator[str]:
+def _story(report: Report, style: Style, most: _LineLimits) -> Iterator[str]:
     story = report.story
     lead = lead_of(report)
     first = story["first"]
@@ -119,7 +119,7 @@ def _story(report: Report, style: Style, most: _Lines) -> Iterator[str]:
         yield from _labelled("silent", text, style, most=1)
 
 
-class _Lines(NamedTuple):
+class _LineLimits(NamedTuple):
     """Lines that each part of the story may take."""
 
     what: int
@@ -129,7 +129,13 @@ class _Lines(NamedTuple):
 
 
 #: Tried in this order, until the fix fits in as well.
-_SHORTER = (_Lines(3, 2, 4, 3), _Lines(2, 2, 4, 2), _Lines(2, 2, 3, 1), _Lines(1, 1, 3, 1), _Lines(1, 1, 2, 1))
+_SHORTER = (
+    _LineLimits(3, 2, 4, 3),
+    _LineLimits(2, 2, 4, 2),
+    _LineLimits(2, 2, 3, 1),
+    _LineLimits(1, 1, 3, 1),
+    _LineLimits(1, 1, 2, 1),
+)
 
 
 def ranks_in_words(ranges: str) -> str:

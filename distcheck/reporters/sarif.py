@@ -17,7 +17,7 @@ from distcheck.core.rule_page import Page, read_page
 
 from . import Style, sentence
 from .locations import (
-    Place,
+    FileLocation,
     Repository,
     beside,
     fingerprints,
@@ -194,7 +194,9 @@ def _result(finding: Finding, index: int, mark: str, report: Report, base: Repos
 
 def _location(where: Where, report: Report, base: Repository) -> dict[str, Any]:
     """A place in a file, or in the file that stands for the run; what else it is about as logical locations."""
-    artifact = _artifact(base.place(where.path or "")) if has_file(where) else _artifact(Place(stand_in(report), True))
+    artifact = (
+        _artifact(base.place(where.path or "")) if has_file(where) else _artifact(FileLocation(stand_in(report), True))
+    )
     physical: dict[str, Any] = {"artifactLocation": artifact}
     # the lines of a cell are not those of the notebook's file
     if has_file(where) and where.line is not None and where.cell is None:
@@ -245,7 +247,7 @@ def _related(finding: Finding, report: Report, base: Repository) -> Iterator[dic
         return
     for number, event in enumerate(report.story.get("evidence", ())):
         in_file = is_file(event["path"])
-        place = base.place(event["path"]) if in_file else Place(stand_in(report), True)
+        place = base.place(event["path"]) if in_file else FileLocation(stand_in(report), True)
         physical: dict[str, Any] = {"artifactLocation": _artifact(place)}
         if event["line"] and in_file:
             physical["region"] = {"startLine": event["line"]}
@@ -277,7 +279,7 @@ def _replacement(edit: Edit) -> Mapping[str, Any]:
     return {"deletedRegion": region, "insertedContent": {"text": edit.text}}
 
 
-def _artifact(place: Place) -> dict[str, str]:
+def _artifact(place: FileLocation) -> dict[str, str]:
     if place.inside:
         return {"uri": _quoted(place.path), "uriBaseId": "SRCROOT"}
     return {"uri": _file_uri(place.path)}

@@ -38,7 +38,7 @@ class DistcheckWarning(UserWarning):
     """A finding that is milder than what makes a test fail."""
 
 
-class Found(Exception):  # noqa: N818 - what is wrong is in the project
+class LintFailure(Exception):  # noqa: N818 - what is wrong is in the project
     """What makes a test fail; ``sections`` has the text of each finding."""
 
     def __init__(self, summary: str, sections: Sequence[tuple[str, str]]) -> None:
@@ -46,7 +46,7 @@ class Found(Exception):  # noqa: N818 - what is wrong is in the project
         self.sections = tuple(sections)
 
 
-class Look(NamedTuple):
+class ProjectResult(NamedTuple):
     """What ``distcheck lint`` says of the project."""
 
     report: Report
@@ -71,7 +71,7 @@ def checks(session: pytest.Session, config: pytest.Config) -> list[pytest.Item]:
     return found
 
 
-def take_look(config: pytest.Config) -> Look:
+def take_look(config: pytest.Config) -> ProjectResult:
     """Lint what is below the root folder, by its configuration and the options.
 
     :raises pytest.UsageError: an option or the configuration is not right
@@ -90,13 +90,13 @@ def take_look(config: pytest.Config) -> Look:
             given = command.make_context("lint", words, auto_envvar_prefix=None).params
             asked = asked_of(given, configuration)
             inputs = lint_inputs.inputs_of(asked)
-            silent = lint_inputs.Patient(Progress(io.StringIO()), time.monotonic())
+            silent = lint_inputs.DelayedProgress(Progress(io.StringIO()), time.monotonic())
             looked = lint_run.look(asked, inputs, {}, silent)
         except click.UsageError as error:
             raise pytest.UsageError(f"--distcheck: {error.format_message()}") from None
         lint_run.save_cache(asked)
         report = described(looked, inputs, asked, configuration)
-    return Look(report, None if asked.fail_on == "never" else Severity.parse(asked.fail_on))
+    return ProjectResult(report, None if asked.fail_on == "never" else Severity.parse(asked.fail_on))
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ class CheckedFile(pytest.File):
 class Check(pytest.Item):
     """Fails with the findings of one file, or with those that belong to none."""
 
-    def __init__(self, *, look: Look, findings: Sequence[Finding], **node: Any) -> None:
+    def __init__(self, *, look: ProjectResult, findings: Sequence[Finding], **node: Any) -> None:
         super().__init__(**node)
         self.look = look
         self.findings = tuple(findings)
@@ -129,7 +129,7 @@ class Check(pytest.Item):
         limit = self.look.fail_on
         loud = [finding for finding in self.findings if limit is not None and finding.severity >= limit]
         if loud:
-            raise Found(_summary(loud), [(_title(finding), self._text(finding)) for finding in self.findings])
+            raise LintFailure(_summary(loud), [(_title(finding), self._text(finding)) for finding in self.findings])
         for finding in self.findings:
             self._warn(finding)
         if self.nodeid == NAME:
@@ -159,7 +159,7 @@ class Check(pytest.Item):
         return "\n".join(list(finding_lines(finding, Style(width=width)))[1:])
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, Found):
+        if isinstance(excinfo.value, LintFailure):
             return excinfo.getrepr(style="value")
         return super().repr_failure(excinfo, style)
 

@@ -12,7 +12,7 @@ import pytest
 
 from . import rank as one_rank
 from . import ranks
-from .rank import Told
+from .rank import RankReport
 from .rank_report import RanksFailed
 
 Value = TypeVar("Value")
@@ -147,7 +147,7 @@ def call_on_ranks(item: pytest.Function, mark: pytest.Mark) -> bool | None:
 # in a rank
 
 
-def describe_for_pytest(error: BaseException, *, style: str, showlocals: bool) -> Told:
+def describe_for_pytest(error: BaseException, *, style: str, showlocals: bool) -> RankReport:
     """An exception as pytest shows it, from the body on."""
     outcome = "failed"
     if isinstance(error, pytest.skip.Exception) or type(error).__name__ == "SkipTest":
@@ -160,7 +160,7 @@ def describe_for_pytest(error: BaseException, *, style: str, showlocals: bool) -
     text = str(told)
     if style == "long" and text[:1] not in (">", ""):
         text = f"    {text}"  # pytest strips the text of an exception, and with it the first line's indentation
-    return Told(outcome, type(error).__name__, str(error), text)
+    return RankReport(outcome, type(error).__name__, str(error), text)
 
 
 def _of_the_body(info: pytest.ExceptionInfo[BaseException]) -> Any:

@@ -19,7 +19,7 @@ inside = False
 _ALONE = 70
 
 
-class Told(NamedTuple):
+class RankReport(NamedTuple):
     """An exception in words, as it crosses from a rank to whoever watches it."""
 
     #: ``failed``, ``skipped`` or ``xfailed``
@@ -30,7 +30,7 @@ class Told(NamedTuple):
     trace: str
 
 
-class Place(NamedTuple):
+class StackLine(NamedTuple):
     """One line of a rank's stack."""
 
     path: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     source: str = ""
 
 
-class Files(NamedTuple):
+class RankFiles(NamedTuple):
     """Where a rank writes: numbers of open files for a forked one, names for a spawned one."""
 
     output: int | str
@@ -53,9 +53,9 @@ class Task(NamedTuple):
     world_size: int
     #: make the process group before the body, and destroy it behind it
     init: bool
-    files: Files
+    files: RankFiles
     #: how an exception is told; plain tracebacks without one
-    describe: Callable[[BaseException], Told]
+    describe: Callable[[BaseException], RankReport]
     #: called first in a spawned rank
     prepare: Callable[[], None] | None = None
 
@@ -91,14 +91,14 @@ def run(pipe: Any, others: tuple[Any, ...], task: Task, work: Any) -> None:
     _write_to(task.files)
     if task.prepare is not None:
         task.prepare()
-    _Rank(pipe, task).work(work)
+    _RankBody(pipe, task).work(work)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if not forked:
         os._exit(0)  # the end of an interpreter with torch's threads in it may abort
 
 
-class _Rank:
+class _RankBody:
     def __init__(self, pipe: Any, task: Task) -> None:
         import queue
 
@@ -127,7 +127,7 @@ class _Rank:
         except (EOFError, OSError):
             os._exit(_ALONE)  # nobody is left to end this process
 
-    def stack(self) -> list[Place]:
+    def stack(self) -> list[StackLine]:
         """Where the body is, outermost first."""
         frame = sys._current_frames().get(self.main)
         return [] if frame is None else places_of(traceback.extract_stack(frame))
@@ -179,7 +179,7 @@ class _Rank:
             found = find_unpicklable(value, name="result")
             why = str(found) if not found.ok else f"{type(error).__name__}: {error}"
             text = f"it returned what can't be pickled, and so can't be given back:\n{why}"
-            self.say("raised", Told("failed", "Unpicklable", text, text))
+            self.say("raised", RankReport("failed", "Unpicklable", text, text))
         else:
             self.say("returned", data)
 
@@ -193,22 +193,22 @@ def call_body(body: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
     return body(*args, **kwargs)
 
 
-def describe(error: BaseException) -> Told:
+def describe(error: BaseException) -> RankReport:
     """An exception with its traceback from the body on."""
     shown = traceback.TracebackException.from_exception(error)
     own = [frame for frame in shown.stack if not _is_ours(frame.filename)]
     shown.stack = traceback.StackSummary.from_list(own)
     outcome = "skipped" if type(error).__name__ == "SkipTest" else "failed"
-    return Told(outcome, type(error).__name__, str(error), "".join(shown.format()).rstrip("\n"))
+    return RankReport(outcome, type(error).__name__, str(error), "".join(shown.format()).rstrip("\n"))
 
 
-def places_of(stack: traceback.StackSummary) -> list[Place]:
+def places_of(stack: traceback.StackSummary) -> list[StackLine]:
     """A stack from the body on, without the frames of this package and of pytest."""
-    places = [Place(item.filename, item.lineno or 0, item.name, item.line or "") for item in stack]
+    places = [StackLine(item.filename, item.lineno or 0, item.name, item.line or "") for item in stack]
     return from_body_on(places)
 
 
-def from_body_on(places: list[Place]) -> list[Place]:
+def from_body_on(places: list[StackLine]) -> list[StackLine]:
     """The frames above :func:`call_body`; all that are there where it isn't yet."""
     own = [number for number, place in enumerate(places) if _is_ours(place.path)]
     above = places[own[-1] + 1 :] if own else places
@@ -235,7 +235,7 @@ def _leave_with_parent() -> None:
     die_with_parent()
 
 
-def _write_to(files: Files) -> None:
+def _write_to(files: RankFiles) -> None:
     """What this rank prints goes to its own file, whatever captured its parent's output."""
     import faulthandler
     import signal

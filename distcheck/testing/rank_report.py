@@ -15,7 +15,7 @@ from distcheck.core.model import rank_ranges
 from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.root_cause import compose_failure, tells_of_lost_peer
 
-from .rank import Place, Told
+from .rank import RankReport, StackLine
 
 #: Lines of one kind that the summary and a section show.
 _MOST_LINES = 4
@@ -29,19 +29,19 @@ _FORK_HINT = (
 )
 
 
-class Seen(NamedTuple):
+class RankOutcome(NamedTuple):
     """What was seen of one rank."""
 
     rank: int
     #: ``returned``, ``raised``, ``died`` or ``running``
     state: str
-    told: Told | None = None
+    told: RankReport | None = None
     #: how it ended, in words
     detail: str = ""
     #: it was in its body, and no longer on its way there
     started: bool = False
     #: where it was, outermost first
-    places: tuple[Place, ...] = ()
+    places: tuple[StackLine, ...] = ()
     #: the last collectives that it began
     recorder: tuple[str, ...] = ()
     #: letter of the kernel's state (proc(5))
@@ -84,7 +84,7 @@ class RanksFailed(Exception):  # noqa: N818 - says what became of them, as pytes
         return "\n\n".join([str(self), *(f"{title}\n{text}" for title, text in self.sections)])
 
 
-def failed(seen: Sequence[Seen], limit_s: float, *, root: str | None = None) -> RanksFailed:
+def failed(seen: Sequence[RankOutcome], limit_s: float, *, root: str | None = None) -> RanksFailed:
     """What became of the ranks as an exception.
 
     :param limit_s: seconds that the body had
@@ -94,7 +94,7 @@ def failed(seen: Sequence[Seen], limit_s: float, *, root: str | None = None) -> 
     size = len(seen)
     timed_out = all(item.state in ("running", "returned") for item in seen)
     blamed = _blamed(seen, timed_out)
-    tell = _Teller(root, size, limit_s)
+    tell = _ReportBuilder(root, size, limit_s)
     sections: list[tuple[str, str]] = []
     shown = [*blamed, *(item.rank for item in seen if item.rank not in blamed and item.state != "returned")]
     for title, text, ranks in _alike((*tell.section(known[rank], rank in blamed), rank) for rank in shown):
@@ -106,7 +106,7 @@ def failed(seen: Sequence[Seen], limit_s: float, *, root: str | None = None) -> 
     return RanksFailed(summary, sections, failures)
 
 
-def _blamed(seen: Sequence[Seen], timed_out: bool) -> list[int]:
+def _blamed(seen: Sequence[RankOutcome], timed_out: bool) -> list[int]:
     """The ranks to blame; all that failed where none of them is more guilty than the others."""
     states = {item.rank: _state(item) for item in seen}
     failure = compose_failure(states, len(seen), "body", "timeout" if timed_out else "raised")
@@ -116,11 +116,11 @@ def _blamed(seen: Sequence[Seen], timed_out: bool) -> list[int]:
     return guilty or [item.rank for item in seen if item.state != "returned"]
 
 
-def _is_lost(item: Seen) -> bool:
+def _is_lost(item: RankOutcome) -> bool:
     return item.told is not None and tells_of_lost_peer(item.told.message)
 
 
-def _state(item: Seen) -> RankState:
+def _state(item: RankOutcome) -> RankState:
     state, detail = item.state, item.detail
     if state == "returned":
         state = "finished"
@@ -134,12 +134,12 @@ def _state(item: Seen) -> RankState:
     return RankState(item.rank, state=state, detail=detail, stack=stack, recorder=item.recorder)
 
 
-class _Teller(NamedTuple):
+class _ReportBuilder(NamedTuple):
     root: str | None
     size: int
     limit_s: float
 
-    def summary(self, blamed: Sequence[Seen]) -> str:
+    def summary(self, blamed: Sequence[RankOutcome]) -> str:
         """A line for each way in which ranks failed."""
         lines = [
             f"{_ranks(ranks)} of {self.size} {title}: {text}" if text else f"{_ranks(ranks)} of {self.size} {title}"
@@ -148,7 +148,7 @@ class _Teller(NamedTuple):
         more = len(lines) - _MOST_LINES
         return "\n".join([*lines[:_MOST_LINES], *([f"and {more} more"] if more > 0 else [])])
 
-    def _brief(self, item: Seen) -> tuple[str, str]:
+    def _brief(self, item: RankOutcome) -> tuple[str, str]:
         if item.told is not None:
             first = item.told.message.strip().splitlines()[:1]
             # pytest's own outcomes and assertions say enough by themselves
@@ -161,7 +161,7 @@ class _Teller(NamedTuple):
             return "died", item.detail
         return "did not come to the end", self.where(item)
 
-    def timeout(self, seen: Sequence[Seen], blamed: Sequence[int]) -> str:
+    def timeout(self, seen: Sequence[RankOutcome], blamed: Sequence[int]) -> str:
         """Nobody failed, and not all came to the end."""
         running = [item for item in seen if item.state == "running"]
         waiting = [item for item in running if _waits(item) is not None]
@@ -180,13 +180,13 @@ class _Teller(NamedTuple):
             parts = [f"{_ranks(returned)} returned without it", *self._waits(waiting)][::-1]
         return f"{head}: " + "; ".join(parts)
 
-    def _waits(self, waiting: Sequence[Seen]) -> list[str]:
+    def _waits(self, waiting: Sequence[RankOutcome]) -> list[str]:
         return [
             f"{_ranks(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {text}"
             for text, _, ranks in _alike((_waits(item) or "", "", item.rank) for item in waiting)
         ]
 
-    def where(self, item: Seen) -> str:
+    def where(self, item: RankOutcome) -> str:
         """Where a rank is, in a few words."""
         if item.kernel in ("T", "t"):
             return "stopped (SIGSTOP)"
@@ -198,7 +198,7 @@ class _Teller(NamedTuple):
         source = "" if place is None or not place.source else f" ({place.source})"
         return f"{at.strip()}{source}" if at else "at an unknown place"
 
-    def _own_place(self, item: Seen) -> Place | None:
+    def _own_place(self, item: RankOutcome) -> StackLine | None:
         """The innermost frame that is neither of a library nor of Python itself."""
         own = [place for place in item.places if not _is_library(place.path)] or item.places
         return own[-1] if own else None
@@ -211,7 +211,7 @@ class _Teller(NamedTuple):
         marker = f"{os.sep}site-packages{os.sep}"
         return "…/" + path.rpartition(marker)[2] if marker in path else path
 
-    def section(self, item: Seen, blamed: bool) -> tuple[str, str]:
+    def section(self, item: RankOutcome, blamed: bool) -> tuple[str, str]:
         """Title (behind the rank's name) and text."""
         if item.told is not None:
             if not blamed:
@@ -222,7 +222,7 @@ class _Teller(NamedTuple):
             return "died", f"{item.detail}; what it printed last is in its output"
         return "still running", self.stack(item)
 
-    def stack(self, item: Seen) -> str:
+    def stack(self, item: RankOutcome) -> str:
         """Where a rank was, outermost first, with what it had begun."""
         lines = []
         if item.kernel in ("T", "t"):
@@ -241,7 +241,7 @@ class _Teller(NamedTuple):
             lines.append(f"last collectives: {told}")
         return "\n".join(lines)
 
-    def failure(self, item: Seen) -> RankFailure:
+    def failure(self, item: RankOutcome) -> RankFailure:
         if item.told is not None:
             told = item.told
             return RankFailure(item.rank, "raised", told.kind, told.message, told.trace, told.outcome)
@@ -249,7 +249,7 @@ class _Teller(NamedTuple):
         return RankFailure(item.rank, item.state, "", item.detail or self.where(item), text)
 
 
-def _waits(item: Seen) -> str | None:
+def _waits(item: RankOutcome) -> str | None:
     """The collective in which a rank waits; None where it is in code of its own."""
     inside = [place for place in item.places if "/torch/distributed/" in place.path.replace("\\", "/")]
     if not inside:

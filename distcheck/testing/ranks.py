@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 from distcheck.runtime.coordination.processes import how_it_ended, kernel_state, main_frames, private_file, read_file
 
 from . import rank as one_rank
-from .rank import Files, Place, Task, Told
-from .rank_report import RanksFailed, Seen, failed
+from .rank import RankFiles, RankReport, StackLine, Task
+from .rank_report import RankOutcome, RanksFailed, failed
 
 Value = TypeVar("Value")
 #: Seconds that a body has.
@@ -76,7 +76,7 @@ def run(
     timeout: float | None = None,
     init: bool = True,
     start: str | None = None,
-    describe: Callable[[BaseException], Told] = one_rank.describe,
+    describe: Callable[[BaseException], RankReport] = one_rank.describe,
     prepare: Callable[[], None] | None = None,
     root: str | None = None,
 ) -> list[Value]:
@@ -91,7 +91,7 @@ def run(
     method = _checked(n, body, limit_s, start)
     import_torch()
     work = (body, args, dict(kwargs)) if method == "fork" else _pickled(body, args, kwargs)
-    with _Watch(n, method, root) as watch:
+    with _Watchdog(n, method, root) as watch:
         watch.start(work, init, describe, prepare)
         return watch.results(limit_s)
 
@@ -142,7 +142,7 @@ def _pickled(body: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     return data
 
 
-class _Rank:
+class _RankProcess:
     """A rank's process, as this one sees it."""
 
     def __init__(self, number: int, process: Any, pipe: Any, output: int, stack: int) -> None:
@@ -154,9 +154,9 @@ class _Rank:
         self.open = True
         self.started = False
         self.value: bytes | None = None
-        self.told: Told | None = None
+        self.told: RankReport | None = None
         self.exitcode: int | None = None
-        self.places: tuple[Place, ...] | None = None
+        self.places: tuple[StackLine, ...] | None = None
         self.recorder: tuple[str, ...] = ()
         self.kernel = ""
         self.printed = 0
@@ -223,34 +223,36 @@ class _Rank:
         for line in lines:
             sys.stdout.write(f"[rank {self.number}] {line.decode('utf-8', 'replace')}\n")
 
-    def seen(self) -> Seen:
+    def seen(self) -> RankOutcome:
         detail = how_it_ended(self.exitcode) if self.state == "died" else ""
         places = self.places
         if places is None and self.state == "running":
             # it holds the interpreter's lock, or is still on its way: what a signal made it write
             frames = main_frames(read_file(self.stack_file))
             places = tuple(one_rank.from_body_on([_place(*frame) for frame in reversed(frames)]))
-        return Seen(self.number, self.state, self.told, detail, self.started, places or (), self.recorder, self.kernel)
+        return RankOutcome(
+            self.number, self.state, self.told, detail, self.started, places or (), self.recorder, self.kernel
+        )
 
 
-def _place(path: str, line: int, function: str) -> Place:
+def _place(path: str, line: int, function: str) -> StackLine:
     import linecache
 
-    return Place(path, line, function, linecache.getline(path, line).strip())
+    return StackLine(path, line, function, linecache.getline(path, line).strip())
 
 
-class _Watch:
+class _Watchdog:
     """All ranks of one run."""
 
     def __init__(self, n: int, method: str, root: str | None) -> None:
         self.n = n
         self.method = method
         self.root = root
-        self.ranks: list[_Rank] = []
+        self.ranks: list[_RankProcess] = []
         self.store: Any = None
         self.folder: Any = None
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> _Watchdog:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -260,7 +262,7 @@ class _Watch:
         self,
         work: Any,
         init: bool,
-        describe: Callable[[BaseException], Told],
+        describe: Callable[[BaseException], RankReport],
         prepare: Callable[[], None] | None,
     ) -> None:
         """Start the processes, then the store, and let the ranks begin."""
@@ -284,7 +286,7 @@ class _Watch:
                 warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
                 process.start()
             theirs.close()
-            self.ranks.append(_Rank(number, process, ours, output, stack))
+            self.ranks.append(_RankProcess(number, process, ours, output, stack))
             if hasattr(os, "setpgid"):
                 # whoever of the two is first: the group must be there when it is ended
                 with contextlib.suppress(OSError):
@@ -295,14 +297,14 @@ class _Watch:
         for rank in self.ranks:
             rank.send("go", self.store.port, _settings())
 
-    def _files(self, number: int) -> tuple[Files, int, int]:
+    def _files(self, number: int) -> tuple[RankFiles, int, int]:
         """What a rank is told to write to, and the same as this process has it open."""
         if self.folder is None:
             output, stack = private_file(), private_file()
-            return Files(output, stack), output, stack
+            return RankFiles(output, stack), output, stack
         names = [os.path.join(self.folder.name, f"{kind}-{number}") for kind in ("output", "stack")]
         output, stack = (os.open(name, os.O_RDWR | os.O_CREAT, 0o600) for name in names)
-        return Files(names[0], names[1]), output, stack
+        return RankFiles(names[0], names[1]), output, stack
 
     def results(self, limit_s: float) -> list[Any]:
         """What the ranks returned."""
@@ -409,7 +411,7 @@ def _settings() -> dict[str, str]:
     return found
 
 
-def _skip(seen: list[Seen]) -> Exception | None:
+def _skip(seen: list[RankOutcome]) -> Exception | None:
     """The exception that skips a test, where no rank failed and the others have skipped or returned."""
     told = [item.told for item in seen if item.told is not None]
     if not told or any(item.outcome != "skipped" for item in told):

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from distcheck.checks.cluster import record_exchange
-from distcheck.checks.cluster.membership_check import RollAnswer, RollTrouble
+from distcheck.checks.cluster.membership_check import MembershipAnswer, MembershipProblem
 from distcheck.checks.cluster.merge import HostReport
 from distcheck.checks.cluster.records import Caller, Cluster, Reach, Roll
 from distcheck.core.model import Report
 from distcheck.runtime.smoke_test.multi_host import HostPlan, report_of_hosts
-from distcheck.runtime.smoke_test.run import Ask
+from distcheck.runtime.smoke_test.run import Request
 from tests.checks.cluster.synthetic import cluster, whole_roll, with_ranks, with_settings, with_versions
 from tests.checks.cluster.test_consistency import at, cpu_build
 from tests.checks.cluster.test_hardware import all_on, hot, with_gpus
@@ -50,10 +50,10 @@ def met(roll: Roll | None, tried: Reach | None, _: Path) -> Said:
     return said_by(reported(cluster=cluster(4), roll=roll, reach=tried))
 
 
-def called(answer: RollAnswer, _: Path) -> Said:
+def called(answer: MembershipAnswer, _: Path) -> Said:
     """``distcheck collective --nnodes 2`` on a host that did not find the first one."""
     plan = HostPlan(2, 8, 1, "10.0.0.1", 29500, 29501, "static")
-    report = report_of_hosts(answer, Report("env", subject={"host": "gpu02", "line": []}), plan, Ask())
+    report = report_of_hosts(answer, Report("env", subject={"host": "gpu02", "line": []}), plan, Request())
     assert report is not None
     return said_by(report)
 
@@ -84,8 +84,10 @@ MET: dict[str, tuple[Roll | None, Reach | None]] = {
     "DC501": (missing(3, 7, size=32), None),
     "DC502": (whole_roll(surplus=(Caller(3, "gpu07", 4711, 32),)), None),
 }
-UNREACHED = RollAnswer(None, troubles=(RollTrouble("timeout", "10.0.0.1", 29501),), host="gpu02", node_rank=1)
-REFUSED = RollAnswer(None, troubles=(RollTrouble("refused", "10.0.0.1", 29501),), host="gpu02", node_rank=1)
+UNREACHED = MembershipAnswer(
+    None, troubles=(MembershipProblem("timeout", "10.0.0.1", 29501),), host="gpu02", node_rank=1
+)
+REFUSED = MembershipAnswer(None, troubles=(MembershipProblem("refused", "10.0.0.1", 29501),), host="gpu02", node_rank=1)
 
 
 def of_clusters(code: str) -> Cases:

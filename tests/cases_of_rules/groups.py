@@ -12,12 +12,12 @@ from typing import Any
 from distcheck.checks.cluster.records import Cluster, HostRecord
 from distcheck.checks.logs.nccl_info import Transport, parse_log
 from distcheck.core.model import NotApplicable, Report
-from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.smoke_test.backend import choose
 from distcheck.runtime.smoke_test.correctness import PEER_COPY
-from distcheck.runtime.smoke_test.driver import Found
+from distcheck.runtime.smoke_test.driver import PhaseResults
 from distcheck.runtime.smoke_test.model import Lateness, Options
-from distcheck.runtime.smoke_test.run import Ask, Looked, report_of
+from distcheck.runtime.smoke_test.run import HostResult, Request, report_of
 from tests.checks.logs.test_nccl_info import INFINIBAND, SOCKET
 from tests.runtime.smoke_test import test_nccl_log
 from tests.runtime.smoke_test.test_backend import ABSENT, BROKEN, GOOD, GpuAccess, host
@@ -40,10 +40,10 @@ def reported(
     **found: Any,
 ) -> Report:
     """The report of ``distcheck collective`` on what its phases found."""
-    looked = Looked(Report("env", subject={"host": "gpu01", "line": []}), HostRecord("gpu01"))
-    seats = (Seat(0, sum(len(host.ranks) for host in cluster.hosts), 0, 8, 0),)
+    looked = HostResult(Report("env", subject={"host": "gpu01", "line": []}), HostRecord("gpu01"))
+    seats = (RankInfo(0, sum(len(host.ranks) for host in cluster.hosts), 0, 8, 0),)
     found.setdefault("choice", choose(options, cluster.hosts))
-    return report_of(Found(cluster=cluster, **found), looked, Ask(options=options), seats, 1.0, transport)
+    return report_of(PhaseResults(cluster=cluster, **found), looked, Request(options=options), seats, 1.0, transport)
 
 
 def late(*, slow: float) -> Lateness:

@@ -12,7 +12,7 @@ from distcheck.cli import stuck, watch
 from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.ledger import Summary
-from distcheck.runtime.coordination.model import Block, Frame, Mismatch, Position, Positions
+from distcheck.runtime.coordination.model import CallMismatch, CodeBlock, Frame, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_hang_detector as still
@@ -43,13 +43,13 @@ BRANCH = job(
     waiting(1, call(2, "barrier", "1", "train.py:60"))._replace(entered={"0": 4, "1": 2}),
     groups={"1": (0, 1)},
 )
-DIFFERENT = Mismatch("0", 5, (((0,), call(5)), ((1,), call(5)._replace(reduce="max", place="train.py:90"))))
+DIFFERENT = CallMismatch("0", 5, (((0,), call(5)), ((1,), call(5)._replace(reduce="max", place="train.py:90"))))
 WATCHED: dict[str, Positions | Summary] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
     "DC519": job(waiting(0, call(412)), left(1, 411, places={standing.TRAIN: 411})),
-    "DC701": BRANCH._replace(around={"train.py:60": (Block("branch", 58, 61),)}),
+    "DC701": BRANCH._replace(around={"train.py:60": (CodeBlock("branch", 58, 61),)}),
     "DC702": job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={standing.TRAIN: 411})),
     "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
     "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),

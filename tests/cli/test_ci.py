@@ -25,7 +25,7 @@ from click.testing import CliRunner
 from distcheck import rules
 from distcheck.checks.host.examine import examine
 from distcheck.cli import ci, ci_parts, ci_profiles, ci_report, subprocess_call
-from distcheck.cli.ci_profiles import PROFILES, Surroundings
+from distcheck.cli.ci_profiles import PROFILES, CiEnvironment
 from distcheck.cli.main import group
 from distcheck.core.model import Fix, Severity, Where
 from distcheck.launch.reader import make_launch
@@ -319,15 +319,15 @@ def test_what_a_gpu_node_must_show_can_be_seen_on_every_sound_one(host: str, tmp
 @pytest.mark.parametrize(
     ("seen", "name"),
     [
-        (Surroundings(ci_variable="GITHUB_ACTIONS", gpus=8, container="docker"), "ci"),
-        (Surroundings(gpus=8, submitter="sbatch", container="kubernetes"), "gpu-node"),
-        (Surroundings(submitter="sbatch", repository=True), "login-node"),
-        (Surroundings(container="docker"), "container"),
-        (Surroundings(container="docker", repository=True), "ci"),
-        (Surroundings(), "ci"),
+        (CiEnvironment(ci_variable="GITHUB_ACTIONS", gpus=8, container="docker"), "ci"),
+        (CiEnvironment(gpus=8, submitter="sbatch", container="kubernetes"), "gpu-node"),
+        (CiEnvironment(submitter="sbatch", repository=True), "login-node"),
+        (CiEnvironment(container="docker"), "container"),
+        (CiEnvironment(container="docker", repository=True), "ci"),
+        (CiEnvironment(), "ci"),
     ],
 )
-def test_the_profile_is_told_by_what_is_there(seen: Surroundings, name: str) -> None:
+def test_the_profile_is_told_by_what_is_there(seen: CiEnvironment, name: str) -> None:
     choice = ci_profiles.choose(seen)
     assert choice.profile.name == name and choice.why
 

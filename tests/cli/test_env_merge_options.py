@@ -27,11 +27,13 @@ def host(name: str, *findings: Finding, tasks: int = 1, **report: Any) -> HostRe
     return HostReport(name, Report("env", "shell", {"host": name}, findings, **report), tasks=tasks)
 
 
-def asked(**given: Any) -> env_merge.Asked:
+def asked(**given: Any) -> env_merge.MergeOptions:
     options = {"output_format": "json", "output_file": None, "exit_zero": False, "strict": False, "expect": None}
     world: Any = SimpleNamespace(working_folder="/job", host_name=lambda: "gpu1", environ={})
     settings: Any = None
-    return env_merge.Asked({**options, **given}, world, settings, Selection(), None, "error", Style(), lambda one: one)
+    return env_merge.MergeOptions(
+        {**options, **given}, world, settings, Selection(), None, "error", Style(), lambda one: one
+    )
 
 
 TAKEN = rules.DC401.found("taken", fix=Fix("take another port"))
@@ -92,13 +94,13 @@ def test_who_sent_nothing(
     unnamed: int,
 ) -> None:
     collected = record_exchange.Collected(tuple(hosts), damaged, complete=False)
-    found = env_merge._missing(record_exchange.Step("12.0", **step), hosts, collected, 30.0)
+    found = env_merge._missing(record_exchange.JobStep("12.0", **step), hosts, collected, 30.0)
     assert found == Missing(silent, unnamed, damaged, 30.0)
 
 
 def test_nobody_is_missing_where_all_came() -> None:
     collected = record_exchange.Collected((host("a"),), (("b", "cut"),), complete=True)
-    step = record_exchange.Step("12.0", nodes=("a", "b", "c"))
+    step = record_exchange.JobStep("12.0", nodes=("a", "b", "c"))
     assert env_merge._missing(step, [host("a")], collected, 30.0) == Missing(damaged=(("b", "cut"),))
 
 
@@ -226,7 +228,7 @@ def test_a_signal_ends_the_step_with_its_status_and_is_handled_as_before(name: s
         os.kill(os.getpid(), number)
         raise AssertionError("the signal did not end it")
 
-    step = record_exchange.Step("12.0", rank=1, tasks=2)
+    step = record_exchange.JobStep("12.0", rank=1, tasks=2)
     assert env_merge.run_in_step(step, look, asked(merge_dir="/nowhere", wait=None)) == 128 + number
     assert signal.getsignal(number) is before
 
@@ -290,7 +292,7 @@ def test_a_host_that_collects_reports_for_all_and_another_one_only_for_itself(
 ) -> None:
     collected = record_exchange.Collected(tuple(host(name) for name in came), complete=complete)
     monkeypatch.setattr(record_exchange, "collect", lambda *_: collected)
-    step = record_exchange.Step("12.0", rank=rank, tasks=3)
+    step = record_exchange.JobStep("12.0", rank=rank, tasks=3)
     assert env_merge._collect(Path("/shared/run"), step, 1.0, host("gpu1"), asked()) == status
     written = capsys.readouterr()
     assert words in written.err

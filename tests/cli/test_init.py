@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from distcheck.cli import installation, scaffold
 from distcheck.cli.installation import Installation
 from distcheck.cli.main import group
-from distcheck.cli.scaffold import Change, Proposal, propose
+from distcheck.cli.scaffold import Proposal, ProposedFile, propose
 from distcheck.core.configuration import load
 from distcheck.core.world import World
 
@@ -72,7 +72,7 @@ def write(proposal: Proposal, folder: Path) -> None:
         path.write_bytes(change.new)
 
 
-def the_change(proposal: Proposal, path: str) -> Change:
+def the_change(proposal: Proposal, path: str) -> ProposedFile:
     (found,) = (change for change in proposal.changes if change.path == path)
     return found
 

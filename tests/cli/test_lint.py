@@ -629,8 +629,8 @@ def test_the_site_chooses_where_the_cache_is(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("SCRATCH", str(tmp_path))
     settings = configuration.Configuration(
         (
-            configuration.Entry("cache-dir", ("/outside",), "/project/pyproject.toml"),
-            configuration.Entry("cache-dir", ("$SCRATCH/lint",), configuration.SITE_FILE),
+            configuration.ConfigurationEntry("cache-dir", ("/outside",), "/project/pyproject.toml"),
+            configuration.ConfigurationEntry("cache-dir", ("$SCRATCH/lint",), configuration.SITE_FILE),
         )
     )
     cache = _cache({"no_cache": False, "cache_dir": None}, settings, "/project")

@@ -461,8 +461,8 @@ def test_words_before_the_command_are_read_as_well() -> None:
 
 def test_words_that_are_understood() -> None:
     words = ["env", "--profile", "prolog", "--ignore", "DC3", "--ignore=DC4,DC5", "--timeout", "9", "--isolated"]
-    assert prolog_guard.read(words) == prolog_words.Asked(("DC3", "DC4,DC5"), prolog_guard.LIMIT_S, None, True)
-    assert prolog_guard.read(["env", "--timeout=0.5", "--config", "a.toml"]) == prolog_words.Asked(
+    assert prolog_guard.read(words) == prolog_words.PrologOptions(("DC3", "DC4,DC5"), prolog_guard.LIMIT_S, None, True)
+    assert prolog_guard.read(["env", "--timeout=0.5", "--config", "a.toml"]) == prolog_words.PrologOptions(
         (), 0.5, "a.toml", False
     )
 

@@ -14,12 +14,12 @@ from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, Report, Severity, Where
 from distcheck.reporters import FORMATS, render
 from distcheck.rules import Selection
-from distcheck.runtime.coordination.model import Call, Frame, Mismatch, Position, Positions
-from distcheck.runtime.rehearsal.simulation.cli_args import Typed
-from distcheck.runtime.rehearsal.simulation.launcher import ENDED, STANDS, TIME, Performed
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal
+from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, Frame, Position, Positions
+from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
+from distcheck.runtime.rehearsal.simulation.launcher import ENDED, STANDS, TIME, RehearsalResult
+from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
-PLAN = Plan("train.py", nproc_per_node=2, seconds=60.0)
+PLAN = RehearsalPlan("train.py", nproc_per_node=2, seconds=60.0)
 SAVES = """\
 import torch
 import torch.distributed as dist
@@ -41,13 +41,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def performed(*ends: End, why: str = ENDED, verdict: Positions | None = None, **more: Any) -> Performed:
+def performed(*ends: End, why: str = ENDED, verdict: Positions | None = None, **more: Any) -> RehearsalResult:
     given = ends or (End(0, 10, "steps", 0, 3), End(1, 11, "steps", 0, 3))
-    return Performed(Rehearsal(PLAN, given), why, verdict, more.get("outputs", {}), (), more.get("written", ""), 5.0)
+    return RehearsalResult(
+        Rehearsal(PLAN, given), why, verdict, more.get("outputs", {}), (), more.get("written", ""), 5.0
+    )
 
 
-def reported(done: Performed, selection: Selection = Selection()) -> Report:
-    return report_of(Typed(PLAN, left_out=(("numbers", "nobody knows"),)), done, selection, Configuration())
+def reported(done: RehearsalResult, selection: Selection = Selection()) -> Report:
+    return report_of(ParsedCommand(PLAN, left_out=(("numbers", "nobody knows"),)), done, selection, Configuration())
 
 
 def saved(line: int, code: str = "DC720") -> Finding:
@@ -58,7 +60,7 @@ def saved(line: int, code: str = "DC720") -> Finding:
 
 
 def heard(finding: Finding) -> tuple[list[Finding], int]:
-    looked = rehearse_report._looked(Typed(PLAN), [finding], Configuration())
+    looked = rehearse_report._looked(ParsedCommand(PLAN), [finding], Configuration())
     return rehearse_report._heard([finding], looked)
 
 
@@ -97,10 +99,10 @@ def test_a_module_is_read_where_it_lies(folder: Path) -> None:
     (folder / "package").mkdir()
     (folder / "package" / "__main__.py").write_text(SAVES)
     plan = PLAN._replace(target="package", module=True)
-    looked = rehearse_report._looked(Typed(plan), [], Configuration())
+    looked = rehearse_report._looked(ParsedCommand(plan), [], Configuration())
     assert looked is not None
     assert list(looked.program.files) == ["package/__main__.py"]
-    assert rehearse_report._looked(Typed(plan._replace(target="json.tool")), [], Configuration()) is None
+    assert rehearse_report._looked(ParsedCommand(plan._replace(target="json.tool")), [], Configuration()) is None
 
 
 # failures
@@ -138,7 +140,7 @@ def test_the_outputs_of_ranks_that_end_well_mean_nothing(folder: Path) -> None:
 
 
 def verdict(state: str, detail: str = "") -> Positions:
-    call = Call(1, "barrier", place="train.py:9", function="main")
+    call = CollectiveCall(1, "barrier", place="train.py:9", function="main")
     own = (Frame("train.py", 5, "main", own=True),)
     return Positions(
         (
@@ -201,8 +203,8 @@ def waiting() -> Finding:
     ],
 )
 def test_what_uneven_data_has_led_to_is_not_told_beside_it(batches: dict[str, int], told: list[str]) -> None:
-    calls = (((0,), Call(16, "broadcast")), ((1,), Call(16, "barrier")))
-    done = performed(verdict=Positions((), 2, mismatches=(Mismatch("0", 16, calls),)))
+    calls = (((0,), CollectiveCall(16, "broadcast")), ((1,), CollectiveCall(16, "barrier")))
+    done = performed(verdict=Positions((), 2, mismatches=(CallMismatch("0", 16, calls),)))
     found = rehearse_report._without_consequences([uneven(batches), crossed(), waiting()], [], done)
     assert [one.code for one in found] == told
 

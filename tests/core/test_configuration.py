@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.core.configuration import SITE_FILE, Configuration, ConfigurationError, Entry, load
+from distcheck.core.configuration import SITE_FILE, Configuration, ConfigurationEntry, ConfigurationError, load
 from tests.cli.test_cli import distcheck
 from tests.recorded import recorded_world
 
@@ -124,6 +124,6 @@ def test_no_text_whatever_breaks_it(text: str) -> None:
     for name in ("pyproject.toml", "setup.cfg", "distcheck.toml"):
         try:
             for entry in _entries(f"/x/{name}", text, required=True):
-                assert isinstance(entry, Entry)
+                assert isinstance(entry, ConfigurationEntry)
         except ConfigurationError as error:
             assert name in str(error)

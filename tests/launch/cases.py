@@ -160,7 +160,7 @@ def judge(files: Mapping[str, bytes], *, select: Sequence[str] = (), nodes: Node
 
     look_up = engine.look_up_below(str(FOLDER / "nowhere"), files)
     sources = [
-        engine.Source(path, lambda limit, data=data: data[:limit])
+        engine.LaunchSource(path, lambda limit, data=data: data[:limit])
         for path, data in files.items()
         if not path.endswith(".py")
     ]

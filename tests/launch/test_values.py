@@ -11,13 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distcheck.core.variable_table import Variable, VariableTable
-from distcheck.launch.values import KINDS, Reading, c_integer, read_value, torch_integer, unknown_log_names
+from distcheck.launch.values import KINDS, ValueReading, c_integer, read_value, torch_integer, unknown_log_names
 
 TABLE = VariableTable()
 JUDGED = sorted(name for name in TABLE.names() if (found := TABLE.lookup(name)) and found.parse)
 
 
-def read(name: str, text: str) -> Reading:
+def read(name: str, text: str) -> ValueReading:
     variable = TABLE.lookup(name)
     assert variable is not None
     return read_value(variable, text)
@@ -292,7 +292,7 @@ def test_a_problem_has_a_consequence(name: str, text: str) -> None:
 
 
 def test_what_nobody_knows_how_it_is_read_is_not_judged() -> None:
-    assert read_value(Variable("X", True), "anything") == Reading("anything")
+    assert read_value(Variable("X", True), "anything") == ValueReading("anything")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the reference is glibc's")

@@ -12,12 +12,12 @@ from distcheck.runtime.smoke_test.model import (
     Comparison,
     Lateness,
     Measurements,
-    Mismatch,
     Pair,
     Pairs,
     Proof,
     SmokeTest,
     Times,
+    WrongResult,
 )
 
 #: busbw / algbw for n ranks, as in nccl-tests' PERFORMANCE.md
@@ -170,7 +170,7 @@ def failed(*, ranks: int = 4) -> SmokeTest:
 
 def wrong() -> SmokeTest:
     """One whose results are wrong on a rank."""
-    mismatch = Mismatch(3, "all_reduce", "bfloat16", 4096, 17, 2048, 1031, "28.0", "27.5", 2, 5)
+    mismatch = WrongResult(3, "all_reduce", "bfloat16", 4096, 17, 2048, 1031, "28.0", "27.5", 2, 5)
     whole = smoke_test()
     assert whole.proof is not None
     return whole._replace(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from distcheck.core.model import Report, Where
 from distcheck.reporters.locations import (
-    Place,
+    FileLocation,
     Repository,
     beside,
     fingerprints,
@@ -32,26 +32,26 @@ def test_a_path_is_seen_from_the_root_of_the_repository(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path / "a" / "b")
     base = repository()
     assert base == Repository(str(tmp_path), str(tmp_path / "a" / "b"))
-    assert base.place("train.py") == Place("a/b/train.py", True)
-    assert base.place("../../job.sh") == Place("job.sh", True)
-    assert base.place(str(tmp_path / "x.py")) == Place("x.py", True)
-    assert base.place("./x y.py") == Place("a/b/x y.py", True)
-    assert base.place("../..") == Place(".", True)
-    assert base.place("/etc/nccl.conf") == Place("/etc/nccl.conf", False)
+    assert base.place("train.py") == FileLocation("a/b/train.py", True)
+    assert base.place("../../job.sh") == FileLocation("job.sh", True)
+    assert base.place(str(tmp_path / "x.py")) == FileLocation("x.py", True)
+    assert base.place("./x y.py") == FileLocation("a/b/x y.py", True)
+    assert base.place("../..") == FileLocation(".", True)
+    assert base.place("/etc/nccl.conf") == FileLocation("/etc/nccl.conf", False)
     # a folder whose name begins like the root's is not in it
-    assert base.place(f"{tmp_path}-other/x.py") == Place(f"{tmp_path}-other/x.py", False)
+    assert base.place(f"{tmp_path}-other/x.py") == FileLocation(f"{tmp_path}-other/x.py", False)
 
 
 def test_without_a_repository_the_working_folder_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     real = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: not str(path).endswith(".git") and real(path))
-    assert repository().place("sub/train.py") == Place("sub/train.py", True)
+    assert repository().place("sub/train.py") == FileLocation("sub/train.py", True)
 
 
 @pytest.mark.parametrize("name", ["a\x00b", "\ud800", "\udcff"])
 def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
-    assert Repository(str(tmp_path), str(tmp_path)).place(name) == Place(name, True)
+    assert Repository(str(tmp_path), str(tmp_path)).place(name) == FileLocation(name, True)
     assert not Repository(str(tmp_path / "a"), str(tmp_path / "a")).place(f"../{name}").inside
 
 
@@ -59,12 +59,12 @@ def test_a_root_that_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     base = Repository(str(tmp_path / "link"), str(tmp_path / "link"))
-    assert base.place(str(tmp_path / "real" / "x.py")) == Place("x.py", True)
+    assert base.place(str(tmp_path / "real" / "x.py")) == FileLocation("x.py", True)
     base = Repository(str(tmp_path / "real"), str(tmp_path / "real"))
-    assert base.place(str(tmp_path / "link" / "x.py")) == Place("x.py", True)
+    assert base.place(str(tmp_path / "link" / "x.py")) == FileLocation("x.py", True)
     # a link in the checkout is a file of the checkout
     (tmp_path / "real" / "hosts.py").symlink_to("/etc/hosts")
-    assert base.place("hosts.py") == Place("hosts.py", True)
+    assert base.place("hosts.py") == FileLocation("hosts.py", True)
 
 
 @pytest.mark.parametrize(

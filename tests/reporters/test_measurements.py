@@ -215,7 +215,7 @@ def test_the_json_is_in_the_published_shape(test: model.SmokeTest) -> None:
 DEFINITIONS: dict[str, type[NamedTuple]] = {  # type: ignore[valid-type]
     "measurements": model.SmokeTest,
     "proof": model.Proof,
-    "mismatch": model.Mismatch,
+    "mismatch": model.WrongResult,
     "measured": model.Measurements,
     "bandwidth": model.Bandwidth,
     "times": model.Times,

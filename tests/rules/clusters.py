@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from distcheck.checks.cluster.records import Caller, Clock, Cluster, Code, HostRecord, Reach, Roll
+from distcheck.checks.cluster.records import Caller, ClockOffset, Cluster, Code, HostRecord, Reach, Roll
 from distcheck.core.model import Finding
 from tests.checks.cluster.synthetic import cluster, report, whole_roll, with_ranks, with_settings, with_versions
 from tests.checks.cluster.test_network import block, contained, reach, to
@@ -87,7 +87,7 @@ MEANINGS: Mapping[str, Mapping[str, Callable[[Sight], Sight]]] = {
     "DC502": {"--node-rank=0": _twice},
     "DC503": {"gpu02 2.5.1": _one(1, with_versions(torch="2.5.1"))},
     "DC504": {"only gpu01 has it": _one(0, with_settings(NCCL_ALGO="Ring")), "-x NCCL_ALGO=Ring": _all(with_settings(NCCL_ALGO="Ring"))},
-    "DC505": {"12:00:42": _one(1, lambda record: record._replace(clock=Clock(42.0, 0.01)))},
+    "DC505": {"12:00:42": _one(1, lambda record: record._replace(clock=ClockOffset(42.0, 0.01)))},
     "DC506": {"# twice on one machine": _one_machine, "--hostname=worker-b --ipc=host": _one_machine_shared},
     "DC507": {"gpu02: 9f8e7d6": _one(1, lambda record: record._replace(code=Code("/scratch/job", "9f8e7d6" + "0" * 33, "main")))},
     "DC508": {"--distribution=cyclic": _all(_dealt_out)},

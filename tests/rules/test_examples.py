@@ -138,7 +138,7 @@ def linted(code: str, blocks: Iterable[Block], given: Files, folder: Path) -> li
         options = command.make_context("lint", given_words, auto_envvar_prefix=None).params
         asked = asked_of(options, Configuration())
         looked = lint_run.look(
-            asked, lint_inputs.inputs_of(asked), {}, lint_inputs.Patient(Progress(io.StringIO()), 0.0)
+            asked, lint_inputs.inputs_of(asked), {}, lint_inputs.DelayedProgress(Progress(io.StringIO()), 0.0)
         )
     finally:
         os.chdir(before)

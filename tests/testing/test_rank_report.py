@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from distcheck.testing.rank import Place, Told
-from distcheck.testing.rank_report import RanksFailed, Seen, failed
+from distcheck.testing.rank import RankReport, StackLine
+from distcheck.testing.rank_report import RankOutcome, RanksFailed, failed
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 IN_BARRIER = (
-    Place("/home/me/test_it.py", 5, "body", "dist.barrier()"),
-    Place("/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", 83, "wrapper"),
-    Place(TORCH, 5356, "barrier", "work.wait()"),
+    StackLine("/home/me/test_it.py", 5, "body", "dist.barrier()"),
+    StackLine("/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", 83, "wrapper"),
+    StackLine(TORCH, 5356, "barrier", "work.wait()"),
 )
-IN_REDUCE = (Place("/home/me/test_it.py", 7, "body", "dist.all_reduce(x)"), Place(TORCH, 3252, "all_reduce"))
-SLEEPS = (Place("/home/me/test_it.py", 3, "body", "time.sleep(9)"), Place("/usr/lib/python3.11/x.py", 1, "inner"))
+IN_REDUCE = (StackLine("/home/me/test_it.py", 7, "body", "dist.all_reduce(x)"), StackLine(TORCH, 3252, "all_reduce"))
+SLEEPS = (
+    StackLine("/home/me/test_it.py", 3, "body", "time.sleep(9)"),
+    StackLine("/usr/lib/python3.11/x.py", 1, "inner"),
+)
 
 
-def running(rank: int, places: tuple[Place, ...] = (), recorder: tuple[str, ...] = (), **other: str) -> Seen:
-    return Seen(rank, "running", started=True, places=places, recorder=recorder, **other)  # type: ignore[arg-type]
+def running(rank: int, places: tuple[StackLine, ...] = (), recorder: tuple[str, ...] = (), **other: str) -> RankOutcome:
+    return RankOutcome(rank, "running", started=True, places=places, recorder=recorder, **other)  # type: ignore[arg-type]
 
 
-def raised(rank: int, kind: str, message: str, outcome: str = "failed") -> Seen:
-    return Seen(rank, "raised", Told(outcome, kind, message, f"trace of {message}"), started=True)
+def raised(rank: int, kind: str, message: str, outcome: str = "failed") -> RankOutcome:
+    return RankOutcome(rank, "raised", RankReport(outcome, kind, message, f"trace of {message}"), started=True)
 
 
-def died(rank: int, how: str) -> Seen:
-    return Seen(rank, "died", detail=how, started=True)
+def died(rank: int, how: str) -> RankOutcome:
+    return RankOutcome(rank, "died", detail=how, started=True)
 
 
-def returned(rank: int) -> Seen:
-    return Seen(rank, "returned", started=True)
+def returned(rank: int) -> RankOutcome:
+    return RankOutcome(rank, "returned", started=True)
 
 
-def told(*seen: Seen) -> RanksFailed:
+def told(*seen: RankOutcome) -> RanksFailed:
     return failed(seen, 10.0, root="/home/me")
 
 
@@ -115,7 +118,7 @@ def test_one_that_was_stopped() -> None:
 
 
 def test_ranks_without_a_group() -> None:
-    error = told(*(Seen(rank, "running", places=IN_BARRIER) for rank in range(2)))
+    error = told(*(RankOutcome(rank, "running", places=IN_BARRIER) for rank in range(2)))
     assert str(error).endswith("ranks 0-1 had no process group yet")
     assert error.sections[0][1].startswith("it had not come to the body yet")
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from distcheck.checks.host.addresses import is_address
 from distcheck.core.world import World
 
-from .records import Connection, HostRecord, Reach
+from .records import ConnectionAttempt, HostRecord, Reach
 from .sockets import is_loopback_address, open_files, place_of_address
 
 #: Where the kernel chooses from unless somebody has narrowed it: Linux (ip-sysctl, ip_local_port_range), and what IANA
@@ -346,8 +346,8 @@ class _Try:
         self.again = 0.0
         self.socket: socket.socket | None = None
 
-    def failed(self, source: str) -> Connection:
-        return Connection(source, self.doors.host, self.doors.address, self.port, self.outcome, self.error)
+    def failed(self, source: str) -> ConnectionAttempt:
+        return ConnectionAttempt(source, self.doors.host, self.doors.address, self.port, self.outcome, self.error)
 
 
 def try_hosts(

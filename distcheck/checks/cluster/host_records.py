@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from distcheck.core.model import Finding, NotChecked, ProbeRun, Report, to_plain
 
-from .local_position import Place
+from .local_position import LocalPosition
 
 if TYPE_CHECKING:
     from .records import RankRecord
@@ -31,7 +31,7 @@ _POLL_S = 0.02
 _STALE_S = 3600.0
 
 
-def _folder(place: Place) -> Path:
+def _folder(place: LocalPosition) -> Path:
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(tempfile.gettempdir()) / f"distcheck-{user}-{_digest(place.key)}"
 
@@ -41,7 +41,7 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def send(place: Place, report: Report, rank: RankRecord | None = None) -> bool:
+def send(place: LocalPosition, report: Report, rank: RankRecord | None = None) -> bool:
     """Hand a report to local rank 0; False where its folder did not appear in time.
 
     :param rank: what this rank says of itself, where hosts are to be compared
@@ -66,7 +66,7 @@ def send(place: Place, report: Report, rank: RankRecord | None = None) -> bool:
 
 
 @contextlib.contextmanager
-def collecting(place: Place) -> Iterator[str | None]:
+def collecting(place: LocalPosition) -> Iterator[str | None]:
     """The folder stands for as long as local rank 0 looks at its host; it is gone afterwards, whatever happens.
 
     Yields why there is none, where it can't be made: then the others can hand in nothing.
@@ -87,7 +87,9 @@ def collecting(place: Place) -> Iterator[str | None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def receive(place: Place, trouble: str | None = None, ranks: list[RankRecord] | None = None) -> tuple[Report, ...]:
+def receive(
+    place: LocalPosition, trouble: str | None = None, ranks: list[RankRecord] | None = None
+) -> tuple[Report, ...]:
     """The reports of the other local ranks; one that did not come in time is a report of *not checked*.
 
     :param trouble: why nothing can come

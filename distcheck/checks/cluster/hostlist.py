@@ -20,7 +20,7 @@ LONGEST_PLACE = 3000
 _NUMBER = re.compile(r"([0-9]+)")
 
 
-class _Item(NamedTuple):
+class _HostPattern(NamedTuple):
     """Hosts whose names differ in their numbers only."""
 
     #: the text before each number, and the last one's rest: one more than ``numbers``
@@ -67,7 +67,7 @@ def place_hosts(names: Iterable[str]) -> str | None:
     return _limited(_fold(names), LONGEST_PLACE)[0] or None
 
 
-def _limited(items: Sequence[_Item], most: int) -> tuple[str, int]:
+def _limited(items: Sequence[_HostPattern], most: int) -> tuple[str, int]:
     """As many hosts as fit into so many characters, and how many are left."""
     shown: list[str] = []
     room = most
@@ -84,7 +84,7 @@ def _limited(items: Sequence[_Item], most: int) -> tuple[str, int]:
     return ",".join(shown), left
 
 
-def _cut(item: _Item, room: int, *, first: bool) -> tuple[str, int]:
+def _cut(item: _HostPattern, room: int, *, first: bool) -> tuple[str, int]:
     """An item, or those of its ranges that fit into so many characters; and the hosts that this stands for."""
     text = item.text()
     if len(text) <= room:
@@ -107,13 +107,13 @@ def _cut(item: _Item, room: int, *, first: bool) -> tuple[str, int]:
     return part.text(), kept
 
 
-def _fold(names: Iterable[str]) -> list[_Item]:
+def _fold(names: Iterable[str]) -> list[_HostPattern]:
     """The names as items, in the order in which people count."""
-    shapes: dict[tuple[str, ...], list[_Item]] = {}
+    shapes: dict[tuple[str, ...], list[_HostPattern]] = {}
     for name in set(names):
         texts, numbers = _split(name)
-        shapes.setdefault(texts, []).append(_Item(texts, tuple((number,) for number in numbers)))
-    found: list[_Item] = []
+        shapes.setdefault(texts, []).append(_HostPattern(texts, tuple((number,) for number in numbers)))
+    found: list[_HostPattern] = []
     for items in shapes.values():
         found.extend(_fold_shape(items))
     return sorted(found, key=_order)
@@ -127,7 +127,7 @@ def _split(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(parts[::2]), tuple(parts[1::2])
 
 
-def _fold_shape(items: list[_Item]) -> list[_Item]:
+def _fold_shape(items: list[_HostPattern]) -> list[_HostPattern]:
     """Join what differs in one place only: first in the place with the most numbers, for that is the host's own."""
     places = range(len(items[0].numbers))
     distinct = {place: len({item.numbers[place] for item in items}) for place in places}
@@ -139,13 +139,13 @@ def _fold_shape(items: list[_Item]) -> list[_Item]:
             others = (*item.numbers[:place], *item.numbers[place + 1 :])
             alike.setdefault(others, []).extend(item.numbers[place])
         items = [
-            _Item(items[0].texts, (*others[:place], tuple(sorted(values, key=_value)), *others[place:]))
+            _HostPattern(items[0].texts, (*others[:place], tuple(sorted(values, key=_value)), *others[place:]))
             for others, values in alike.items()
         ]
     return items
 
 
-def _order(item: _Item) -> tuple[tuple[str, int, int], ...]:
+def _order(item: _HostPattern) -> tuple[tuple[str, int, int], ...]:
     firsts = (_value(values[0]) for values in item.numbers)
     return tuple((text, *number) for text, number in zip(item.texts, (*firsts, (0, 0)), strict=True))
 

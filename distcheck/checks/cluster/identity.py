@@ -16,7 +16,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, ran
 from distcheck.core.registry import probe
 
 from .hostlist import SHORT, place_hosts, shorten_hosts
-from .membership_check import RollAnswer
+from .membership_check import MembershipAnswer
 from .own_record import NODE_NUMBERS
 from .records import Caller, Cluster, HostRecord, RankRecord, Roll
 
@@ -99,9 +99,9 @@ def no_rank_came_twice(roll: Roll) -> Iterator[Finding]:
 
 
 @probe(rules.DC103)
-def callers_count_alike(roll: Roll, answer: RollAnswer | Unavailable) -> Iterator[Finding]:
+def callers_count_alike(roll: Roll, answer: MembershipAnswer | Unavailable) -> Iterator[Finding]:
     """Whoever answered counts as many ranks as the others."""
-    if isinstance(answer, RollAnswer) and answer.disagreeing:
+    if isinstance(answer, MembershipAnswer) and answer.disagreeing:
         return  # hosts that contradict each other: ``arrival.py`` says it
     strange = [item for item in roll.surplus if not _agrees(item, roll) or not 0 <= item.rank < roll.world_size]
     if not strange:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from distcheck.launch.model import Launch
 
 
-class Place(NamedTuple):
+class LocalPosition(NamedTuple):
     """This process among those of its host."""
 
     local_rank: int
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 def place_of(
     launch: Launch, environ: Mapping[str, str], local_rank: int | None, local_size: int | None
-) -> Place | None:
+) -> LocalPosition | None:
     """Where this process stands; None where it is alone or can't tell."""
     rank = launch.local_rank if launch.local_rank is not None else local_rank
     size = launch.local_world_size if launch.local_world_size is not None else local_size
@@ -34,4 +34,4 @@ def place_of(
     # a wrapper around each rank gives it a parent of its own: the parent counts only where no run is named
     named = any(environ.get(name) not in (None, "", "none") for name in ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID"))
     parts = ["" if named else str(os.getppid()), str(size), *known]
-    return Place(rank, size, "\0".join(parts))
+    return LocalPosition(rank, size, "\0".join(parts))

@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from .hostlist import compress_hosts, shorten_hosts
-from .membership_check import RollAnswer, RollTrouble
+from .membership_check import MembershipAnswer, MembershipProblem
 
 #: Why the first host itself could not call the roll.
 _LISTENING = frozenset({"port-taken", "port-privileged", "cannot-listen"})
@@ -23,7 +23,7 @@ _AT_THE_SERVER = frozenset({"other-run", "other-version", "not-own-address", "op
 
 
 @probe(rules.DC401, rules.DC402, rules.DC403, rules.DC404, rules.DC501)
-def first_host_is_reached(answer: RollAnswer) -> Iterator[Finding]:
+def first_host_is_reached(answer: MembershipAnswer) -> Iterator[Finding]:
     """This host reached the one that calls the roll."""
     if answer.served or answer.roll is not None:
         return
@@ -32,7 +32,7 @@ def first_host_is_reached(answer: RollAnswer) -> Iterator[Finding]:
 
 
 @probe(rules.DC403, rules.DC321)
-def callers_reach_this_host(answer: RollAnswer) -> Iterator[Finding]:
+def callers_reach_this_host(answer: MembershipAnswer) -> Iterator[Finding]:
     """Nothing at the host that calls the roll keeps the others away."""
     if not answer.served or answer.complete:
         return
@@ -42,7 +42,7 @@ def callers_reach_this_host(answer: RollAnswer) -> Iterator[Finding]:
 
 
 @probe(rules.DC103)
-def hosts_mean_one_job(answer: RollAnswer) -> Iterator[Finding]:
+def hosts_mean_one_job(answer: MembershipAnswer) -> Iterator[Finding]:
     """All hosts expect the same number of hosts."""
     if not answer.disagreeing or answer.roll is None:
         return
@@ -61,11 +61,11 @@ def _words(counts: list[int]) -> str:
     return " or ".join(map(str, counts[:3])) or "another number of"
 
 
-def _place(trouble: RollTrouble) -> str:
+def _place(trouble: MembershipProblem) -> str:
     return f"[{trouble.address}]:{trouble.port}" if ":" in trouble.address else f"{trouble.address}:{trouble.port}"
 
 
-def _not_listening(trouble: RollTrouble, answer: RollAnswer) -> Finding:
+def _not_listening(trouble: MembershipProblem, answer: MembershipAnswer) -> Finding:
     """This host should take the calls of the others, and can't."""
     where = Where(host=answer.host or None, phase="roll")
     evidence = {"port": trouble.port, "outcome": trouble.kind, "detail": trouble.detail}
@@ -94,7 +94,7 @@ def _not_listening(trouble: RollTrouble, answer: RollAnswer) -> Finding:
     )
 
 
-def _not_reached(trouble: RollTrouble, answer: RollAnswer) -> Finding:
+def _not_reached(trouble: MembershipProblem, answer: MembershipAnswer) -> Finding:
     place = _place(trouble)
     where = Where(host=answer.host or None, peer=trouble.address, phase="roll")
     evidence = {
@@ -184,7 +184,7 @@ def _not_reached(trouble: RollTrouble, answer: RollAnswer) -> Finding:
     return rules.DC403.found(said, where=where, evidence=evidence, fix=fix)
 
 
-def _kept_away(trouble: RollTrouble, answer: RollAnswer) -> Finding:
+def _kept_away(trouble: MembershipProblem, answer: MembershipAnswer) -> Finding:
     evidence = {"address": trouble.address, "port": trouble.port, "outcome": trouble.kind, "detail": trouble.detail}
     where = Where(host=answer.host or None, peer=trouble.address, phase="roll")
     caller = f"{trouble.detail} ({trouble.address})" if trouble.detail else trouble.address

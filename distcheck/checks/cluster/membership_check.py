@@ -72,7 +72,7 @@ _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 1.0
 _SPARE_FILES = 64
 
 
-class HostCall(NamedTuple):
+class HostCheckIn(NamedTuple):
     """What one host said when it called."""
 
     host: str
@@ -88,7 +88,7 @@ class HostCall(NamedTuple):
     address: str = ""
 
 
-class RollTrouble(NamedTuple):
+class MembershipProblem(NamedTuple):
     """Why the roll could not be called here."""
 
     #: at a caller: ``refused``, ``timeout``, ``no-route``, ``unresolvable``, ``silent``, ``closed``, ``foreign``,
@@ -103,22 +103,22 @@ class RollTrouble(NamedTuple):
     own: bool = False
 
 
-class RollAnswer(NamedTuple):
+class MembershipAnswer(NamedTuple):
     """How the roll of hosts went, as this host learned it."""
 
     #: None where nobody could be asked; numbers are node ranks
     roll: Roll | None
     #: who is here, by node rank; of very many hosts each caller learns only of some
-    callers: tuple[HostCall, ...] = ()
+    callers: tuple[HostCheckIn, ...] = ()
     #: ``callers`` are all that are here
     all_callers: bool = True
     #: ranks that the hosts will start together; None where one did not say
     ranks: int | None = None
     #: hosts that expect another number of hosts than the server
-    disagreeing: tuple[HostCall, ...] = ()
+    disagreeing: tuple[HostCheckIn, ...] = ()
     #: hosts that called and went away before the end
-    left: tuple[HostCall, ...] = ()
-    troubles: tuple[RollTrouble, ...] = ()
+    left: tuple[HostCheckIn, ...] = ()
+    troubles: tuple[MembershipProblem, ...] = ()
     #: this host served
     served: bool = False
     #: some host had no node rank, so that ``roll.missing`` counts hosts and does not name them
@@ -134,10 +134,10 @@ class RollAnswer(NamedTuple):
         return roll is not None and roll.present >= roll.world_size and not (roll.surplus or self.disagreeing)
 
 
-class RollError(OSError):
+class MembershipError(OSError):
     """This host should serve the roll and can't listen; ``trouble`` says why."""
 
-    def __init__(self, trouble: RollTrouble) -> None:
+    def __init__(self, trouble: MembershipProblem) -> None:
         super().__init__(f"port {trouble.port}: {trouble.detail}")
         self.trouble = trouble
 
@@ -159,7 +159,7 @@ def call_roll(
     key: str = "",
     expected: Mapping[int, str] | None = None,
     progress: Progress | None = None,
-) -> RollAnswer:
+) -> MembershipAnswer:
     """Meet all hosts of a job; the call ends at the latest one second after ``timeout_s``.
 
     The host with node rank 0 serves; where ranks are not given, the host that owns ``address``. All others call it, and
@@ -178,8 +178,8 @@ def call_roll(
     if len(json.dumps(payload)) > MOST_PAYLOAD_BYTES:
         raise ValueError(f"a payload has at most {MOST_PAYLOAD_BYTES} bytes as JSON")
     start = time.monotonic()
-    own = HostCall(name[:256], node_rank, nproc, host_count, payload)
-    meeting = _Meeting(own, host_count, address, port, start, timeout_s, _digest(key), os.urandom(8).hex(), progress)
+    own = HostCheckIn(name[:256], node_rank, nproc, host_count, payload)
+    meeting = _Rendezvous(own, host_count, address, port, start, timeout_s, _digest(key), os.urandom(8).hex(), progress)
     answer = _meet(meeting)
     roll = answer.roll
     if roll is not None and expected:
@@ -215,10 +215,10 @@ def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:
     return told or "something that never answers"
 
 
-class _Meeting(NamedTuple):
+class _Rendezvous(NamedTuple):
     """What is to be done, and by when."""
 
-    own: HostCall
+    own: HostCheckIn
     host_count: int
     address: str
     port: int
@@ -241,14 +241,14 @@ class _Meeting(NamedTuple):
         return _line(key=self.key, instance=self.instance, **more)
 
 
-class _Pass(Exception):  # noqa: N818 - no error: another process serves this roll, so this one calls it
+class _ServedElsewhere(Exception):  # noqa: N818 - no error: another process serves this roll, so this one calls it
     """Somebody else serves."""
 
 
-def _meet(meeting: _Meeting) -> RollAnswer:
+def _meet(meeting: _Rendezvous) -> MembershipAnswer:
     rank = meeting.own.node_rank
     if rank == 0:
-        with contextlib.suppress(_Pass):
+        with contextlib.suppress(_ServedElsewhere):
             return _Server(meeting).run()
     return _call(meeting)
 
@@ -282,8 +282,8 @@ def _count(value: object, most: int = 1 << 20) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
 
 
-def _host_call(said: Mapping[str, Any], address: str = "") -> HostCall:
-    return HostCall(
+def _host_call(said: Mapping[str, Any], address: str = "") -> HostCheckIn:
+    return HostCheckIn(
         _text(said.get("host")),
         _count(said.get("node_rank")),
         _count(said.get("nproc")),
@@ -293,7 +293,7 @@ def _host_call(said: Mapping[str, Any], address: str = "") -> HostCall:
     )
 
 
-def _plain(call: HostCall) -> dict[str, Any]:
+def _plain(call: HostCheckIn) -> dict[str, Any]:
     return {name: value for name, value in call._asdict().items() if value not in (None, "")}
 
 
@@ -311,7 +311,7 @@ class _Peer:
         self.since = since
         self.received = bytearray()
         self.pending = bytearray()
-        self.call: HostCall | None = None
+        self.call: HostCheckIn | None = None
         #: the node rank that it holds in the roll; None: it has not called, or is surplus
         self.number: int | None = None
         self.instance = ""
@@ -320,7 +320,7 @@ class _Peer:
 class _Server:
     """Takes the calls of all hosts in one thread, and tells all of them the same."""
 
-    def __init__(self, meeting: _Meeting) -> None:
+    def __init__(self, meeting: _Rendezvous) -> None:
         self.meeting = meeting
         self.selector = selectors.DefaultSelector()
         self.listeners: list[socket.socket] = []
@@ -332,15 +332,15 @@ class _Server:
         #: callers that expect another number of hosts
         self.disagreeing = 0
         self.anonymous = 0
-        self.left: dict[str, HostCall] = {}
-        self.troubles: dict[tuple[str, str], RollTrouble] = {}
+        self.left: dict[str, HostCheckIn] = {}
+        self.troubles: dict[tuple[str, str], MembershipProblem] = {}
         self.accept_again = 0.0
         self.settled: float | None = None
         self.missing_text = ""
         self.finder: _MasterFinder | None = None
         self._seat(meeting.own, None)
 
-    def run(self) -> RollAnswer:
+    def run(self) -> MembershipAnswer:
         """Listen, wait, answer; raises _Pass where somebody else serves this roll, RollError where it can't listen."""
         with open_files(self.meeting.host_count + _SPARE_FILES), contextlib.closing(self):
             self._listen()
@@ -363,14 +363,14 @@ class _Server:
             self.listeners.append(listen(meeting.address, meeting.port, meeting.host_count))
         except OSError as error:
             if error.errno == errno.EADDRINUSE and self._same_roll("127.0.0.1"):
-                raise _Pass from None
+                raise _ServedElsewhere from None
             kind = {errno.EADDRINUSE: "port-taken", errno.EACCES: "port-privileged"}.get(error.errno or 0)
             detail = error.strerror or str(error)
             if kind == "port-taken":
                 held = recognise("127.0.0.1", meeting.port, 0.6)
                 detail = f"{held} is there" if held is not None else detail
-            trouble = RollTrouble(kind or "cannot-listen", meeting.address, meeting.port, detail, own=True)
-            raise RollError(trouble) from error
+            trouble = MembershipProblem(kind or "cannot-listen", meeting.address, meeting.port, detail, own=True)
+            raise MembershipError(trouble) from error
         for listener in self.listeners:
             self.selector.register(listener, selectors.EVENT_READ)
 
@@ -390,7 +390,7 @@ class _Server:
             if now >= meeting.end or self._is_decided(now):
                 return
             if self.finder is not None and self.finder.other_master:
-                raise _Pass
+                raise _ServedElsewhere
             if changed and now - told >= _TELL_S:
                 self.missing_text = self._missing_in_short()
                 meeting.tell(self.present, meeting.host_count, self.missing_text)
@@ -424,14 +424,14 @@ class _Server:
         self.settled = None
         return False
 
-    def _calls(self) -> Iterator[HostCall]:
+    def _calls(self) -> Iterator[HostCheckIn]:
         for peer in self.holders.values():
             yield self.meeting.own if peer is None or peer.call is None else peer.call
         for peer in self.surplus:
             if peer.call is not None:
                 yield peer.call
 
-    def _disagrees(self, call: HostCall) -> bool:
+    def _disagrees(self, call: HostCheckIn) -> bool:
         return call.host_count is not None and call.host_count != self.meeting.host_count
 
     def _accept(self, listener: Any) -> None:
@@ -518,7 +518,7 @@ class _Server:
         self._send(peer, self._status())
         return True
 
-    def _seat(self, call: HostCall, peer: _Peer | None) -> None:
+    def _seat(self, call: HostCheckIn, peer: _Peer | None) -> None:
         number = call.node_rank
         if number is None:
             self.anonymous += 1
@@ -563,7 +563,7 @@ class _Server:
 
     def _note(self, kind: str, address: str, detail: str) -> None:
         if len(self.troubles) < _MOST_NAMED:
-            trouble = RollTrouble(kind, address or self.meeting.address, self.meeting.port, detail)
+            trouble = MembershipProblem(kind, address or self.meeting.address, self.meeting.port, detail)
             self.troubles.setdefault((kind, address), trouble)
 
     def _status(self) -> bytes:
@@ -606,7 +606,7 @@ class _Server:
         if self.selector.get_key(peer.socket).events != wanted:
             self.selector.modify(peer.socket, wanted, peer)
 
-    def _dismiss(self) -> RollAnswer:
+    def _dismiss(self) -> MembershipAnswer:
         """Tell all callers how it ended, and wait a little until they have it."""
         answer = self._answer()
         for listener in self.listeners:
@@ -628,7 +628,7 @@ class _Server:
                                 self._drop(item.data)
         return answer
 
-    def _answer(self) -> RollAnswer:
+    def _answer(self) -> MembershipAnswer:
         meeting = self.meeting
         calls = sorted(
             (meeting.own if peer is None or peer.call is None else peer.call for peer in self.holders.values()),
@@ -648,7 +648,7 @@ class _Server:
         elsewhere = self.finder.elsewhere if self.finder is not None and roll.missing else ""
         if elsewhere:
             self._note("not-own-address", elsewhere, "")
-        return RollAnswer(
+        return MembershipAnswer(
             roll,
             tuple(calls),
             ranks=sum(known) if len(known) == len(calls) else None,
@@ -660,7 +660,7 @@ class _Server:
         )
 
 
-def _write_answer(meeting: _Meeting, answer: RollAnswer, most: int) -> bytes:
+def _write_answer(meeting: _Rendezvous, answer: MembershipAnswer, most: int) -> bytes:
     """The last line, with as many callers as there is room for: those who hand something over first."""
     calls = sorted(answer.callers, key=lambda call: not call.payload)
     room = most - 4096
@@ -696,7 +696,7 @@ class _MasterFinder:
     not lead to finds the other and calls it.
     """
 
-    def __init__(self, meeting: _Meeting) -> None:
+    def __init__(self, meeting: _Rendezvous) -> None:
         self.meeting = meeting
         self.other_master = False
         #: what the address leads to, where that is not this host
@@ -730,7 +730,7 @@ class _MasterFinder:
             self._stopped.wait(_RETRY_MOST_S)
 
 
-def _ask_who(address: str, meeting: _Meeting, limit_s: float) -> dict[str, Any] | None:
+def _ask_who(address: str, meeting: _Rendezvous, limit_s: float) -> dict[str, Any] | None:
     """Who serves a roll there; None where nobody does."""
     try:
         with socket.create_connection((address, meeting.port), timeout=limit_s) as connection:
@@ -767,10 +767,10 @@ class _Resolver:
             self.error = error.strerror or str(error)
 
 
-def _call(meeting: _Meeting) -> RollAnswer:
+def _call(meeting: _Rendezvous) -> MembershipAnswer:
     """Call the server until it answers or the time is over."""
     resolver = _Resolver(meeting.address, meeting.port)
-    trouble = RollTrouble("unresolvable", meeting.address, meeting.port, resolver.error)
+    trouble = MembershipProblem("unresolvable", meeting.address, meeting.port, resolver.error)
     hopeless_since: float | None = None
     tried = False
     pause = _RETRY_FIRST_S
@@ -778,10 +778,10 @@ def _call(meeting: _Meeting) -> RollAnswer:
     while (left := meeting.end - time.monotonic()) > 0:
         addresses = resolver.look(min(left, _CONNECT_S))
         if not addresses:
-            trouble = RollTrouble("unresolvable", meeting.address, meeting.port, resolver.error)
+            trouble = MembershipProblem("unresolvable", meeting.address, meeting.port, resolver.error)
         own = [address for address in addresses if is_own_address(address)]
         if own and meeting.own.node_rank is None:
-            with contextlib.suppress(_Pass):
+            with contextlib.suppress(_ServedElsewhere):
                 return _Server(meeting).run()
         troubles = []
         for number, address in enumerate(addresses):
@@ -790,7 +790,7 @@ def _call(meeting: _Meeting) -> RollAnswer:
                 break
             limit_s = min(_CONNECT_S, max(0.5, left / (len(addresses) - number)), left)
             found = _talk(meeting, address, limit_s)
-            if isinstance(found, RollAnswer):
+            if isinstance(found, MembershipAnswer):
                 return found
             troubles.append(found._replace(own=address in own))
         if troubles:
@@ -807,7 +807,7 @@ def _call(meeting: _Meeting) -> RollAnswer:
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
         time.sleep(max(0.0, min(pause * jitter, meeting.end - time.monotonic())))
         pause = min(_RETRY_MOST_S, pause * 1.5)
-    return RollAnswer(None, all_callers=False, troubles=(trouble,))
+    return MembershipAnswer(None, all_callers=False, troubles=(trouble,))
 
 
 #: What tells most of several addresses stands first.
@@ -819,17 +819,17 @@ _TELLING = (
 _LOCAL = {os.strerror(number) for number in (errno.EACCES, errno.EPERM, errno.ENETUNREACH, errno.EAFNOSUPPORT)}
 
 
-def _is_hopeless(trouble: RollTrouble) -> bool:
+def _is_hopeless(trouble: MembershipProblem) -> bool:
     """Time alone will hardly mend it."""
     kind = trouble.kind
     return kind in ("other-version", "other-run", "foreign") or (kind == "no-route" and trouble.detail in _LOCAL)
 
 
-def _talk(meeting: _Meeting, address: str, limit_s: float) -> RollAnswer | RollTrouble:
+def _talk(meeting: _Rendezvous, address: str, limit_s: float) -> MembershipAnswer | MembershipProblem:
     """One call: connect, say who we are, wait for the others."""
 
-    def trouble(kind: str, detail: str = "") -> RollTrouble:
-        return RollTrouble(kind, address, meeting.port, detail)
+    def trouble(kind: str, detail: str = "") -> MembershipProblem:
+        return MembershipProblem(kind, address, meeting.port, detail)
 
     try:
         connection = socket.create_connection((address, meeting.port), timeout=limit_s)
@@ -854,8 +854,8 @@ def _talk(meeting: _Meeting, address: str, limit_s: float) -> RollAnswer | RollT
 
 
 def _listen_to(
-    meeting: _Meeting, connection: socket.socket, trouble: Callable[[str, str], RollTrouble]
-) -> RollAnswer | RollTrouble:
+    meeting: _Rendezvous, connection: socket.socket, trouble: Callable[[str, str], MembershipProblem]
+) -> MembershipAnswer | MembershipProblem:
     received = bytearray()
     status: dict[str, Any] = {}
     heard = time.monotonic()
@@ -902,7 +902,7 @@ def _listen_to(
             status = said
 
 
-def _own_answer(meeting: _Meeting, status: Mapping[str, Any]) -> RollAnswer:
+def _own_answer(meeting: _Rendezvous, status: Mapping[str, Any]) -> MembershipAnswer:
     """This host's time is over before the server's: what is known by now."""
     of = _count(status.get("of")) or meeting.host_count
     roll = Roll(
@@ -914,10 +914,10 @@ def _own_answer(meeting: _Meeting, status: Mapping[str, Any]) -> RollAnswer:
         of="hosts",
     )
     own = meeting.own
-    return RollAnswer(roll, (own,), all_callers=False, disagreeing=(own,) if of != meeting.host_count else ())
+    return MembershipAnswer(roll, (own,), all_callers=False, disagreeing=(own,) if of != meeting.host_count else ())
 
 
-def _read_answer(meeting: _Meeting, said: Mapping[str, Any]) -> RollAnswer:
+def _read_answer(meeting: _Rendezvous, said: Mapping[str, Any]) -> MembershipAnswer:
     plain = said.get("roll")
     plain = plain if isinstance(plain, dict) else {}
     of = _count(plain.get("world_size")) or meeting.host_count
@@ -936,7 +936,7 @@ def _read_answer(meeting: _Meeting, said: Mapping[str, Any]) -> RollAnswer:
     )
     calls = [_host_call(item) for item in _listed(said.get("callers")) if isinstance(item, dict)]
     calls.sort(key=lambda call: (call.node_rank is None, call.node_rank or 0, call.host))
-    return RollAnswer(
+    return MembershipAnswer(
         roll,
         tuple(calls),
         all_callers=bool(said.get("all_callers")),

@@ -304,7 +304,7 @@ def _is_own(finding: Finding) -> bool:
 # findings
 
 
-class _Seen(NamedTuple):
+class _HostFinding(NamedTuple):
     """A finding on a host."""
 
     host: str
@@ -319,7 +319,7 @@ def group_findings(hosts: Iterable[tuple[str, str, Iterable[Finding]]]) -> tuple
 
     :param hosts: of each its name, the name that it calls itself, and its findings
     """
-    groups: dict[tuple[Any, ...], list[_Seen]] = {}
+    groups: dict[tuple[Any, ...], list[_HostFinding]] = {}
     masked: dict[str, str] = {}
     for name, own_name, findings in hosts:
         for finding in findings:
@@ -330,8 +330,8 @@ def group_findings(hosts: Iterable[tuple[str, str, Iterable[Finding]]]) -> tuple
             if shape is None:
                 shape = masked[text] = _MARKED.sub("#", text)
             place = (finding.where.path, finding.where.variable)
-            groups.setdefault((finding.code, finding.severity, *place, shape), []).append(_Seen(name, finding))
-    by_fix: dict[tuple[Any, ...], list[_Seen]] = {}
+            groups.setdefault((finding.code, finding.severity, *place, shape), []).append(_HostFinding(name, finding))
+    by_fix: dict[tuple[Any, ...], list[_HostFinding]] = {}
     for key, group in groups.items():
         by_fix.setdefault((*key[:4], group[0].finding.fix.text), []).extend(group)
     return sort_findings(_one_of(group) for group in by_fix.values())
@@ -341,7 +341,7 @@ def group_findings(hosts: Iterable[tuple[str, str, Iterable[Finding]]]) -> tuple
 _MARKED = re.compile(r"[\w.:-]*\d[\w.:-]*")
 
 
-def _one_of(group: list[_Seen]) -> Finding:
+def _one_of(group: list[_HostFinding]) -> Finding:
     """The finding that stands for a group: the one that was seen most often, of the first host."""
     usual, _ = Counter(seen.finding.message for seen in group).most_common(1)[0]
     shown = min((seen for seen in group if seen.finding.message == usual), key=lambda seen: _natural(seen.host))
@@ -381,7 +381,7 @@ def _ranks(where: Where) -> Iterator[int]:
         yield from range(int(low), int(high or low) + 1)
 
 
-def _common_evidence(group: list[_Seen], shown: Mapping[str, Any]) -> dict[str, Any]:
+def _common_evidence(group: list[_HostFinding], shown: Mapping[str, Any]) -> dict[str, Any]:
     """Values that all share; of numbers that differ the least and the greatest; of the rest, what was shown."""
     if len(group) == 1:
         return dict(shown)

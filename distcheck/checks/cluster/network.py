@@ -22,7 +22,7 @@ from distcheck.core.registry import probe
 from .connectivity import peers_of
 from .hostlist import compress_hosts, shorten_hosts
 from .identity import uses_nccl
-from .records import Cluster, Connection, HostInterface, HostRdmaPort, HostRecord, Reach
+from .records import Cluster, ConnectionAttempt, HostInterface, HostRdmaPort, HostRecord, Reach
 
 #: Engines whose containers have a network of their own unless they are told otherwise; pods reach each other.
 _ENGINES = ("docker", "podman")
@@ -248,7 +248,9 @@ def _in_container_network(carrier: _Carrier) -> bool:
     return carrier.host.container in _ENGINES and carrier.interface.kind == "veth"
 
 
-def _explained(cluster: Cluster, reach: Reach, failed: Mapping[tuple[str, str], Sequence[Connection]]) -> set[str]:
+def _explained(
+    cluster: Cluster, reach: Reach, failed: Mapping[tuple[str, str], Sequence[ConnectionAttempt]]
+) -> set[str]:
     """Hosts whose trouble is the interface, the address or the container's network: their ports are not the matter."""
     carriers = _carriers(cluster)
     library = "NCCL" if uses_nccl(cluster) else "gloo"
@@ -271,9 +273,9 @@ def _explained(cluster: Cluster, reach: Reach, failed: Mapping[tuple[str, str], 
 # judging interfaces
 
 
-def _pairs(reach: Reach) -> dict[tuple[str, str], list[Connection]]:
+def _pairs(reach: Reach) -> dict[tuple[str, str], list[ConnectionAttempt]]:
     """What failed, by who tried whom; a block that did not pass is no port that is closed."""
-    found: dict[tuple[str, str], list[Connection]] = defaultdict(list)
+    found: dict[tuple[str, str], list[ConnectionAttempt]] = defaultdict(list)
     for item in reach.failed:
         if item.outcome != "stalled":
             found[item.source, item.target].append(item)
@@ -284,7 +286,7 @@ def _pairs(reach: Reach) -> dict[tuple[str, str], list[Connection]]:
     return dict(found)
 
 
-def _is_made(item: Connection) -> bool:
+def _is_made(item: ConnectionAttempt) -> bool:
     return item.outcome == "failed" and (item.error or "").startswith("connected")
 
 
@@ -295,7 +297,7 @@ def _blocked_pairs(reach: Reach | Unavailable) -> set[tuple[str, str]]:
     return _wholly(_pairs(reach), reach)
 
 
-def _wholly(failed: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach) -> set[tuple[str, str]]:
+def _wholly(failed: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> set[tuple[str, str]]:
     return {pair for pair, items in failed.items() if len(items) >= max(1, reach.doors)}
 
 
@@ -379,14 +381,14 @@ def _has_family(host: HostRecord, family: str) -> bool:
     return any((":" in address) is (family == "IPv6") and not is_loopback(address) for address in addresses)
 
 
-class _Way(NamedTuple):
+class _SharedNetwork(NamedTuple):
     """An interface of a host that lies in the network of the others."""
 
     carrier: _Carrier
     better: HostInterface
 
 
-def _astray(carriers: Mapping[str, _Carrier], blocked: set[tuple[str, str]]) -> dict[str, _Way]:
+def _astray(carriers: Mapping[str, _Carrier], blocked: set[tuple[str, str]]) -> dict[str, _SharedNetwork]:
     """Hosts that listen in another network than most, which does not lead there, though another interface does."""
     if not blocked:
         return {}
@@ -401,7 +403,7 @@ def _astray(carriers: Mapping[str, _Carrier], blocked: set[tuple[str, str]]) -> 
             continue
         for other in item.host.interfaces:
             if other is not item.interface and any(_near(address, usual.address) for address in other.addresses):
-                found[host] = _Way(item, other)
+                found[host] = _SharedNetwork(item, other)
                 break
     return found
 
@@ -460,7 +462,7 @@ def _near(own: str, other: str) -> bool:
     return same_subnet(own, other) or same_subnet(other, own)
 
 
-def _other_network(astray: Mapping[str, _Way], carriers: Mapping[str, _Carrier], library: str) -> Finding:
+def _other_network(astray: Mapping[str, _SharedNetwork], carriers: Mapping[str, _Carrier], library: str) -> Finding:
     hosts = list(astray)
     way = astray[hosts[0]]
     usual = _usual_network(carriers)
@@ -506,7 +508,7 @@ def _variable(library: str) -> str:
 def _mtus_differ(
     by_mtu: Mapping[int, Sequence[str]],
     carriers: Mapping[str, _Carrier],
-    stalled: Sequence[Connection],
+    stalled: Sequence[ConnectionAttempt],
     reach: Reach | Unavailable,
 ) -> Finding:
     ranked = sorted(by_mtu.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -545,7 +547,7 @@ def _mtus_differ(
     )
 
 
-def _blocks_stall(stalled: Sequence[Connection], by_mtu: Mapping[int, Sequence[str]]) -> Finding:
+def _blocks_stall(stalled: Sequence[ConnectionAttempt], by_mtu: Mapping[int, Sequence[str]]) -> Finding:
     mtu = next(iter(by_mtu), None)
     hosts = _minority(stalled)
     own = f" of {mtu} bytes" if mtu else ""
@@ -568,7 +570,7 @@ def _blocks_stall(stalled: Sequence[Connection], by_mtu: Mapping[int, Sequence[s
     )
 
 
-def _minority(items: Iterable[Connection]) -> list[str]:
+def _minority(items: Iterable[ConnectionAttempt]) -> list[str]:
     """The host that all failed connections have in common; else all that take part."""
     counts: Counter[str] = Counter()
     total = 0
@@ -579,7 +581,7 @@ def _minority(items: Iterable[Connection]) -> list[str]:
     return common if len(common) == 1 else sorted(counts)
 
 
-def _pair_text(items: Sequence[Connection]) -> str:
+def _pair_text(items: Sequence[ConnectionAttempt]) -> str:
     pairs = list(dict.fromkeys((item.source, item.target) for item in items))
     shown = ", ".join(f"from {source} to {target}" for source, target in pairs[:2])
     return f"{shown} and {len(pairs) - 2:,} more pairs" if len(pairs) > 2 else shown
@@ -588,7 +590,7 @@ def _pair_text(items: Sequence[Connection]) -> str:
 # judging ports
 
 
-def _blocked(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach) -> Iterator[Finding]:
+def _blocked(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> Iterator[Finding]:
     """The hosts to look at first: those that most can't reach, those that reach few; then single pairs."""
     tries = max(1, len(peers_of(0, reach.hosts)))
     incoming = Counter(target for _, target in blocked)
@@ -614,13 +616,13 @@ def _blocked(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Rea
         yield _of_pairs(rest, reach)
 
 
-def _is_own_doing(blocked: Mapping[tuple[str, str], Sequence[Connection]], source: str) -> bool:
+def _is_own_doing(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], source: str) -> bool:
     items = [item for pair, found in blocked.items() if pair[0] == source for item in found]
     return all(item.outcome == "no-route" for item in items)
 
 
 def _of_hosts(
-    hosts: set[str], way: str, blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach
+    hosts: set[str], way: str, blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach
 ) -> Finding:
     concerned = {
         (source, target): items
@@ -646,7 +648,7 @@ def _of_hosts(
     )
 
 
-def _of_pairs(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach) -> Finding:
+def _of_pairs(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> Finding:
     items = [item for found in blocked.values() for item in found]
     hosts = sorted({host for pair in blocked for host in pair})
     return rules.DC412.found(
@@ -657,7 +659,7 @@ def _of_pairs(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Re
     )
 
 
-def _nobody(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach, tries: int) -> Finding:
+def _nobody(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach, tries: int) -> Finding:
     items = [item for found in blocked.values() for item in found]
     every = len(blocked) >= reach.hosts * tries
     groups = _groups(blocked, reach)
@@ -678,7 +680,7 @@ def _nobody(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reac
     )
 
 
-def _groups(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach) -> list[list[str]]:
+def _groups(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> list[list[str]]:
     """Hosts that reach each other, where every pair was tried and they fall into a few groups."""
     hosts = sorted({host for pair in blocked for host in pair})
     if not reach.complete or len(hosts) != reach.hosts:
@@ -699,7 +701,7 @@ def _groups(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reac
     return groups if 1 < len(groups) <= max(2, len(hosts) // 2) else []
 
 
-def _on_ports(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach) -> str:
+def _on_ports(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> str:
     """Which ports: all that were tried, or those between which it fails."""
     ports = sorted({item.port for items in blocked.values() for item in items})
     whole = all(len(items) >= max(1, reach.doors) for items in blocked.values())
@@ -709,7 +711,7 @@ def _on_ports(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Re
     return f"on {span}, while others of {reach.low_port}-{reach.high_port} are open"
 
 
-def _outcomes(items: Sequence[Connection]) -> str:
+def _outcomes(items: Sequence[ConnectionAttempt]) -> str:
     counts = Counter(item.outcome for item in items)
     texts = []
     for outcome, _ in counts.most_common(2):
@@ -724,7 +726,7 @@ def _outcomes(items: Sequence[Connection]) -> str:
     return "; ".join(texts)
 
 
-def _port_evidence(blocked: Mapping[tuple[str, str], Sequence[Connection]], reach: Reach) -> dict[str, object]:
+def _port_evidence(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> dict[str, object]:
     items = [item for found in blocked.values() for item in found]
     ports = sorted({item.port for item in items})
     pairs = sorted(blocked)
@@ -741,7 +743,7 @@ def _port_evidence(blocked: Mapping[tuple[str, str], Sequence[Connection]], reac
     }
 
 
-def _opening(items: Sequence[Connection], way: str, end: str, reach: Reach) -> str:
+def _opening(items: Sequence[ConnectionAttempt], way: str, end: str, reach: Reach) -> str:
     if all(item.outcome == "no-route" for item in items):
         address = items[0].address
         return (
@@ -761,7 +763,7 @@ def _opening(items: Sequence[Connection], way: str, end: str, reach: Reach) -> s
 # judging RDMA
 
 
-class _Shape(NamedTuple):
+class _RdmaShape(NamedTuple):
     """Hosts whose RDMA ports are the same, and one of them."""
 
     record: HostRecord
@@ -770,12 +772,12 @@ class _Shape(NamedTuple):
     hosts: list[str]
 
 
-def _kinds(cluster: Cluster) -> list[list[_Shape]]:
+def _kinds(cluster: Cluster) -> list[list[_RdmaShape]]:
     """Hosts that should be alike: with the same GPUs. Hosts without GPUs carry no GPU traffic.
 
     Those of a kind are joined where their ports are the same, so that thousands of equal hosts cost as much as one.
     """
-    kinds: dict[tuple[str, int], dict[tuple[object, ...], _Shape]] = defaultdict(dict)
+    kinds: dict[tuple[str, int], dict[tuple[object, ...], _RdmaShape]] = defaultdict(dict)
     for host in cluster.hosts:
         if not host.gpus or "rdma_ports" in host.unavailable:
             continue
@@ -787,16 +789,16 @@ def _kinds(cluster: Cluster) -> list[list[_Shape]]:
                 for port in host.rdma_ports
                 if port.selected and not port.efa and not port.device.startswith(("hfi1", "opa"))
             )
-            shapes[key] = _Shape(host, counted, [])
+            shapes[key] = _RdmaShape(host, counted, [])
         shapes[key].hosts.append(host.host)
     return [list(shapes.values()) for shapes in kinds.values() if len(shapes) > 1]
 
 
-def _size(peers: Sequence[_Shape]) -> int:
+def _size(peers: Sequence[_RdmaShape]) -> int:
     return sum(len(shape.hosts) for shape in peers)
 
 
-def _ports_missing(peers: Sequence[_Shape]) -> Iterator[Finding]:
+def _ports_missing(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
     """Hosts that have fewer ports than most, or none: the device is gone, or was not passed into the container."""
     usual = _most_common(((len(shape.ports), len(shape.hosts)) for shape in peers), _size(peers))
     active = ((sum(port.state == "ACTIVE" for port in shape.ports), len(shape.hosts)) for shape in peers)
@@ -839,7 +841,7 @@ def _most_common(values: Iterable[tuple[int, int]], total: int) -> int | None:
     return value if count * 2 > total else None
 
 
-def _ports_down(peers: Sequence[_Shape]) -> Iterator[Finding]:
+def _ports_down(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
     """A port that most hosts have ACTIVE is not ACTIVE on some."""
     seen: Counter[tuple[str, int]] = Counter()
     active: Counter[tuple[str, int]] = Counter()
@@ -886,7 +888,7 @@ def _has_said(host: HostRecord, port: HostRdmaPort) -> bool:
     return port in alike and len(alike) >= LEAST_PEERS and active * 2 > len(alike)
 
 
-def _ports_slow(peers: Sequence[_Shape]) -> Iterator[Finding]:
+def _ports_slow(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
     """A port that is ACTIVE at a lower rate than on most hosts."""
     if _size(peers) < LEAST_PEERS:
         return

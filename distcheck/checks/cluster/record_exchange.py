@@ -44,7 +44,7 @@ _FRESH_S = 60.0
 _STALE_S = 24 * 3600.0
 
 
-class Step(NamedTuple):
+class JobStep(NamedTuple):
     """This process among the tasks that were started together, one or more on each host."""
 
     #: names the run, and no other; "" where nothing does
@@ -93,14 +93,14 @@ class TakenError(ExchangeError):
 # who takes part
 
 
-def step_of(environ: Mapping[str, str], launch: Launch, scheduler: Scheduler | None) -> Step | None:
+def step_of(environ: Mapping[str, str], launch: Launch, scheduler: Scheduler | None) -> JobStep | None:
     """Where this process stands among those that were started together; None where nothing says that there are any.
 
     :param environ: all variables of this process
     """
     if "TORCHELASTIC_RUN_ID" in environ and launch.rank is not None:
         run = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
-        return Step(
+        return JobStep(
             _key(environ, run),
             rank=launch.rank,
             first_on_host=launch.local_rank in (None, 0),
@@ -116,7 +116,9 @@ def step_of(environ: Mapping[str, str], launch: Launch, scheduler: Scheduler | N
     if scheduler.place == "pod":
         if scheduler.nodes is None or scheduler.node_rank is None:
             return None
-        return Step("", rank=scheduler.node_rank, hosts=scheduler.nodes, tasks=scheduler.nodes, scheduler="kubernetes")
+        return JobStep(
+            "", rank=scheduler.node_rank, hosts=scheduler.nodes, tasks=scheduler.nodes, scheduler="kubernetes"
+        )
     names = {
         "slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
         "openmpi": ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
@@ -127,7 +129,7 @@ def step_of(environ: Mapping[str, str], launch: Launch, scheduler: Scheduler | N
     known = scheduler.local_rank is not None and here is not None
     # Open MPI inside of Slurm may use fewer hosts than the job has
     hosts = scheduler.nodes if known and scheduler.numbered_by == "slurm" else None
-    return Step(
+    return JobStep(
         _key(environ, names),
         rank=scheduler.rank,
         first_on_host=scheduler.local_rank == 0 if known else True,
@@ -265,13 +267,13 @@ def _report(plain: Mapping[str, Any]) -> Report:
 # the folder
 
 
-def folder_of(base: Path, step: Step) -> Path:
+def folder_of(base: Path, step: JobStep) -> Path:
     """The folder of a run below a folder that all hosts see."""
     return base / f"{PREFIX}{step.key or 'run'}"
 
 
 @contextlib.contextmanager
-def collecting(base: Path, step: Step) -> Iterator[Path]:
+def collecting(base: Path, step: JobStep) -> Iterator[Path]:
     """The folder stands for as long as this task collects; it is gone afterwards, whatever happens.
 
     :raises TakenError: another task collects there already
@@ -296,7 +298,7 @@ def collecting(base: Path, step: Step) -> Iterator[Path]:
         _remove(folder)
 
 
-def _adopt(folder: Path, step: Step) -> None:
+def _adopt(folder: Path, step: JobStep) -> None:
     """A folder of this run that stands already: left by a killed run of the same name, or another task collects."""
     if not is_private(folder):
         raise ExchangeError(f"{folder} is there and belongs to somebody else")
@@ -332,7 +334,7 @@ def _remove(folder: Path) -> None:
         time.sleep(_FIRST_POLL_S)
 
 
-def send(base: Path, step: Step, text: str, wait_s: float) -> bool:
+def send(base: Path, step: JobStep, text: str, wait_s: float) -> bool:
     """Write a record where the collecting task finds it; False where none made a folder within the time.
 
     :param wait_s: seconds to wait for the folder
@@ -360,7 +362,7 @@ def send(base: Path, step: Step, text: str, wait_s: float) -> bool:
     return True
 
 
-def _file_name(text: str, step: Step) -> str:
+def _file_name(text: str, step: JobStep) -> str:
     """The host, so that a damaged record still says whose it is, and the task, since names may clash."""
     host = json.loads(text)
     name = re.sub(r"[^\w.-]", "_", str(host.get("node") or host["host"]))[:120]
@@ -377,7 +379,7 @@ def _is_there(base: Path, folder: Path) -> bool:
     return folder.exists()
 
 
-def collect(folder: Path, step: Step, wait_s: float, own: HostReport) -> Collected:
+def collect(folder: Path, step: JobStep, wait_s: float, own: HostReport) -> Collected:
     """The reports of all hosts, this one's included; those that do not come within the time are missing.
 
     :param wait_s: seconds from now
@@ -411,7 +413,7 @@ def collect(folder: Path, step: Step, wait_s: float, own: HostReport) -> Collect
         pause = min(pause * 1.5, _LAST_POLL_S / 4)
 
 
-def _complete(reports: list[HostReport], damaged: int, step: Step) -> bool:
+def _complete(reports: list[HostReport], damaged: int, step: JobStep) -> bool:
     """All hosts have sent something: by their number, or by the tasks that they stand for."""
     if step.hosts is not None and len(reports) + damaged >= step.hosts:
         return True

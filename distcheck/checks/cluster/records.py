@@ -79,7 +79,7 @@ class HostRdmaPort(NamedTuple):
     selected: bool = True
 
 
-class Clock(NamedTuple):
+class ClockOffset(NamedTuple):
     """The host's clock against that of the first host."""
 
     #: seconds that it is ahead
@@ -120,13 +120,13 @@ class HostRecord(NamedTuple):
     plugins: tuple[str, ...] = ()
     #: backends that the installed torch has: ``gloo``, ``nccl`` …
     backends: tuple[str, ...] = ()
-    clock: Clock | None = None
+    clock: ClockOffset | None = None
     code: Code | None = None
     #: what could not be read here, by the name of the field, and why
     unavailable: Mapping[str, str] = {}
 
 
-class Connection(NamedTuple):
+class ConnectionAttempt(NamedTuple):
     """One try to connect from a host to another, on a port that the other listened on."""
 
     source: str
@@ -144,7 +144,7 @@ class Reach(NamedTuple):
     #: connections that were tried, and how many hosts took part
     tried: int = 0
     hosts: int = 0
-    failed: tuple[Connection, ...] = ()
+    failed: tuple[ConnectionAttempt, ...] = ()
     #: every pair was tried; false: each host tried some others
     complete: bool = True
     #: ports of a host that another one tried, and the lowest and highest of all that were tried; 0: not known

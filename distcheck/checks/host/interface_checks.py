@@ -14,7 +14,7 @@ from ._network_fixes import MOST_SHOWN, change, listed, written
 from .addresses import bare, is_address, is_loopback, same_subnet
 from .gpus import Gpus
 from .interfaces import HOST_ONLY_NAMES, PHYSICAL_NAMES, VPN_NAMES, Interface, Interfaces
-from .nccl_interfaces import Choice, Chosen, choose_nccl_interfaces, gloo_interfaces, parse_filter, uses_nccl
+from .nccl_interfaces import Chosen, InterfaceChoice, choose_nccl_interfaces, gloo_interfaces, parse_filter, uses_nccl
 
 
 @probe(rules.DC406)
@@ -149,7 +149,9 @@ def _nothing_runs(interfaces: Interfaces, family: str | None) -> Finding:
     )
 
 
-def _prefix_matches_more(named: Setting, choice: Choice, more: tuple[str, ...], interfaces: Interfaces) -> Finding:
+def _prefix_matches_more(
+    named: Setting, choice: InterfaceChoice, more: tuple[str, ...], interfaces: Interfaces
+) -> Finding:
     """NCCL_SOCKET_IFNAME names an interface that is there, and others begin with the same letters."""
     first = choice.interfaces[0]
     entries = [entry for entry, _ in parse_filter(named.value).entries]
@@ -217,7 +219,7 @@ def _master_address(launch: Launch) -> str | None:
     return host if is_address(host) and not is_loopback(host) else None
 
 
-def _more_than_named(value: str, choice: Choice) -> tuple[str, ...]:
+def _more_than_named(value: str, choice: InterfaceChoice) -> tuple[str, ...]:
     """What a prefix matches besides interfaces that are named in full; empty where nothing is named in full."""
     wanted = parse_filter(value)
     if wanted.exclude or wanted.exact:
@@ -285,13 +287,13 @@ def _show_how(way: str | None) -> str:
     return " ('ip route get ADDRESS-OF-ANOTHER-NODE' shows it)" if way is None else f": GLOO_SOCKET_IFNAME={way}"
 
 
-def _because(choice: Choice, named: Setting | None) -> str:
+def _because(choice: InterfaceChoice, named: Setting | None) -> str:
     if named is not None and choice.by == "named":
         return f" for {written(named)}"
     return " by itself"
 
 
-def _evidence(choice: Choice, named: Setting | None, interfaces: Interfaces) -> dict[str, object]:
+def _evidence(choice: InterfaceChoice, named: Setting | None, interfaces: Interfaces) -> dict[str, object]:
     return {
         "value": None if named is None else named.value,
         "chosen": [f"{item.name} {item.address}" for item in choice.interfaces],

@@ -67,7 +67,7 @@ class Chosen(NamedTuple):
         return ":" in self.address and self.address.lower().startswith(("fe8", "fe9", "fea", "feb"))
 
 
-class Choice(NamedTuple):
+class InterfaceChoice(NamedTuple):
     """What NCCL takes, in its order: the first carries the bootstrap, all of them NCCL's socket transport."""
 
     interfaces: tuple[Chosen, ...]
@@ -118,7 +118,7 @@ def parse_filter(text: str, most: int = MOST_INTERFACES) -> NameFilter:
 
 def choose_nccl_interfaces(
     interfaces: Interfaces, *, ifname: str | None, family: str | None = None, comm_id: str | None = None
-) -> Choice:
+) -> InterfaceChoice:
     """Which interfaces NCCL takes on this host, and why.
 
     :param ifname: NCCL_SOCKET_IFNAME; a text of fewer than two characters counts as unset, as in NCCL
@@ -128,14 +128,14 @@ def choose_nccl_interfaces(
     candidates = _running(interfaces, family)
     if ifname is not None and len(ifname) > 1:
         found = _matching(candidates, parse_filter(ifname))
-        return Choice(found, "named" if found else "none")
+        return InterfaceChoice(found, "named" if found else "none")
     for by, text in _AUTOMATIC:
         found = _matching(candidates, parse_filter(text))
         if found:
-            return Choice(found, by)
+            return InterfaceChoice(found, by)
         if by == "ib" and (near := _beside(interfaces, comm_id)) is not None:
-            return Choice((near,), "comm-id")
-    return Choice((), "none")
+            return InterfaceChoice((near,), "comm-id")
+    return InterfaceChoice((), "none")
 
 
 def gloo_interfaces(interfaces: Interfaces, *, ifname: str | None, host_addresses: tuple[str, ...] = ()) -> GlooChoice:

@@ -17,7 +17,7 @@ from distcheck.core.registry import probe
 from distcheck.core.variable_table import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTable
 from distcheck.launch.model import ELASTIC_LAUNCHERS, Launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, LAUNCHER, Setting, Settings
-from distcheck.launch.values import Reading, read_value, unknown_log_names
+from distcheck.launch.values import ValueReading, read_value, unknown_log_names
 
 from .fabric import Fabric, gpu_traffic_ports
 from .gpus import Gpus
@@ -109,7 +109,7 @@ DEBUGGING = (
 )
 
 
-class Transport(NamedTuple):
+class DisabledTransport(NamedTuple):
     """A setting that takes a way from NCCL."""
 
     name: str
@@ -123,18 +123,20 @@ class Transport(NamedTuple):
 
 _ANY_NUMBER = frozenset({"!0"})
 TRANSPORTS = (
-    Transport("NCCL_P2P_DISABLE", frozenset({"1"}), "direct access between GPUs (NVLink, PCIe)", "gpus"),
-    Transport("NCCL_P2P_LEVEL", frozenset({"LOC"}), "direct access between GPUs (NVLink, PCIe)", "gpus"),
-    Transport("NCCL_SHM_DISABLE", _ANY_NUMBER, "shared memory between the ranks of a host", "gpus"),
-    Transport("NCCL_IB_DISABLE", _ANY_NUMBER, "InfiniBand and RoCE", "rdma"),
-    Transport("NCCL_NET", frozenset({"SOCKET"}), "every network but TCP", "rdma"),
-    Transport("NCCL_NET_GDR_LEVEL", frozenset({"LOC"}), "GPUDirect RDMA", "rdma"),
-    Transport("NCCL_P2P_DIRECT_DISABLE", _ANY_NUMBER, "direct access to buffers of GPUs of one process", "minor"),
-    Transport("NCCL_NVLS_ENABLE", frozenset({"0"}), "NVLink SHARP", "minor"),
-    Transport("NCCL_NVB_DISABLE", _ANY_NUMBER, "the way through another GPU's NVLink", "minor"),
-    Transport("NCCL_PXN_DISABLE", _ANY_NUMBER, "the way through another GPU's network card", "minor"),
-    Transport("NCCL_MNNVL_ENABLE", frozenset({"0"}), "NVLink between nodes", "minor"),
-    Transport("FI_EFA_USE_DEVICE_RDMA", frozenset({"0"}), "RDMA read of EFA", "minor"),
+    DisabledTransport("NCCL_P2P_DISABLE", frozenset({"1"}), "direct access between GPUs (NVLink, PCIe)", "gpus"),
+    DisabledTransport("NCCL_P2P_LEVEL", frozenset({"LOC"}), "direct access between GPUs (NVLink, PCIe)", "gpus"),
+    DisabledTransport("NCCL_SHM_DISABLE", _ANY_NUMBER, "shared memory between the ranks of a host", "gpus"),
+    DisabledTransport("NCCL_IB_DISABLE", _ANY_NUMBER, "InfiniBand and RoCE", "rdma"),
+    DisabledTransport("NCCL_NET", frozenset({"SOCKET"}), "every network but TCP", "rdma"),
+    DisabledTransport("NCCL_NET_GDR_LEVEL", frozenset({"LOC"}), "GPUDirect RDMA", "rdma"),
+    DisabledTransport(
+        "NCCL_P2P_DIRECT_DISABLE", _ANY_NUMBER, "direct access to buffers of GPUs of one process", "minor"
+    ),
+    DisabledTransport("NCCL_NVLS_ENABLE", frozenset({"0"}), "NVLink SHARP", "minor"),
+    DisabledTransport("NCCL_NVB_DISABLE", _ANY_NUMBER, "the way through another GPU's NVLink", "minor"),
+    DisabledTransport("NCCL_PXN_DISABLE", _ANY_NUMBER, "the way through another GPU's network card", "minor"),
+    DisabledTransport("NCCL_MNNVL_ENABLE", frozenset({"0"}), "NVLink between nodes", "minor"),
+    DisabledTransport("FI_EFA_USE_DEVICE_RDMA", frozenset({"0"}), "RDMA read of EFA", "minor"),
 )
 
 
@@ -206,7 +208,7 @@ def transports_are_on(
 ) -> Iterator[Finding]:
     """No variable takes from NCCL a way that this launch could use."""
 
-    def loss(entry: Transport) -> str | None:
+    def loss(entry: DisabledTransport) -> str | None:
         return _loss(entry, launch, gpus, fabric, platform)
 
     without_channel = isinstance(fabric, Fabric) and not fabric.imex_channels
@@ -392,7 +394,7 @@ def judge_values(launch: Launch, settings: Settings, installed: Installed) -> It
         reading = _reading(setting, variable, settings, installed)
         if setting.name == "NCCL_CONF_FILE" and settings.unread is not None and reading.problem is None:
             problem = f"can't be read ({settings.unread}): NCCL reads neither it nor ~/.nccl.conf, and says nothing"
-            reading = Reading(None, problem, "ignored")
+            reading = ValueReading(None, problem, "ignored")
         if reading.problem is None:
             continue
         if reading.consequence == "crash" and setting.name in JUDGED_WITH_INTERFACES and launch.on_this_host:
@@ -434,7 +436,7 @@ def judge_debugging(launch: Launch, settings: Settings, installed: Installed) ->
 
 
 def judge_transports(
-    launch: Launch, settings: Settings, installed: Installed, loss: Callable[[Transport], str | None]
+    launch: Launch, settings: Settings, installed: Installed, loss: Callable[[DisabledTransport], str | None]
 ) -> Iterator[Finding]:
     """DC114: what takes a way from NCCL.
 
@@ -647,14 +649,14 @@ def _what_now(variable: Variable) -> str:
 # values
 
 
-def _reading(setting: Setting, variable: Variable, settings: Settings, installed: Installed) -> Reading:
+def _reading(setting: Setting, variable: Variable, settings: Settings, installed: Installed) -> ValueReading:
     """How the value is taken, with what is known about this host and its releases."""
     text = setting.value
     if variable.parse == "torch-logs":
         # the modules that Python finds here are names that torch takes
         parts = [part for part in text.split(",") if part.strip().lstrip("+-") not in settings.importable]
         if text and not parts:
-            return Reading(text)
+            return ValueReading(text)
         reading = read_value(variable, ",".join(parts).strip() if len(parts) < len(text.split(",")) else text)
         looked = settings.files_apply and bool(unknown_log_names(text))
         newer = installed.torch is not None and installed.torch[:2] > NEWEST_TORCH[:2]
@@ -663,14 +665,16 @@ def _reading(setting: Setting, variable: Variable, settings: Settings, installed
     nccl = installed.nccl
     if variable.parse == "nccl-selection" and nccl is not None and reading.problem is not None:
         if nccl < NCCL_STRICT_SELECTION:
-            return Reading(text)
+            return ValueReading(text)
         return reading._replace(unless=None) if nccl <= NEWEST_NCCL else reading
     if variable.parse in ("nccl-word", "nccl-words") and nccl is not None and reading.unless is not None:
-        return Reading(text) if nccl >= NCCL_TRIMS_LEVELS else reading._replace(unless=None)
+        return ValueReading(text) if nccl >= NCCL_TRIMS_LEVELS else reading._replace(unless=None)
     return reading
 
 
-def _how_bad(setting: Setting, variable: Variable, reading: Reading, launch: Launch, installed: Installed) -> Severity:
+def _how_bad(
+    setting: Setting, variable: Variable, reading: ValueReading, launch: Launch, installed: Installed
+) -> Severity:
     """Whether the job will fail, may suffer, or does not care."""
     if _not_read(variable, launch, installed):
         return Severity.INFO
@@ -716,7 +720,7 @@ def _talks_without_nccl(launch: Launch, installed: Installed) -> bool:
     return installed.cpu_only
 
 
-def _better_value(setting: Setting, variable: Variable, reading: Reading) -> Fix:
+def _better_value(setting: Setting, variable: Variable, reading: ValueReading) -> Fix:
     """The value that was meant, where it is plain, else the way out."""
     name = setting.name
     word = setting.value.strip().lower()
@@ -755,7 +759,7 @@ def _takes_away(effective: str, values: frozenset[str]) -> bool:
 
 
 def _loss(
-    entry: Transport,
+    entry: DisabledTransport,
     launch: Launch,
     gpus: Gpus | Unavailable,
     fabric: Fabric | Unavailable,

@@ -19,7 +19,7 @@ from distcheck.launch.model import LOOPBACK_NAMES
 from .context import of_span, once
 from .deepspeed_config import REPEATED
 from .fragments import Span
-from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, Scalar, Site
+from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar
 from .paths import the_one
 from .variables import is_sure
 
@@ -47,7 +47,7 @@ class _Choice(NamedTuple):
     """The values of a run: a configuration, and the line that starts with it. ``site`` is None where none is known."""
 
     config: Configured
-    site: Site | None
+    site: LaunchSite | None
 
     def get(self, name: str) -> Scalar | None:
         """A value as the launcher sees it: that of the line, else that of the configuration."""
@@ -96,8 +96,8 @@ def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     }
     if not every:
         return
-    named: dict[str, list[Site]] = {path: [] for path in every}
-    open_sites: list[Site] = []
+    named: dict[str, list[LaunchSite]] = {path: [] for path in every}
+    open_sites: list[LaunchSite] = []
     for _, site in launch_files.sites():
         if site.command.launcher != "accelerate":
             continue
@@ -110,7 +110,7 @@ def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
             named[path].append(site)
     seen: set[tuple[Span, str]] = set()
     for path, (file, config) in every.items():
-        sites: list[Site | None] = [site for site in named[path] if not _simulated(site, named[path])]
+        sites: list[LaunchSite | None] = [site for site in named[path] if not _simulated(site, named[path])]
         if not named[path]:
             sites = [None]
         for one in sites:
@@ -151,13 +151,13 @@ def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
             )
 
 
-def _simulated(site: Site, sites: Iterable[Site]) -> bool:
+def _simulated(site: LaunchSite, sites: Iterable[LaunchSite]) -> bool:
     """Several machines are played on one on purpose: agents in the background, each with another rank."""
     ranks = {other.command.node_rank for other in sites if other.span.path == site.span.path}
     return len(ranks) > 1 and any(other.background for other in sites)
 
 
-def _may_be_overridden(fault: _Fault, sites: Iterable[Site]) -> bool:
+def _may_be_overridden(fault: _Fault, sites: Iterable[LaunchSite]) -> bool:
     """Whether a line that names an unknown configuration gives one of the values itself."""
     for site in sites:
         for name in fault.names:
@@ -367,7 +367,9 @@ def _many(number: int, what: str) -> str:
 
 
 def _siblings(
-    every: Mapping[str, tuple[LaunchFile, Configured]], named: Mapping[str, list[Site]], open_sites: Iterable[Site]
+    every: Mapping[str, tuple[LaunchFile, Configured]],
+    named: Mapping[str, list[LaunchSite]],
+    open_sites: Iterable[LaunchSite],
 ) -> Iterator[Finding]:
     """X3: the configurations of the machines of one job differ in their rank, and in nothing that all must agree on."""
     groups: dict[tuple[str, str], list[str]] = {}
@@ -400,7 +402,7 @@ def _all_but_rank(config: Configured) -> str:
 
 
 def _same_rank(
-    members: list[str], every: Mapping[str, tuple[LaunchFile, Configured]], open_sites: Iterable[Site]
+    members: list[str], every: Mapping[str, tuple[LaunchFile, Configured]], open_sites: Iterable[LaunchSite]
 ) -> Iterator[Finding]:
     taken: dict[int, str] = {}
     for path in sorted(members):
@@ -440,7 +442,7 @@ def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     }
     if not every:
         return
-    runs: dict[str, list[Site]] = {path: [] for path in every}
+    runs: dict[str, list[LaunchSite]] = {path: [] for path in every}
     accelerate = {
         _plain(file.path): config
         for file in launch_files.files
@@ -459,7 +461,7 @@ def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
 _CONFIG_OPTIONS = ("--deepspeed", "--deepspeed_config", "--ds_config", "--deepspeed_config_file", "--ds_config_file")
 
 
-def _config_of(site: Site, is_there: Callable[[str], bool], accelerate: Mapping[str, Configured]) -> str | None:
+def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Mapping[str, Configured]) -> str | None:
     """The path of the configuration of DeepSpeed that a launch line names."""
     words = site.command.script_args
     names = []
@@ -569,7 +571,7 @@ _SHARED = re.compile(
 _OVERRIDES = re.compile(r"(?i)^--.*(?:batch|accum)")
 
 
-def _with_ranks(config: Configured, sites: Iterable[Site], launch_files: LaunchFiles) -> Iterator[Finding]:
+def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: LaunchFiles) -> Iterator[Finding]:
     """S1 against the ranks that a launch line starts."""
     batch, micro, steps = _sizes(config)
     elastic = config.get("elasticity.enabled")
@@ -617,7 +619,7 @@ def _named(micro: Scalar | None, steps: Scalar | None) -> tuple[tuple[str, Scala
     return ("train_micro_batch_size_per_gpu", micro), ("gradient_accumulation_steps", steps)
 
 
-def ranks_of(site: Site, launch_files: LaunchFiles) -> int | None:
+def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
     """The ranks that a launch line starts on all nodes together; None where that is not known."""
     command = site.command
     if command.launcher in TORCHRUN_LAUNCHERS:
@@ -658,13 +660,13 @@ def _asked_of_deepspeed(launch_files: LaunchFiles) -> Iterator[Finding]:
 _COUNTS = ("--num_nodes", "--num_gpus", "--num_accelerators")
 
 
-def _literal(site: Site, *options: str) -> str | None:
+def _literal(site: LaunchSite, *options: str) -> str | None:
     """The value of an option, where the words say it."""
     word = site.value(*options)
     return None if word is None or re.search(r"[$`]", word.text) else word.text
 
 
-def _filters(site: Site) -> Iterator[Finding]:
+def _filters(site: LaunchSite) -> Iterator[Finding]:
     include, exclude = _literal(site, "--include", "-i"), _literal(site, "--exclude", "-e")
     counts = [option for option in _COUNTS if _whole(_literal(site, option)) is not None]
     if include and exclude:
@@ -684,7 +686,7 @@ def _filters(site: Site) -> Iterator[Finding]:
         )
 
 
-def _masked(site: Site) -> Iterator[Finding]:
+def _masked(site: LaunchSite) -> Iterator[Finding]:
     """Without a hostfile deepspeed throws the mask away where an option says which GPUs to take (runner.py)."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
     if mask is not None and not is_sure(mask, site):
@@ -715,7 +717,7 @@ def _masked(site: Site) -> Iterator[Finding]:
     )
 
 
-def _hostfile_of(site: Site, launch_files: LaunchFiles) -> tuple[str, tuple[HostSlots, ...]] | None:
+def _hostfile_of(site: LaunchSite, launch_files: LaunchFiles) -> tuple[str, tuple[HostSlots, ...]] | None:
     if site.command.hostfile is None:
         return None
     every = {_plain(file.path): file for file in launch_files.files if file.kind == "hostfile"}
@@ -723,7 +725,7 @@ def _hostfile_of(site: Site, launch_files: LaunchFiles) -> tuple[str, tuple[Host
     return None if path is None else (every[path].path, every[path].hosts)
 
 
-def _against_hosts(site: Site, path: str, hosts: tuple[HostSlots, ...]) -> Iterator[Finding]:
+def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) -> Iterator[Finding]:
     """S2. The hosts of a project are often an example, so that only what no hosts can mend is an error."""
     slots: dict[str, int | None] = {}
     for host in hosts:
@@ -781,7 +783,7 @@ def _against_hosts(site: Site, path: str, hosts: tuple[HostSlots, ...]) -> Itera
             )
 
 
-def _slots_used(site: Site, launch_files: LaunchFiles) -> dict[str, tuple[int, ...]] | None:
+def _slots_used(site: LaunchSite, launch_files: LaunchFiles) -> dict[str, tuple[int, ...]] | None:
     """The GPUs of each host that a deepspeed command takes; None where that is not known."""
     command = site.command
     if command.unknown & {"nproc", "nnodes_min", "hostfile", "include", "exclude"} or command.exclude:
@@ -816,7 +818,9 @@ def _node_specs(text: str) -> dict[str, tuple[int, ...]] | None:
     return found
 
 
-def _deepspeed_finding(site: Site, option: str, message: str, fix: str, severity: Severity | None = None) -> Finding:
+def _deepspeed_finding(
+    site: LaunchSite, option: str, message: str, fix: str, severity: Severity | None = None
+) -> Finding:
     word = site.option(option, *(("--num_accelerators",) if option == "--num_gpus" else (option[1:3],)))
     return rules.DC812.found(
         message,

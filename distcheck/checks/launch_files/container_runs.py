@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 
 from .context import CONTAINER_PROGRAMS, once
 from .counts import ranks_on_node
-from .model import LaunchFiles, Site, Word
+from .model import LaunchFiles, LaunchSite, Word
 from .pods import CONTAINER_DEFAULT_BYTES, NEEDED_PER_RANK_BYTES, SMALL_BYTES
 
 _LAUNCHER = re.compile(r"(?:.*/)?(?:torchrun|accelerate|deepspeed|ds|python[0-9.]*|bash|sh)")
@@ -35,7 +35,7 @@ def container_has_shared_memory(launch_files: LaunchFiles) -> Iterator[Finding]:
     yield from once(finding for _, site in launch_files.sites() for finding in _judge(site))
 
 
-def _judge(site: Site) -> Iterator[Finding]:
+def _judge(site: LaunchSite) -> Iterator[Finding]:
     ranks = ranks_on_node(site)
     if ranks is None or ranks < 2 or not CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         return
@@ -68,7 +68,7 @@ def _judge(site: Site) -> Iterator[Finding]:
     )
 
 
-def _own_words(site: Site) -> list[Word]:
+def _own_words(site: LaunchSite) -> list[Word]:
     """The words from ``docker`` up to what the container runs; the image is the last of them."""
     words: list[Word] = []
     for word in site.words:

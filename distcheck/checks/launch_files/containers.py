@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .fragments import Fragment, Piece, Span
-from .model import Scalar, Setting, Word
+from .model import FileSetting, Scalar, Word
 from .yaml_text import Node
 
 #: A GPU of a container under one of these names is a whole one; parts (MIG, shared) have names of their own.
@@ -59,9 +59,9 @@ def quantity(text: str) -> int | float | None:
     return int(result) if result == int(result) else result
 
 
-def settings_of(container: Node) -> tuple[Setting, ...]:
+def settings_of(container: Node) -> tuple[FileSetting, ...]:
     """The variables of a container in their order; of a name that stands twice the last one counts."""
-    found: dict[str, Setting] = {}
+    found: dict[str, FileSetting] = {}
     for item in entries(container.get("env")):
         key = item.get("name")
         name = known_text(item, "name")
@@ -82,15 +82,15 @@ def settings_of(container: Node) -> tuple[Setting, ...]:
         elif node is None and item.get("valueFrom") is None:
             value = ""
         found.pop(name, None)
-        found[name] = Setting(
+        found[name] = FileSetting(
             name, value, item.span, key.fragment().span(0, len(key.decoded)), value_span, "container", written=written
         )
     return tuple(found.values())
 
 
 def environ_of(
-    settings: Iterable[Setting], injected: Iterable[str], variables: Mapping[str, str | None], span: Span
-) -> dict[str, Setting]:
+    settings: Iterable[FileSetting], injected: Iterable[str], variables: Mapping[str, str | None], span: Span
+) -> dict[str, FileSetting]:
     """What the command of a container finds set: what an operator puts over it is unknown.
 
     :param injected: names that the operator sets, over those of the container
@@ -102,11 +102,11 @@ def environ_of(
         if name in environ:
             environ[name] = environ[name]._replace(value=None)
     for name, value in variables.items():
-        environ[name] = Setting(name, value, span, span, None, "container")
+        environ[name] = FileSetting(name, value, span, span, None, "container")
     return environ
 
 
-def expanded(fragment: Fragment, environ: Mapping[str, Setting]) -> Fragment:
+def expanded(fragment: Fragment, environ: Mapping[str, FileSetting]) -> Fragment:
     """A text with ``$(NAME)`` replaced where the container's variables say what it is, as the kubelet does it.
 
     What they don't name stays as it stands: ``$(hostname)`` is for the shell.
@@ -144,7 +144,7 @@ def expanded(fragment: Fragment, environ: Mapping[str, Setting]) -> Fragment:
     return Fragment("".join(made), fragment.path, tuple(pieces) or fragment.pieces[:1])
 
 
-def word_of(node: Node, environ: Mapping[str, Setting]) -> Word:
+def word_of(node: Node, environ: Mapping[str, FileSetting]) -> Word:
     fragment = node.fragment()
     origins = [
         span

@@ -15,7 +15,7 @@ from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
 from distcheck.launch.schedulers import task_starter
 
 from .fragments import Span
-from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Setting, Site, Word, known
+from .model import TORCHRUN_LAUNCHERS, Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word, known
 
 #: Programs that start a command on hosts that they name, through a shell there.
 REMOTE_SHELLS = frozenset({"ssh", "pdsh", "clush"})
@@ -45,7 +45,7 @@ _CHOOSES_NODES = ("-w", "--nodelist", "-r", "--relative", "-x", "--exclude", "--
 _BEARS_ON_NODES = re.compile(r"(?i)node|nproc|world|host|rank|multi|single|\bmode\b|gpus?\b|\$\{?[0-9#@*]")
 
 
-class Step(NamedTuple):
+class SchedulerStep(NamedTuple):
     """How often a command is started, and on how many nodes, by what stands in front of it. None: not known."""
 
     #: ``srun``, ``mpirun`` …; None: the shell of the file starts it, or one that it reaches through ssh
@@ -57,7 +57,7 @@ class Step(NamedTuple):
     partial: bool = False
 
 
-class Nodes(NamedTuple):
+class ExpectedNodes(NamedTuple):
     """The nodes that a launcher is told to expect."""
 
     low: int
@@ -70,7 +70,7 @@ class Nodes(NamedTuple):
         return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
 
 
-class Meeting(NamedTuple):
+class Rendezvous(NamedTuple):
     """Where the ranks of a launch line are to meet, as far as the file says."""
 
     #: the option or variable that says it
@@ -89,7 +89,7 @@ class Meeting(NamedTuple):
 # counts
 
 
-def job_nodes(site: Site) -> int | None:
+def job_nodes(site: LaunchSite) -> int | None:
     """Nodes of the whole job, where exactly one number is asked for."""
     return _nodes_of(site.of_job)
 
@@ -101,18 +101,18 @@ def _nodes_of(allocation: Allocation | None) -> int | None:
     return low if allocation.nodes_max is None or high == low else None
 
 
-def step_of(site: Site) -> Step:
+def step_of(site: LaunchSite) -> SchedulerStep:
     """Who starts the command how often."""
     command = site.command
     starter = task_starter(command)
     if starter is None:
-        return Step()
+        return SchedulerStep()
     if starter != "srun":
         on_node = None if "tasks_per_node" in command.unknown else command.tasks_per_node
-        return _counted(Step(starter, command.nodes, command.tasks, on_node))
+        return _counted(SchedulerStep(starter, command.nodes, command.tasks, on_node))
     around = site.allocation
     if around is not None and around.heterogeneous:
-        return Step(starter, partial=True)
+        return SchedulerStep(starter, partial=True)
     if around is None:
         nodes, tasks, on_node = command.nodes, command.tasks, command.tasks_per_node
         if "tasks" in command.unknown:
@@ -123,10 +123,10 @@ def step_of(site: Site) -> Step:
     chooses = any(_is_option(word.text, _CHOOSES_NODES) for word in site.words[: _launcher_at(site)])
     # the rounds of a plain loop follow each other, and each of them has all nodes of the job
     shares = site.background or any(repeat.what != "loop" for repeat in site.repeats)
-    return _counted(Step(starter, nodes, tasks, on_node, chooses or shares))
+    return _counted(SchedulerStep(starter, nodes, tasks, on_node, chooses or shares))
 
 
-def _honoured(site: Site, nodes: int | None, tasks: int | None, on_node: int | None) -> int | None:
+def _honoured(site: LaunchSite, nodes: int | None, tasks: int | None, on_node: int | None) -> int | None:
     """Tasks on each node, where srun keeps to the number that is said: a number of all tasks wins (srun(1))."""
     command = site.command
     if command.tasks is not None or "tasks" in command.unknown:
@@ -142,7 +142,7 @@ def _honoured(site: Site, nodes: int | None, tasks: int | None, on_node: int | N
     return None if (total is not None and total != on_node * (nodes or 0)) or (each or 0) > on_node else on_node
 
 
-def _counted(step: Step) -> Step:
+def _counted(step: SchedulerStep) -> SchedulerStep:
     if step.tasks == 1:
         return step._replace(nodes=1, tasks_on_node=1)
     if step.tasks is None and step.tasks_on_node and step.nodes:
@@ -152,7 +152,7 @@ def _counted(step: Step) -> Step:
     return step
 
 
-def _launcher_at(site: Site) -> int:
+def _launcher_at(site: LaunchSite) -> int:
     """Where the launcher stands among the words; its own options and the script come behind."""
     for index, word in enumerate(site.words):
         if word.text.rpartition("/")[2] in ("torchrun", "accelerate", "deepspeed", "python", "python3"):
@@ -165,21 +165,21 @@ def _is_option(word: str, names: Collection[str]) -> bool:
     return name in names or (len(word) > 2 and word[0] == "-" and word[1] != "-" and word[:2] in names)
 
 
-def asked_nodes(site: Site) -> Nodes | None:
+def asked_nodes(site: LaunchSite) -> ExpectedNodes | None:
     """The nodes that the launcher is told of, also where it is told by Slurm's own count; None: nothing, or unknown."""
     command = site.command
     if command.nnodes_min is not None and command.nnodes_max is not None:
-        return Nodes(command.nnodes_min, command.nnodes_max)
+        return ExpectedNodes(command.nnodes_min, command.nnodes_max)
     if command.unknown & {"nnodes_min", "nnodes_max"}:
         word = site.value(*NODES_OPTIONS)
         name = None if word is None else only_variable(made_of(site, word.text))
         whole = job_nodes(site)
         if name in SLURM_NODES and whole is not None:
-            return Nodes(whole, whole, literal=False)
+            return ExpectedNodes(whole, whole, literal=False)
     return None
 
 
-def several_nodes(site: Site) -> bool | None:
+def several_nodes(site: LaunchSite) -> bool | None:
     """Whether the job that the line belongs to has more than one node; None: not known."""
     command = site.command
     if command.standalone:
@@ -199,12 +199,12 @@ def several_nodes(site: Site) -> bool | None:
     return None if step.nodes is None else step.nodes > 1
 
 
-def bears_on_nodes(site: Site) -> bool:
+def bears_on_nodes(site: LaunchSite) -> bool:
     """Whether the line is carried out under a test that may have looked at the number of nodes or processes."""
     return any(_BEARS_ON_NODES.search(condition) for condition in site.conditions)
 
 
-def is_remote(site: Site) -> bool:
+def is_remote(site: LaunchSite) -> bool:
     """It is started on hosts that the line names."""
     return bool(REMOTE_SHELLS.intersection(site.command.wrappers))
 
@@ -215,7 +215,7 @@ def shown(value: str) -> str:
     return value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 1] + "…"
 
 
-def stays_outside(site: Site, given: Setting) -> bool:
+def stays_outside(site: LaunchSite, given: FileSetting) -> bool:
     """A variable of this shell that a container or another host, which the line goes to, does not get."""
     if given.reach != "exported" or not _APART.intersection(site.command.wrappers):
         return False
@@ -232,12 +232,12 @@ def stays_outside(site: Site, given: Setting) -> bool:
 # what words are made of
 
 
-def setting(site: Site, name: str) -> Setting | None:
+def setting(site: LaunchSite, name: str) -> FileSetting | None:
     """The variable as the line's shell has it."""
     return site.settings.get(name) or site.unexported.get(name)
 
 
-def made_of(site: Site, text: str) -> str:
+def made_of(site: LaunchSite, text: str) -> str:
     """A text with the file's own variables put in, also those whose value is unknown: ``$(hostname):29500``."""
     for _ in range(_DEEPEST):
         longer = _VARIABLE.sub(lambda match: _content(site, match), text)
@@ -247,7 +247,7 @@ def made_of(site: Site, text: str) -> str:
     return text
 
 
-def _content(site: Site, match: re.Match[str]) -> str:
+def _content(site: LaunchSite, match: re.Match[str]) -> str:
     found = setting(site, match[1] or match[2])
     if found is None:
         return match[0]
@@ -268,7 +268,7 @@ def only_variable(text: str) -> str | None:
     return None if match is None else match[1] or match[2]
 
 
-def source_of(site: Site, text: str) -> Setting | None:
+def source_of(site: LaunchSite, text: str) -> FileSetting | None:
     """The assignment in which a value stands that came in by ``$NAME`` alone, through further such ones."""
     found = None
     for _ in range(_DEEPEST):
@@ -280,7 +280,7 @@ def source_of(site: Site, text: str) -> Setting | None:
     return found
 
 
-def assigned_in(site: Site, word: Word, written: str, value: str) -> Setting | None:
+def assigned_in(site: LaunchSite, word: Word, written: str, value: str) -> FileSetting | None:
     """The assignment in which the whole value of an option stands, None where it stands in the line itself."""
     found = None if _shares(site, word) else source_of(site, written)
     if found is not None:
@@ -298,7 +298,7 @@ def _holds(outer: Span, inner: Span) -> bool:
     return outer.path == inner.path and starts and ends
 
 
-def by_each_task(site: Site, word: Word) -> bool | None:
+def by_each_task(site: LaunchSite, word: Word) -> bool | None:
     """Whether the variables of a word are expanded by each task anew; None: not known."""
     if word.by_each_task is not True:
         return word.by_each_task
@@ -306,7 +306,7 @@ def by_each_task(site: Site, word: Word) -> bool | None:
     return True if given is None or given.by_each_task is None else given.by_each_task
 
 
-def meeting_of(site: Site) -> Meeting | None:
+def meeting_of(site: LaunchSite) -> Rendezvous | None:
     """The host at which the ranks of a line meet, None where the file does not say."""
     command = site.command
     if command.standalone:
@@ -326,29 +326,29 @@ def meeting_of(site: Site) -> Meeting | None:
     return None if word is None else _of_word(site, option_name(site, ADDRESS_OPTIONS), word)
 
 
-def option_name(site: Site, names: Sequence[str]) -> str:
+def option_name(site: LaunchSite, names: Sequence[str]) -> str:
     """An option as the line spells it, the first of its names where it does not stand there."""
     word = site.option(*names)
     return names[0] if word is None else word.text.partition("=")[0]
 
 
-def _of_word(site: Site, name: str, word: Word) -> Meeting:
+def _of_word(site: LaunchSite, name: str, word: Word) -> Rendezvous:
     host = host_of(word.text) if "endpoint" in name else word.text
     written = host_of(unquoted(word.written)) if "endpoint" in name else unquoted(word.written)
     given = assigned_in(site, word, written or host, host)
     expanded = by_each_task(site, word)
     if given is None:
         known_host = "$" not in host and "`" not in host
-        return Meeting(name, host, value_span(site, word), known_host, None, made_of(site, host), expanded)
+        return Rendezvous(name, host, value_span(site, word), known_host, None, made_of(site, host), expanded)
     if given.value is None:
-        return Meeting(name, host, given.span, False, given.name, made_of(site, unquoted(given.written)), expanded)
-    return Meeting(name, given.value, given.span, True, given.name, given.value, expanded)
+        return Rendezvous(name, host, given.span, False, given.name, made_of(site, unquoted(given.written)), expanded)
+    return Rendezvous(name, given.value, given.span, True, given.name, given.value, expanded)
 
 
-def _of_setting(site: Site, given: Setting) -> Meeting:
+def _of_setting(site: LaunchSite, given: FileSetting) -> Rendezvous:
     first = source_of(site, given.written) or given
     value = given.value if given.value is not None else unquoted(given.written)
-    return Meeting(
+    return Rendezvous(
         given.name,
         value,
         first.span,
@@ -372,7 +372,7 @@ def host_of(endpoint: str) -> str:
 # findings
 
 
-def edit_value(site: Site, names: Sequence[str], text: str) -> tuple[Edit, ...]:
+def edit_value(site: LaunchSite, names: Sequence[str], text: str) -> tuple[Edit, ...]:
     """The edit that writes another value behind an option, in the line or in the assignment that it comes from.
 
     None where it does not stand there as it is, by itself and without quotes.
@@ -391,7 +391,7 @@ def edit_value(site: Site, names: Sequence[str], text: str) -> tuple[Edit, ...]:
     return (Edit(span.path, span.line, span.column, span.end_line, span.end_column, text),)
 
 
-def edit_word(site: Site, word: Word | None, text: str) -> tuple[Edit, ...]:
+def edit_word(site: LaunchSite, word: Word | None, text: str) -> tuple[Edit, ...]:
     """The edit that writes another word; none where it does not stand as it is."""
     if word is None or word.origins or word.written != word.text:
         return ()
@@ -401,12 +401,12 @@ def edit_word(site: Site, word: Word | None, text: str) -> tuple[Edit, ...]:
     return (site.replaced(word, text),)
 
 
-def _shares(site: Site, word: Word) -> bool:
+def _shares(site: LaunchSite, word: Word) -> bool:
     """Other words come out of the same variable: an array, or a text with several options."""
     return bool(word.origins) and sum(other.span == word.span for other in site.words) > 1
 
 
-def value_span(site: Site, word: Word) -> Span:
+def value_span(site: LaunchSite, word: Word) -> Span:
     """Where the value of an option stands: its part of an array or text, where several words come out of one."""
     whole = next((other for other in site.words if other.span == word.span and other.origins == word.origins), None)
     if whole is None or not _shares(site, word):
@@ -420,7 +420,7 @@ def value_span(site: Site, word: Word) -> Span:
     return first
 
 
-def place(site: Site, word: Word | None, option: str | None = None) -> Where:
+def place(site: LaunchSite, word: Word | None, option: str | None = None) -> Where:
     """The place of an option of a launch line: the word where it can be told, else the line."""
     where = site.where(None if word is None else value_span(site, word))
     return where if option is None else where._replace(object=option)
@@ -450,7 +450,7 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
     yield from best.values()
 
 
-def launch_lines(launch_files: LaunchFiles, *, complete: bool = True) -> Iterator[tuple[LaunchFile, Site]]:
+def launch_lines(launch_files: LaunchFiles, *, complete: bool = True) -> Iterator[tuple[LaunchFile, LaunchSite]]:
     """Lines of a launcher that starts all ranks of a node.
 
     :param complete: only those that name a script; the others end before anything starts, or are the beginning of a
@@ -461,13 +461,13 @@ def launch_lines(launch_files: LaunchFiles, *, complete: bool = True) -> Iterato
             yield file, site
 
 
-def is_complete(site: Site) -> bool:
+def is_complete(site: LaunchSite) -> bool:
     """A launcher is given something to start."""
     command = site.command
     return command.launcher not in NODE_LAUNCHERS or command.script is not None or "script" in command.unknown
 
 
-def meeting_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, Site]]:
+def meeting_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, LaunchSite]]:
     """Lines that start what meets at torch's store: of launchers and Python; in a file without any, of its scripts.
 
     A file that only sets MASTER_ADDR and MASTER_PORT for others is one such line, in place of what will read them.
@@ -483,7 +483,7 @@ def meeting_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, Site]
                 span = next(iter(given.values())).span
                 place = "shell" if file.allocation is None else "slurm"
                 starts = [
-                    Site(command, (), span, place, given, known_here, file.allocation, file.allocation),
+                    LaunchSite(command, (), span, place, given, known_here, file.allocation, file.allocation),
                 ]
         for site in starts:
             if is_complete(site):

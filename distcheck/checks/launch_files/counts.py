@@ -12,7 +12,7 @@ from typing import NamedTuple
 from distcheck.launch.command import nproc_on
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS
 
-from .model import TORCHRUN_LAUNCHERS, Allocation, Scalar, Site, Word, known
+from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchSite, Scalar, Word, known
 
 #: The options that say how many processes start on a node, by launcher.
 PROCESS_OPTIONS = {
@@ -38,7 +38,7 @@ class Count(NamedTuple):
     said: Word | Scalar | None = None
 
 
-def ranks_on_node(site: Site) -> int | None:
+def ranks_on_node(site: LaunchSite) -> int | None:
     """Ranks that the line starts on each node, by a literal number."""
     command = site.command
     if command.nproc in ("cpu", "gpu", "auto", "xpu"):
@@ -49,19 +49,19 @@ def ranks_on_node(site: Site) -> int | None:
     return tasks_on_node(site)
 
 
-def ranks_said(site: Site) -> Word | None:
+def ranks_said(site: LaunchSite) -> Word | None:
     """The word that says how many ranks start."""
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))
 
 
-def task_starter(site: Site) -> str | None:
+def task_starter(site: LaunchSite) -> str | None:
     """What starts the line once for each task: ``srun``, ``mpirun`` …"""
     from distcheck.launch.schedulers import task_starter as starter
 
     return starter(site.command)
 
 
-def tasks_on_node(site: Site) -> int | None:
+def tasks_on_node(site: LaunchSite) -> int | None:
     """Tasks that a scheduler or MPI starts on each node; one where nothing of that kind is there."""
     from .context import step_of
 
@@ -83,7 +83,7 @@ def tasks_on_node(site: Site) -> int | None:
     return 1 if all(one is None for one in said) and not open_ended else None
 
 
-def tasks_of(site: Site) -> int | None:
+def tasks_of(site: LaunchSite) -> int | None:
     """Tasks in all; one where nothing starts tasks."""
     if task_starter(site) is None:
         return 1
@@ -96,7 +96,7 @@ def tasks_of(site: Site) -> int | None:
     return None if each is None or nodes is None else each * nodes
 
 
-def nodes_given(site: Site) -> int | None:
+def nodes_given(site: LaunchSite) -> int | None:
     """Nodes on which the line is started by a scheduler, an operator or a starter of tasks."""
     command = site.command
     if command.nodes is not None:
@@ -112,7 +112,7 @@ def nodes_given(site: Site) -> int | None:
     return nodes if given.nodes_max is None or known(given.nodes_max) == nodes else None
 
 
-def nodes_of(site: Site) -> int | None:
+def nodes_of(site: LaunchSite) -> int | None:
     """Nodes of the job that the line is a part of: what the launcher is told, else what it is given.
 
     A launcher that is told nothing has one node, whatever it is given.
@@ -136,7 +136,7 @@ def nodes_of(site: Site) -> int | None:
     return nodes_given(site)
 
 
-def gpus_given(site: Site) -> Count | None:
+def gpus_given(site: LaunchSite) -> Count | None:
     """GPUs that the scheduler gives to the line on each node, or to a launcher in a task; of unequal nodes the mean."""
     command = site.command
     given = site.allocation
@@ -176,7 +176,7 @@ def _count(scalar: Scalar | None) -> Count | None:
     return None if number is None else Count(number, scalar)
 
 
-def is_distributed(site: Site) -> bool:
+def is_distributed(site: LaunchSite) -> bool:
     """The line surely starts ranks of one job: by a launcher, or as tasks that are given a place to meet."""
     if site.command.launcher in NODE_LAUNCHERS:
         return True
@@ -184,7 +184,7 @@ def is_distributed(site: Site) -> bool:
     return site.command.launcher == "python" and bool(meets) and task_starter(site) is not None
 
 
-def runs_on_cpu(site: Site) -> bool:
+def runs_on_cpu(site: LaunchSite) -> bool:
     """The arguments or variables say that no GPU is used."""
     command = site.command
     if command.nproc == "cpu":
@@ -201,11 +201,11 @@ def runs_on_cpu(site: Site) -> bool:
     return _ON_CPU.search(" ".join(command.script_args)) is not None
 
 
-def is_elastic(site: Site) -> bool:
+def is_elastic(site: LaunchSite) -> bool:
     """torchrun's agent starts the ranks, and gives them their variables."""
     return site.command.launcher in ELASTIC_LAUNCHERS
 
 
-def is_torchrun(site: Site) -> bool:
+def is_torchrun(site: LaunchSite) -> bool:
     """torchrun itself, in one of its spellings."""
     return site.command.launcher in TORCHRUN_LAUNCHERS

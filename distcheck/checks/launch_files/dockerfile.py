@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .fragments import Fragment, Piece
-from .model import LaunchFile, LookUp, Setting, Site
+from .model import FileSetting, LaunchFile, LaunchSite, LookUp
 from .plain_commands import as_shell_text, as_written, in_image, joined, with_comments, with_lost
 from .training_signs import tells_of_training
 
@@ -44,12 +44,12 @@ class Instruction(NamedTuple):
     heredocs: tuple[Fragment, ...] = ()
 
 
-class _Stage:
+class _BuildStage:
     """What a stage of the build has set so far."""
 
-    def __init__(self, below: _Stage | None = None) -> None:
-        self.settings: dict[str, Setting] = dict(below.settings) if below else {}
-        self.arguments: dict[str, Setting] = {}
+    def __init__(self, below: _BuildStage | None = None) -> None:
+        self.settings: dict[str, FileSetting] = dict(below.settings) if below else {}
+        self.arguments: dict[str, FileSetting] = {}
         self.entrypoint: Fragment | tuple[Fragment, ...] | None = below.entrypoint if below else None
         self.command: Fragment | tuple[Fragment, ...] | None = below.command if below else None
         self.in_shell: bool = below.in_shell if below else True
@@ -62,20 +62,20 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     from .shell import ShellText, read_shell
 
     source = Fragment(text, path)
-    stages: dict[str, _Stage] = {}
-    stage = _Stage()
+    stages: dict[str, _BuildStage] = {}
+    stage = _BuildStage()
     lines = text.split("\n")
-    settings: list[Setting] = []
+    settings: list[FileSetting] = []
     read: list[ShellText] = []
-    lost: dict[str, Setting] = {}
+    lost: dict[str, FileSetting] = {}
 
-    def carry_out(fragment: Fragment, environ: Mapping[str, Setting]) -> ShellText:
+    def carry_out(fragment: Fragment, environ: Mapping[str, FileSetting]) -> ShellText:
         found = read_shell(fragment, look_up, place="dockerfile", environ=environ)
         found = found._replace(sites=tuple(as_written(with_lost(in_image(found.sites), lost), path, lines)))
         read.append(found)
         return found
 
-    def end(stage: _Stage) -> None:
+    def end(stage: _BuildStage) -> None:
         if not stage.starts:
             return
         whole, fallback = _started(stage, path)
@@ -95,7 +95,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
             end(stage)
             lost.clear()
             match = _FROM.match(rest.text)
-            stage = _Stage(stages.get(match[1].lower()) if match else None)
+            stage = _BuildStage(stages.get(match[1].lower()) if match else None)
             if match and match[2]:
                 stages[match[2].lower()] = stage
         elif name == "ENV":
@@ -126,7 +126,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 # an entry point of one's own takes away the command of the image below, not one of this stage
                 stage.entrypoint = started
     end(stage)
-    sites: list[Site] = []
+    sites: list[LaunchSite] = []
     problems: list[tuple[str, int, int]] = []
     also_read: list[str] = []
     comments: list[tuple[int, str]] = []
@@ -239,7 +239,7 @@ def _heredoc(
     return None, index
 
 
-def _run(instruction: Instruction, stage: _Stage) -> Iterator[Fragment]:
+def _run(instruction: Instruction, stage: _BuildStage) -> Iterator[Fragment]:
     """The texts that a shell carries out while the image is built."""
     rest = instruction.rest
     flag = _FLAG.match(rest.text)
@@ -275,7 +275,7 @@ def _with_heredocs(line: Fragment, bodies: tuple[Fragment, ...]) -> Fragment:
     return Fragment(text, line.path, tuple(pieces))
 
 
-def _started(stage: _Stage, path: str) -> tuple[Fragment | None, Fragment | None]:
+def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment | None]:
     """The command that a container of this stage carries out, and its last part alone."""
     entrypoint, command = stage.entrypoint, stage.command
     if isinstance(entrypoint, Fragment):
@@ -316,7 +316,7 @@ def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
     return Fragment(text, rest.path, tuple(pieces))
 
 
-def _assignments(rest: Fragment, stage: _Stage, *, values: bool = True) -> Iterator[Setting]:
+def _assignments(rest: Fragment, stage: _BuildStage, *, values: bool = True) -> Iterator[FileSetting]:
     """The variables of ENV and ARG.
 
     :param values: false for ARG: its value is known at the time of the build only
@@ -346,10 +346,10 @@ def _assignments(rest: Fragment, stage: _Stage, *, values: bool = True) -> Itera
 
 
 def _setting(
-    rest: Fragment, start: int, name_end: int, value_start: int, end: int, stage: _Stage, *, known: bool
-) -> Setting:
+    rest: Fragment, start: int, name_end: int, value_start: int, end: int, stage: _BuildStage, *, known: bool
+) -> FileSetting:
     written = rest.text[value_start:end]
-    return Setting(
+    return FileSetting(
         rest.text[start:name_end],
         _expanded(written, stage) if known else None,
         rest.span(start, end),
@@ -366,7 +366,7 @@ def _words(text: str) -> Iterator[tuple[int, int]]:
         yield match.span()
 
 
-def _expanded(written: str, stage: _Stage) -> str | None:
+def _expanded(written: str, stage: _BuildStage) -> str | None:
     """A value without its quotes and with the variables that are known; None where one is not."""
     made: list[str] = []
     for match in re.finditer(
@@ -385,7 +385,7 @@ def _expanded(written: str, stage: _Stage) -> str | None:
     return value if len(value) <= max(_LONGEST_VALUE, len(written)) else None
 
 
-def _value_of(reference: str, stage: _Stage) -> str | None:
+def _value_of(reference: str, stage: _BuildStage) -> str | None:
     match = _VARIABLE.fullmatch(reference)
     if match is None or match[5]:
         return None

@@ -24,7 +24,7 @@ _MOST_LINES = 2_000
 _COMMENT = re.compile(r"\s*#(?!SBATCH\b|PBS\b|BSUB\b|!)")
 
 
-class Source(NamedTuple):
+class LaunchSource(NamedTuple):
     """A file that may be a launch file: the path as displayed, relative to the working directory, and its bytes."""
 
     path: str
@@ -33,7 +33,7 @@ class Source(NamedTuple):
 
 
 def read_launch_files(
-    sources: Sequence[Source],
+    sources: Sequence[LaunchSource],
     *,
     look_up: LookUp | None = None,
     include_markdown: bool = False,
@@ -71,7 +71,7 @@ def read_one(path: str, data: bytes, look_up: LookUp, *, include_markdown: bool 
     return None if kind is None else _read_kind(path, data, kind, look_up)
 
 
-def _read(source: Source, markdown: bool, look_up: LookUp) -> LaunchFile | None:
+def _read(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile | None:
     if _may_be_data(source.path):
         data = source.read(_BEGINNING)
         kind = kind_of(source.path, data, include_markdown=markdown)

@@ -48,7 +48,7 @@ class _FaultError(Exception):
 
 def read_json(fragment: Fragment) -> JsonText:
     """All values of a text whose outermost is a table. Never raises."""
-    reader = _Reader(fragment)
+    reader = _JsonReader(fragment)
     problems: tuple[tuple[str, int, int], ...] = ()
     try:
         reader.read()
@@ -57,7 +57,7 @@ def read_json(fragment: Fragment) -> JsonText:
     return JsonText(reader.values, tuple(reader.repeated), tuple(reader.comments), problems)
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, fragment: Fragment) -> None:
         self.fragment = fragment
         self.text = fragment.text

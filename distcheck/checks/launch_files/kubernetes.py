@@ -28,8 +28,8 @@ from .containers import (
     word_of,
 )
 from .fragments import Fragment, Span
-from .model import LaunchFile, LookUp, Pods, Scalar, Setting, Site, Word
-from .workloads import NO_WORKLOADS, Group, groups_of, kind_of_object, objects_of, train_job
+from .model import FileSetting, LaunchFile, LaunchSite, LookUp, Pods, Scalar, Word
+from .workloads import NO_WORKLOADS, PodGroup, groups_of, kind_of_object, objects_of, train_job
 from .yaml_text import Node, read_yaml
 
 _SHELL_NAME = re.compile(r"\.(?:sh|bash|zsh)$")
@@ -57,7 +57,7 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
     :param look_up: for scripts that a shell text sources, and for a kustomization beside the file
     """
     yaml = read_yaml(Fragment(text, path))
-    reader = _Reader(path, look_up)
+    reader = _ManifestReader(path, look_up)
     objects = [item for document in yaml.documents for item in objects_of(document.root)]
     for item in objects:
         reader.read_workload(item)
@@ -77,19 +77,19 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
     )
 
 
-class _Reader:
+class _ManifestReader:
     """What has been read of a file so far."""
 
     def __init__(self, path: str, look_up: LookUp) -> None:
         self.path = path
         self.look_up = look_up
         self.pods: list[Pods] = []
-        self.sites: list[Site] = []
-        self.settings: list[Setting] = []
+        self.sites: list[LaunchSite] = []
+        self.settings: list[FileSetting] = []
         self.problems: list[tuple[str, int, int]] = []
         self.also_read: list[str] = []
         #: by the name of a ConfigMap: the pods that mount it, with their variables
-        self._mounted: dict[str, list[tuple[Pods, Mapping[str, Setting]]]] = {}
+        self._mounted: dict[str, list[tuple[Pods, Mapping[str, FileSetting]]]] = {}
         self._read_before: set[Span] = set()
         self._patched: bool | None = None
 
@@ -122,7 +122,7 @@ class _Reader:
             if node.kind == "value" and (_SHELL_NAME.search(name) or _SHELL_BANG.match(node.decoded)):
                 self._read_shell(node.fragment(), environ, pods)
 
-    def _read_container(self, group: Group, pod: Node, container: Node) -> None:
+    def _read_container(self, group: PodGroup, pod: Node, container: Node) -> None:
         shared_memory, shared_bytes = shared_memory_of(group.template, pod, container)
         replicas, nodes = group.replicas, group.nodes
         if self._is_patched():
@@ -190,7 +190,7 @@ class _Reader:
             self._read_shell(node.fragment(), {}, None)
             self.sites[before:] = [site for site in self.sites[before:] if site.command.launcher in _RANK_STARTERS]
 
-    def _add(self, group: Group, pods: Pods, container: Node) -> dict[str, Setting]:
+    def _add(self, group: PodGroup, pods: Pods, container: Node) -> dict[str, FileSetting]:
         """Takes the pods and what their container runs; what that finds set is given back."""
         self.pods.append(pods)
         # one template can stand for several roles (an anchor)
@@ -201,7 +201,7 @@ class _Reader:
         self._read_command(container, environ, pods)
         return environ
 
-    def _read_command(self, container: Node, environ: Mapping[str, Setting], pods: Pods) -> None:
+    def _read_command(self, container: Node, environ: Mapping[str, FileSetting], pods: Pods) -> None:
         """The command of a container and its arguments, one after the other, as Kubernetes joins them."""
         command, arguments = container.get("command"), container.get("args")
         if command is not None and command.kind == "value":
@@ -224,7 +224,7 @@ class _Reader:
         if site is not None:
             self.sites.append(site)
 
-    def _read_shell(self, fragment: Fragment, environ: Mapping[str, Setting], pods: Pods | None) -> None:
+    def _read_shell(self, fragment: Fragment, environ: Mapping[str, FileSetting], pods: Pods | None) -> None:
         from .shell import read_shell
 
         read = read_shell(fragment, self.look_up, place="pod", environ=environ, pods=pods)
@@ -244,8 +244,8 @@ class _Reader:
 
 
 def make_site(
-    words: Iterable[Word], span: Span, environ: Mapping[str, Setting], pods: Pods | None, *, place: str = "pod"
-) -> Site | None:
+    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None, *, place: str = "pod"
+) -> LaunchSite | None:
     """The launch line that a list of words is, which no shell reads; None where it starts no ranks."""
     from distcheck.launch.command import parse_command
 
@@ -258,7 +258,7 @@ def make_site(
     command = parse_command([word.text for word in taken], variables)
     if not _starts_ranks(command):
         return None
-    return Site(command, taken, span, place=place, settings=dict(environ), pods=pods)
+    return LaunchSite(command, taken, span, place=place, settings=dict(environ), pods=pods)
 
 
 def _starts_ranks(command: LaunchCommand) -> bool:

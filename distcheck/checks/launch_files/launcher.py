@@ -19,7 +19,7 @@ from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchComm
 from .context import (
     CONTAINER_PROGRAMS,
     REMOTE_SHELLS,
-    Step,
+    SchedulerStep,
     asked_nodes,
     bears_on_nodes,
     edit_word,
@@ -37,7 +37,7 @@ from .context import (
 )
 from .counts import is_distributed
 from .fragments import Span
-from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Site, Word, known
+from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, Word, known
 from .paths import the_one
 from .scripts import Started
 
@@ -95,13 +95,13 @@ def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Findi
 class Double(NamedTuple):
     """A launcher that several tasks of a node start."""
 
-    step: Step
+    step: SchedulerStep
     on_node: int
     #: processes that each of them starts: a number, or ``gpu``
     each: str
 
 
-def double_launch(site: Site) -> Double | None:
+def double_launch(site: LaunchSite) -> Double | None:
     """How several tasks of a node start a launcher that starts all ranks of a node; None where they surely don't."""
     step = step_of(site)
     on_node = _tasks_on_node(site, step)
@@ -143,7 +143,7 @@ def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
         )
 
 
-def _tasks_on_node(site: Site, step: Step) -> int | None:
+def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
     if step.tasks_on_node is not None or step.starter in (None, "srun"):
         return step.tasks_on_node
     # mpirun alone puts all processes on this host; a host file or a scheduler would spread them
@@ -155,7 +155,7 @@ def _tasks_on_node(site: Site, step: Step) -> int | None:
     return command.tasks if asked is None or asked.high == 1 else None
 
 
-def _processes(site: Site) -> str | None:
+def _processes(site: LaunchSite) -> str | None:
     """Processes that the launcher starts on a node: a number, or ``gpu`` for one a GPU; None: not known."""
     command = site.command
     if command.launcher == "accelerate":
@@ -177,12 +177,12 @@ def _processes(site: Site) -> str | None:
     return None if count is None else str(count)
 
 
-def _has_own_gpus(site: Site) -> bool:
+def _has_own_gpus(site: LaunchSite) -> bool:
     around = site.allocation
     return site.command.gpus_per_task is not None or (around is not None and around.binds_gpus)
 
 
-def _start_once(site: Site, step: Step, on_node: int) -> Fix:
+def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
     if step.starter != "srun":
         return Fix(
             f"start {site.command.launcher} once on each node ({step.starter} with one process a node), "
@@ -252,7 +252,7 @@ def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
                 yield from _ranks(site, step)
 
 
-def _uncounted(site: Site, step: Step) -> Iterator[Finding]:
+def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     """srun knows the cores of a task, and not how many tasks there are."""
     command, around = site.command, site.allocation
     if step.starter != "srun" or command.unknown & {"tasks", "tasks_per_node", "cpus_per_task"}:
@@ -287,7 +287,7 @@ def _uncounted(site: Site, step: Step) -> Iterator[Finding]:
     )
 
 
-def _trains(site: Site) -> bool:
+def _trains(site: LaunchSite) -> bool:
     """It is training as far as can be seen: a launcher, a place to meet, or GPUs that srun asks for."""
     command = site.command
     return is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
@@ -298,7 +298,7 @@ def _counts_otherwise(word: str) -> bool:
     return word.startswith(("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution"))
 
 
-def _agents(site: Site, step: Step) -> Iterator[Finding]:
+def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     """Each task starts an agent, and torchrun is told of no other node."""
     command = site.command
     stated = site.value("--nnodes", "--num-machines", "--num-nodes") is not None
@@ -322,7 +322,7 @@ def _agents(site: Site, step: Step) -> Iterator[Finding]:
     )
 
 
-def _tell_of_nodes(step: Step) -> Fix:
+def _tell_of_nodes(step: SchedulerStep) -> Fix:
     if step.starter == "srun":
         return Fix(f"give torchrun the number of nodes and a place to meet: {MEET_BY_SLURM}", where="job-script")
     return Fix(
@@ -332,7 +332,7 @@ def _tell_of_nodes(step: Step) -> Fix:
     )
 
 
-def _agents_of_nodes(site: Site, step: Step) -> Iterator[Finding]:
+def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     asked = asked_nodes(site)
     tasks = step.tasks
     if asked is None or not asked.literal or tasks is None or asked.low <= tasks <= asked.high or step.partial:
@@ -352,7 +352,7 @@ def _agents_of_nodes(site: Site, step: Step) -> Iterator[Finding]:
     )
 
 
-def _does_own_part(site: Site) -> bool:
+def _does_own_part(site: LaunchSite) -> bool:
     """Each task trains or computes something of its own, and says so in the script's arguments."""
     return any(_OWN_PART.search(made_of(site, word)) for word in site.command.script_args)
 
@@ -365,7 +365,7 @@ def _reaches_other_nodes(file: LaunchFile) -> bool:
     return any(_HANDS_ON.search(line) for line in file.lines)
 
 
-def _started_once(site: Site) -> Iterator[Finding]:
+def _started_once(site: LaunchSite) -> Iterator[Finding]:
     """The body of a job script runs on the first node alone."""
     command = site.command
     if site.place != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
@@ -394,7 +394,7 @@ def _started_once(site: Site) -> Iterator[Finding]:
     )
 
 
-def _ranks(site: Site, step: Step) -> Iterator[Finding]:
+def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     """One task a rank: WORLD_SIZE is their number."""
     given = site.settings.get("WORLD_SIZE")
     if given is None or not given.certain or given.value is None or not given.value.strip().isdecimal():
@@ -461,7 +461,7 @@ def _handles_hangups(command: LaunchCommand) -> bool:
     return command.signals_to_handle is None or "SIGHUP" in command.signals_to_handle
 
 
-def _launcher_within(file: LaunchFile, site: Site, scripts: Mapping[str, LaunchFile]) -> str | None:
+def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, LaunchFile]) -> str | None:
     """The launcher that a shell script starts which the line starts, where both are read."""
     script = site.command.script
     if site.command.launcher != "other" or script is None:
@@ -541,7 +541,7 @@ def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Itera
         )
 
 
-def _no_gpus(site: Site, nodes: Nodes | Unavailable) -> tuple[str | None, bool]:
+def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, bool]:
     """Why no GPU can be used, as a clause, and whether that is sure; None where there may be one."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
     if mask is not None and stays_outside(site, mask):
@@ -599,7 +599,7 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
         )
 
 
-def _index_by_local_rank(started: Started, site: Site) -> tuple[str, str, int] | None:
+def _index_by_local_rank(started: Started, site: LaunchSite) -> tuple[str, str, int] | None:
     """A place in the script that takes the local rank as a device's number: its file, its text and line."""
     from distcheck.checks.source.device_uses import device_uses, files_from
     from distcheck.checks.source.values import LOCAL_RANK
@@ -614,7 +614,7 @@ def _index_by_local_rank(started: Started, site: Site) -> tuple[str, str, int] |
     return None
 
 
-def _binding(site: Site, around: Allocation | None) -> str | None:
+def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
     """How srun binds GPUs to tasks, None where nothing is said or it can't be told."""
     word = site.value("--gpu-bind")
     directive = None if around is None else around.directives.get("gpu-bind")
@@ -710,7 +710,9 @@ _FIELDS = {
 }
 
 
-def _move(file: LaunchFile, site: Site, script: Word, behind: list[Word], found: list[list[int]]) -> tuple[Edit, ...]:
+def _move(
+    file: LaunchFile, site: LaunchSite, script: Word, behind: list[Word], found: list[list[int]]
+) -> tuple[Edit, ...]:
     """The edits that take the words away and write them before the script; none where one came out of a variable.
 
     None either where the words are the items of a list: of a manifest, or of the exec form of an image.
@@ -748,7 +750,7 @@ def _next_in_shell(file: LaunchFile, one: Span, other: Span) -> bool:
     return goes_on and not file.lines[other.line - 1][: other.column - 1].strip()
 
 
-def _before_script(site: Site, script: Word) -> Word | None:
+def _before_script(site: LaunchSite, script: Word) -> Word | None:
     """The word before which options can be written: the script, or the -m before a module."""
     if not script.written or script.origins:
         return None

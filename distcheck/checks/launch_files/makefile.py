@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from .fragments import Fragment, Piece
-from .model import LaunchFile, LookUp, Setting, Site
+from .model import FileSetting, LaunchFile, LaunchSite, LookUp
 from .plain_commands import as_written, joined, with_comments, with_lost
 from .training_signs import tells_of_training
 
@@ -46,7 +46,7 @@ _POSIX_SHELL = re.compile(r"(?:\S*/)?(?:env[ \t]+)?(?:\S*/)?(?:ba|da|z|k|a)?sh\b
 class _Value(NamedTuple):
     """An assignment."""
 
-    setting: Setting
+    setting: FileSetting
     #: what stands behind the sign, without a comment
     text: str
     sign: str
@@ -82,7 +82,7 @@ class _Makefile:
         #: the targets that a target's own variables reach, by variable
         self.reached: dict[str, frozenset[str]] = {}
         #: what each target's recipe is given in its environment
-        self.environ: dict[str, dict[str, Setting]] = {}
+        self.environ: dict[str, dict[str, FileSetting]] = {}
         self.one_shell = False
         self.recipes: list[_Recipe] = []
         self.also_read: list[str] = []
@@ -96,7 +96,7 @@ def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     source = Fragment(text, path)
     made = _Makefile()
     _read(source, made, look_up, 0)
-    sites: list[Site] = []
+    sites: list[LaunchSite] = []
     settings = [_exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)]
     problems: list[tuple[str, int, int]] = []
     comments: list[tuple[int, str]] = []
@@ -108,7 +108,7 @@ def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     lines = text.split("\n")
     telling = _telling(made)
     for recipe in recipes:
-        lost: dict[str, Setting] = {}
+        lost: dict[str, FileSetting] = {}
         for fragment, environ, conditions in _commands(source, recipe, made, telling):
             read = read_shell(fragment, look_up, place="makefile", environ=environ)
             sites.extend(
@@ -140,7 +140,7 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
             made.recipes.append(_Recipe(target, tuple(recipe)))
         target, recipe = None, []
 
-    lines = _Lines(source.text)
+    lines = _LineSpans(source.text)
     while (stretch := lines.next()) is not None:
         start, end = stretch
         line = source.text[start:end]
@@ -235,7 +235,7 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
     finish()
 
 
-class _Lines:
+class _LineSpans:
     """The lines of a text, one after the other, as stretches without their ends."""
 
     def __init__(self, text: str) -> None:
@@ -270,7 +270,7 @@ def _note_condition(match: re.Match[str], bare: str, conditions: list[str]) -> N
         conditions.pop()
 
 
-def _behind_define(text: str, lines: _Lines) -> None:
+def _behind_define(text: str, lines: _LineSpans) -> None:
     open_ = 1
     while open_ and (stretch := lines.next()) is not None:
         line = text[slice(*stretch)]
@@ -310,7 +310,7 @@ def _made_value(line: Fragment, name: str, sign: str, at: tuple[int, int, int], 
     written = re.sub(r"(?<!\\)#.*", "", line.text[value_start:], flags=re.DOTALL).rstrip()
     span = line.span(name_start, value_start + len(written))
     value_span = line.span(value_start, value_start + len(written)) if written else None
-    setting = Setting(name, None, span, line.span(name_start, name_end), value_span, "shell", certain, written)
+    setting = FileSetting(name, None, span, line.span(name_start, name_end), value_span, "shell", certain, written)
     return _Value(
         setting,
         re.sub(r"\s+", " ", written.replace("\\#", "#")),
@@ -422,7 +422,7 @@ def _closing(text: str, start: int) -> int:
 
 def _commands(
     source: Fragment, recipe: _Recipe, made: _Makefile, telling: frozenset[str]
-) -> Iterator[tuple[Fragment, Mapping[str, Setting], tuple[str, ...]]]:
+) -> Iterator[tuple[Fragment, Mapping[str, FileSetting], tuple[str, ...]]]:
     """The texts that a shell is given for a recipe, with the variables that it knows and the conditionals around."""
     lines = [(_without_prefix(source, line), conditions) for line, conditions in recipe.lines]
     if made.one_shell:
@@ -464,7 +464,7 @@ def _without_prefix(source: Fragment, line: tuple[tuple[int, int], ...]) -> tupl
     return ((match.end() if match else start, end), *line[1:])
 
 
-def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, Mapping[str, Setting]]:
+def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, Mapping[str, FileSetting]]:
     """A line of a recipe as the shell gets it.
 
     A reference stays one, in the shell's own form and as long as it was (``$(GPUS)`` as ``${GPUS}``), so that each word
@@ -473,11 +473,11 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
     """
     environ = dict(_exported_to(target, made))
     shells_own = set(re.findall(r"\$\$\{?([A-Za-z_]\w*)", line.text)) - set(environ)
-    whole = _Text()
-    before = _Text()
+    whole = _Pieces()
+    before = _Pieces()
     seen: set[str] = set()
 
-    def convert(source: Fragment, into: _Text, depth: int) -> None:
+    def convert(source: Fragment, into: _Pieces, depth: int) -> None:
         offset = 0
         for kind, stretch, name in _references(source.text):
             part = source.part(offset, offset + len(stretch))
@@ -499,7 +499,7 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
                     setting = _setting(name, made, target, "shell")
                     environ.setdefault(shell_name, setting._replace(name=shell_name))
                     continue
-                inner = _Text()
+                inner = _Pieces()
                 inner.add(definition.fragment.part(0, 0), f'{shell_name}="')
                 convert(definition.fragment, inner, depth + 1)
                 inner.add(definition.fragment.part(len(definition.fragment.text), len(definition.fragment.text)), '"\n')
@@ -510,7 +510,7 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
     return before.fragment(line.path), environ
 
 
-def _exported_to(target: str, made: _Makefile) -> Mapping[str, Setting]:
+def _exported_to(target: str, made: _Makefile) -> Mapping[str, FileSetting]:
     if target not in made.environ:
         names = list(made.values) if made.all_exported else [name for name in made.exported if name in made.values]
         names += [
@@ -524,7 +524,7 @@ def _exported_to(target: str, made: _Makefile) -> Mapping[str, Setting]:
     return made.environ[target]
 
 
-class _Text:
+class _Pieces:
     """A text that is put together of parts with their places."""
 
     def __init__(self) -> None:
@@ -542,7 +542,7 @@ class _Text:
         self._parts.append(text)
         self._length += len(text)
 
-    def append(self, other: _Text) -> None:
+    def append(self, other: _Pieces) -> None:
         self._pieces.extend(piece._replace(offset=piece.offset + self._length) for piece in other._pieces)
         self._parts.extend(other._parts)
         self._length += other._length
@@ -566,7 +566,7 @@ def _placeholder(stretch: str) -> str:
     return "${" + "_" * (len(stretch) - 3) + "}" if len(stretch) > 3 else "$" + "_" * (len(stretch) - 1)
 
 
-def _setting(name: str, made: _Makefile, target: str, reach: str) -> Setting:
+def _setting(name: str, made: _Makefile, target: str, reach: str) -> FileSetting:
     values = made.values.get(name, [])
     last = made.of_targets.get(target, {}).get(name) or (values[-1] if values else None)
     value = _value(name, made, target) if last is not None else None
@@ -575,11 +575,11 @@ def _setting(name: str, made: _Makefile, target: str, reach: str) -> Setting:
         value = None if reach == "shell" else value
     if last is None:
         nowhere = Fragment("", "").span(0, 0)
-        return Setting(name, None, nowhere, nowhere, None, reach)
+        return FileSetting(name, None, nowhere, nowhere, None, reach)
     return last.setting._replace(value=value, reach=reach)
 
 
-def _exported(value: _Value, made: _Makefile) -> Setting:
+def _exported(value: _Value, made: _Makefile) -> FileSetting:
     name = value.setting.name
     exported = made.all_exported or name in made.exported or name in made.exported_for
     reach = "exported" if exported else "shell"

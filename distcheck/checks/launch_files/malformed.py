@@ -12,7 +12,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Where
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
-from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Problem
+from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProblem
 
 from .context import (
     NODE_RANK_OPTIONS,
@@ -27,7 +27,7 @@ from .context import (
     place,
     shown,
 )
-from .model import TORCHRUN_LAUNCHERS, LaunchFiles, Setting, Site
+from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFiles, LaunchSite
 from .ports import port_of
 
 #: What torch's numbers must be, the least first.
@@ -67,7 +67,7 @@ def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield from _node_rank(site)
 
 
-def _number(given: Setting, low: int) -> Iterator[Finding]:
+def _number(given: FileSetting, low: int) -> Iterator[Finding]:
     value = given.value or ""
     try:
         number = int(value)
@@ -88,7 +88,7 @@ def _number(given: Setting, low: int) -> Iterator[Finding]:
     )
 
 
-def _port(site: Site) -> Iterator[Finding]:
+def _port(site: LaunchSite) -> Iterator[Finding]:
     port = port_of(site)
     if port is None or "$" in port.text or "`" in port.text or not port.text.strip():
         return
@@ -105,14 +105,14 @@ def _port(site: Site) -> Iterator[Finding]:
     )
 
 
-def _stands_for_another(site: Site, text: str) -> bool:
+def _stands_for_another(site: LaunchSite, text: str) -> bool:
     """A reader is to put a value in its place, and the text says so; in a document any word does."""
     return _STANDS_FOR.search(text) is not None or (
         site.place == "markdown" and re.search(r"[A-Za-z]", text) is not None
     )
 
 
-def _address(site: Site) -> Iterator[Finding]:
+def _address(site: LaunchSite) -> Iterator[Finding]:
     meets = meeting_of(site)
     if meets is None or not meets.known or not meets.host.strip():
         return
@@ -134,7 +134,7 @@ def _address(site: Site) -> Iterator[Finding]:
     yield _malformed(meets.variable or meets.name, host, why, remedy, where)
 
 
-def _options(site: Site) -> Iterator[Finding]:
+def _options(site: LaunchSite) -> Iterator[Finding]:
     """What the launcher itself will refuse."""
     command = site.command
     if "command" in command.wrappers and any(word.text in _LOOKS_UP for word in site.words):
@@ -177,7 +177,7 @@ def _options(site: Site) -> Iterator[Finding]:
         )
 
 
-def _is_usage(site: Site, problem: Problem) -> bool:
+def _is_usage(site: LaunchSite, problem: LaunchProblem) -> bool:
     """The line shows how to write a command, and is none: in a document, or with words that stand for others."""
     if problem.kind == "bad-value":
         word = site.value(problem.word)
@@ -189,13 +189,13 @@ def _is_usage(site: Site, problem: Problem) -> bool:
     return problem.kind == "missing-script" and (site.place == "markdown" or len(site.words) < 2)
 
 
-def _of_problem(site: Site, problem: Problem) -> Where:
+def _of_problem(site: LaunchSite, problem: LaunchProblem) -> Where:
     word = site.value(problem.word) if problem.kind == "bad-value" else None
     word = word if word is not None else site.option(problem.word)
     return place(site, word, problem.word)
 
 
-def _node_rank(site: Site) -> Iterator[Finding]:
+def _node_rank(site: LaunchSite) -> Iterator[Finding]:
     """Node ranks count from 0, and end before the number of nodes."""
     command = site.command
     asked = asked_nodes(site)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .fragments import Fragment
-from .model import WITHOUT_GRAMMAR, LaunchFile, LookUp, Setting, Site
+from .model import WITHOUT_GRAMMAR, FileSetting, LaunchFile, LaunchSite, LookUp
 from .plain_commands import as_written, joined, with_comments
 from .training_signs import tells_of_training
 
@@ -28,7 +28,7 @@ _ROOT_PROMPT = re.compile(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
 _LEFT_TO_READER = re.compile(r"<[A-Za-z][\w .:/'-]{0,60}>")
 
 
-class _Block(NamedTuple):
+class _CodeBlock(NamedTuple):
     language: str
     #: where each line begins and ends, without what the block is indented by
     lines: tuple[tuple[int, int], ...]
@@ -39,8 +39,8 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
     from .shell import read_shell
 
     source = Fragment(text, path)
-    sites: list[Site] = []
-    settings: list[Setting] = []
+    sites: list[LaunchSite] = []
+    settings: list[FileSetting] = []
     problems: list[tuple[str, int, int]] = []
     comments: list[tuple[int, str]] = []
     lines = text.split("\n")
@@ -61,7 +61,7 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
     return with_comments(file, (), comments)
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def _blocks(text: str) -> Iterator[_CodeBlock]:
     fence: tuple[str, str, int] | None = None
     lines: list[tuple[int, int]] = []
     position = 0
@@ -79,17 +79,17 @@ def _blocks(text: str) -> Iterator[_Block]:
         sign, language_name, indent = fence
         stripped = bare.strip(" \t>")
         if len(stripped) >= len(sign) and not stripped.strip(sign[0]):
-            yield _Block(language_name, tuple(lines))
+            yield _CodeBlock(language_name, tuple(lines))
             fence = None
             continue
         # as much as the fence is indented by is no part of the lines, also the sign of a quotation
         lead = re.match(r"[ \t>]*", bare[:indent])
         lines.append((start + (lead.end() if lead else 0), end))
     if fence is not None:
-        yield _Block(fence[1], tuple(lines))
+        yield _CodeBlock(fence[1], tuple(lines))
 
 
-def _commands(text: str, block: _Block) -> Iterator[tuple[int, int]]:
+def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
     """The stretches of a block that are commands, each with the end of its line."""
     console = block.language in _CONSOLES
     if not console and block.language not in _SHELLS:

@@ -56,7 +56,7 @@ class Word(NamedTuple):
     by_each_task: bool | None = None
 
 
-class Setting(NamedTuple):
+class FileSetting(NamedTuple):
     """A variable that a file sets."""
 
     name: str
@@ -129,7 +129,7 @@ class Pods(NamedTuple):
     shared_memory_bytes: Scalar | None = None
     host_network: bool | None = None
     #: variables of the container
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[FileSetting, ...] = ()
     #: ``spec.nprocPerNode`` of a PyTorchJob, ``numProcPerNode`` of a TrainJob
     nproc: Scalar | None = None
     #: the operator sets these variables itself
@@ -153,7 +153,7 @@ class Repeat(NamedTuple):
     variable: str | None = None
 
 
-class Site(NamedTuple):
+class LaunchSite(NamedTuple):
     """A line that starts ranks, or may: a launch command in its place, with all that bears on it.
 
     ``command`` is what the one parser of launch commands makes of the words. What stands around it (``ssh``, ``srun``,
@@ -167,9 +167,9 @@ class Site(NamedTuple):
     #: ``workflow``, ``pod``
     place: str = "shell"
     #: the variables that its processes get from the file, the last one of each name
-    settings: Mapping[str, Setting] = {}
+    settings: Mapping[str, FileSetting] = {}
     #: variables that this shell has and its processes don't get: assigned and never exported
-    unexported: Mapping[str, Setting] = {}
+    unexported: Mapping[str, FileSetting] = {}
     #: what the job (directives) and the step around it (srun's own options over them) are given
     allocation: Allocation | None = None
     #: what the job as a whole is given, without the step's options
@@ -278,9 +278,9 @@ class LaunchFile(NamedTuple):
     path: str
     #: one of KINDS
     kind: str
-    sites: tuple[Site, ...] = ()
+    sites: tuple[LaunchSite, ...] = ()
     #: all variables that the file sets, in order, whether or not a launch line stands behind them
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[FileSetting, ...] = ()
     allocation: Allocation | None = None
     pods: tuple[Pods, ...] = ()
     configurations: tuple[Configured, ...] = ()
@@ -311,7 +311,7 @@ class LaunchFiles(NamedTuple):
 
     files: tuple[LaunchFile, ...] = ()
 
-    def sites(self) -> Iterator[tuple[LaunchFile, Site]]:
+    def sites(self) -> Iterator[tuple[LaunchFile, LaunchSite]]:
         """Each launch line with its file."""
         for file in self.files:
             for site in file.sites:

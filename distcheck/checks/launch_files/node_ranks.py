@@ -16,7 +16,7 @@ from distcheck.core.registry import probe
 from .context import (
     NODE_RANK_OPTIONS,
     NODES_OPTIONS,
-    Nodes,
+    ExpectedNodes,
     asked_nodes,
     bears_on_nodes,
     by_each_task,
@@ -32,7 +32,7 @@ from .context import (
     several_nodes,
     step_of,
 )
-from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Repeat, Site
+from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite, Repeat
 
 #: Variables that number a task or node in a step, and are 0 in the body of a job script.
 _NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
@@ -42,7 +42,7 @@ _FOR_ALL_HOSTS = frozenset({"pdsh", "clush"})
 _SHOWN = frozenset({"slurm", "markdown"})
 
 
-class Given(NamedTuple):
+class GivenNodes(NamedTuple):
     """Nodes that a launch line will run on, and who says so, for a message."""
 
     nodes: int
@@ -73,12 +73,12 @@ def _node_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield from _siblings_differ(file)
 
 
-def _given(file: LaunchFile, site: Site, asked: Nodes) -> Given | None:
+def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNodes | None:
     """The nodes on which the line is started; None where nobody knows, or where other lines may start the rest."""
     command = site.command
     step = step_of(site)
     whole = job_nodes(site)
-    of_job = None if whole is None else Given(whole, _job(site), slurm=_by_slurm(site))
+    of_job = None if whole is None else GivenNodes(whole, _job(site), slurm=_by_slurm(site))
     hosts = [repeat for repeat in site.repeats if repeat.what == "hosts"]
     if bears_on_nodes(site) or (site.job is not None and site.job.array and _by_element(site)):
         return None
@@ -93,9 +93,11 @@ def _given(file: LaunchFile, site: Site, asked: Nodes) -> Given | None:
         if step.nodes is None or (asked.high == 1 and _takes_numbers(site)):
             return None
         # in the body of the job $SLURM_NNODES is the number of all of its nodes
-        return Given(step.nodes, f"srun starts it on {_nodes(step.nodes)}", slurm=step.nodes == whole)
+        return GivenNodes(step.nodes, f"srun starts it on {_nodes(step.nodes)}", slurm=step.nodes == whole)
     if step.starter is not None:
-        return None if step.nodes is None else Given(step.nodes, f"{step.starter} starts it on {_nodes(step.nodes)}")
+        return (
+            None if step.nodes is None else GivenNodes(step.nodes, f"{step.starter} starts it on {_nodes(step.nodes)}")
+        )
     if hosts:
         return _by_loop(file, site, hosts[-1], asked)
     if is_remote(site) or site.repeats or asked.high == 1:
@@ -103,14 +105,14 @@ def _given(file: LaunchFile, site: Site, asked: Nodes) -> Given | None:
     return of_job
 
 
-def _job(site: Site) -> str:
+def _job(site: LaunchSite) -> str:
     given = site.of_job
     scheduler = "" if given is None else given.scheduler
     by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
     return f"the job{by} asks for {_nodes(job_nodes(site) or 0)}"
 
 
-def _by_slurm(site: Site) -> bool:
+def _by_slurm(site: LaunchSite) -> bool:
     given = site.of_job
     return given is not None and given.scheduler == "slurm"
 
@@ -119,16 +121,16 @@ def _nodes(count: int) -> str:
     return f"{count} node{'s' * (count != 1)}"
 
 
-def _takes_numbers(site: Site) -> bool:
+def _takes_numbers(site: LaunchSite) -> bool:
     return any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in site.command.script_args)
 
 
-def _by_element(site: Site) -> bool:
+def _by_element(site: LaunchSite) -> bool:
     """The elements of a job array are the nodes of one job."""
     return any("SLURM_ARRAY_TASK" in made_of(site, word.text) for word in site.words)
 
 
-def _by_loop(file: LaunchFile, site: Site, loop: Repeat, asked: Nodes) -> Given | None:
+def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, asked: ExpectedNodes) -> GivenNodes | None:
     """A loop over hosts that stand in the file; the first node may be started by a line of its own."""
     if loop.times is None or loop.times < 1 or asked.high == 1:
         return None
@@ -139,15 +141,15 @@ def _by_loop(file: LaunchFile, site: Site, loop: Repeat, asked: Nodes) -> Given 
     ]
     if others and asked.low <= loop.times + len(others) <= asked.high:
         return None
-    return Given(loop.times, f"{_repeated_by(site)} starts it on {_nodes(loop.times)}")
+    return GivenNodes(loop.times, f"{_repeated_by(site)} starts it on {_nodes(loop.times)}")
 
 
-def _repeated_by(site: Site) -> str:
+def _repeated_by(site: LaunchSite) -> str:
     """What carries the line out on each host: a program that takes a list of them, or the file's own loop."""
     return next((name for name in site.command.wrappers if name in _FOR_ALL_HOSTS), "the loop")
 
 
-def _differ(site: Site, asked: Nodes, given: Given) -> Finding:
+def _differ(site: LaunchSite, asked: ExpectedNodes, given: GivenNodes) -> Finding:
     command = site.command
     word = site.value(*NODES_OPTIONS)
     name = option_name(site, NODES_OPTIONS)
@@ -178,7 +180,7 @@ def _differ(site: Site, asked: Nodes, given: Given) -> Finding:
     )
 
 
-def _nodes_text(asked: Nodes) -> str:
+def _nodes_text(asked: ExpectedNodes) -> str:
     return f"{asked.text} node{'s' * (asked.high != 1)}"
 
 
@@ -193,15 +195,15 @@ def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
         for site in group:
             asked = asked_nodes(site)
             if asked is not None and asked.high != usual:
-                yield _differ(site, asked, Given(usual, f"the other lines of this job expect {_nodes(usual)}"))
+                yield _differ(site, asked, GivenNodes(usual, f"the other lines of this job expect {_nodes(usual)}"))
 
 
-def _jobs_by_hand(file: LaunchFile) -> list[list[Site]]:
+def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
     """Lines that start the nodes of one job one by one: the same script and meeting place, a node rank in each.
 
     Only where something tells the nodes apart: a test, a host that the line goes to, or the background.
     """
-    groups: dict[tuple[object, ...], list[Site]] = {}
+    groups: dict[tuple[object, ...], list[LaunchSite]] = {}
     for site in file.sites:
         command = site.command
         asked = asked_nodes(site)
@@ -242,7 +244,7 @@ def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield from _given_twice(file)
 
 
-def _rank_counts(site: Site) -> bool:
+def _rank_counts(site: LaunchSite) -> bool:
     """The launcher uses the node rank: with c10d it does not (DC806)."""
     command = site.command
     return (
@@ -253,7 +255,7 @@ def _rank_counts(site: Site) -> bool:
     )
 
 
-def _constant(site: Site) -> str | None:
+def _constant(site: LaunchSite) -> str | None:
     """The node rank where it is the same wherever the line runs, as it stands, else None."""
     if site.command.node_rank is not None:
         return str(site.command.node_rank)
@@ -265,7 +267,7 @@ def _constant(site: Site) -> str | None:
     return f"${match[1]}" if match is not None and by_each_task(site, word) is False else None
 
 
-def _on_several(site: Site) -> str | None:
+def _on_several(site: LaunchSite) -> str | None:
     """What runs the line on several nodes, for a message; None where nothing is known to."""
     command = site.command
     step = step_of(site)
@@ -288,7 +290,7 @@ def _on_several(site: Site) -> str | None:
     return None
 
 
-def _all_alike(site: Site, rank: str, nodes: str) -> Finding:
+def _all_alike(site: LaunchSite, rank: str, nodes: str) -> Finding:
     word = site.value(*NODE_RANK_OPTIONS)
     name = option_name(site, NODE_RANK_OPTIONS)
     expanded = rank.startswith("$")
@@ -302,7 +304,7 @@ def _all_alike(site: Site, rank: str, nodes: str) -> Finding:
     )
 
 
-def _per_node(site: Site, name: str, loop: Repeat | None) -> str:
+def _per_node(site: LaunchSite, name: str, loop: Repeat | None) -> str:
     command = site.command
     if step_of(site).starter == "srun":
         start = "accelerate launch" if command.launcher == "accelerate" else command.launcher
@@ -320,7 +322,7 @@ def _per_node(site: Site, name: str, loop: Repeat | None) -> str:
     return f"give each node its own number from 0 on, as {name}"
 
 
-def _alone(site: Site) -> bool:
+def _alone(site: LaunchSite) -> bool:
     """A line for several nodes with a written number, in a file of which each node may have its own copy."""
     asked = asked_nodes(site)
     if asked is None or asked.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
@@ -328,7 +330,7 @@ def _alone(site: Site) -> bool:
     return step_of(site).starter is None and site.command.node_rank is not None and site.place not in _SHOWN
 
 
-def _one_for_all(site: Site, rank: str) -> Finding:
+def _one_for_all(site: LaunchSite, rank: str) -> Finding:
     word = site.value(*NODE_RANK_OPTIONS)
     name = option_name(site, NODE_RANK_OPTIONS)
     return rules.DC805.found(
@@ -346,7 +348,7 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
         counts = {asked.high for site in group if (asked := asked_nodes(site)) is not None}
         if counts != {len(group)}:
             continue
-        first: dict[int, Site] = {}
+        first: dict[int, LaunchSite] = {}
         for site in group:
             rank = site.command.node_rank
             if rank is None or not _rank_counts(site):

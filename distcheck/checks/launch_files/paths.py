@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 
-from .model import Site
+from .model import LaunchSite
 
 #: Folders above a launch file that a name may be told from: the roots of projects are not deeper.
 _MOST_FOLDERS = 12
@@ -22,7 +22,7 @@ _BESIDE = re.compile(
 _UNKNOWN = re.compile(r"[$`*?\[{]|^~")
 
 
-def folders_of(site: Site) -> Iterator[str]:
+def folders_of(site: LaunchSite) -> Iterator[str]:
     """The folders that names in a launch line may be told from, nearest first; ``""`` is the working directory.
 
     A script is started in its own folder or in one above it, and ``cd src`` counts from there.
@@ -48,7 +48,7 @@ def _folders_above(path: str) -> Iterator[str]:
         yield ""
 
 
-def candidates(site: Site, name: str) -> list[str]:
+def candidates(site: LaunchSite, name: str) -> list[str]:
     """The paths that a name in a launch line may stand for; none where a variable is part of it."""
     beside = _BESIDE.fullmatch(name)
     if beside:
@@ -59,7 +59,7 @@ def candidates(site: Site, name: str) -> list[str]:
     return list(dict.fromkeys(_joined(folder, name) for folder in folders_of(site)))
 
 
-def the_one(site: Site, names: tuple[str, ...], is_there: Callable[[str], bool]) -> str | None:
+def the_one(site: LaunchSite, names: tuple[str, ...], is_there: Callable[[str], bool]) -> str | None:
     """The path of the only file that one of these names can stand for; None for none and for several.
 
     :param is_there: whether there is a file of this path

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .fragments import Fragment, Piece
-from .model import LaunchFile, Setting, Site
+from .model import FileSetting, LaunchFile, LaunchSite
 
 #: A word that means itself in a shell.
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -71,12 +71,12 @@ def with_comments(file: LaunchFile, own: Iterable[tuple[int, str]], inner: Itera
     return file._replace(comments=tuple(sorted({*own, *inner})))
 
 
-def in_image(sites: Iterable[Site]) -> tuple[Site, ...]:
+def in_image(sites: Iterable[LaunchSite]) -> tuple[LaunchSite, ...]:
     """Sites of an image: which folder of it a command starts in says nothing about the folders here."""
     return tuple(site._replace(folder=None) for site in sites)
 
 
-def as_written(sites: Iterable[Site], path: str, lines: Sequence[str]) -> Iterator[Site]:
+def as_written(sites: Iterable[LaunchSite], path: str, lines: Sequence[str]) -> Iterator[LaunchSite]:
     """Sites whose words are written as they stand in the file, where the shell was given something in their place."""
     for site in sites:
         words = []
@@ -101,7 +101,7 @@ def joined(source: Fragment, stretches: Iterable[tuple[int, int]]) -> Fragment:
     return Fragment("".join(text), source.path, tuple(pieces) or (Piece(0, *source.place(0)),))
 
 
-def with_lost(sites: Iterable[Site], lost: Mapping[str, Setting]) -> Iterator[Site]:
+def with_lost(sites: Iterable[LaunchSite], lost: Mapping[str, FileSetting]) -> Iterator[LaunchSite]:
     """Sites that don't get what another shell has exported before: a line of a recipe, a step, a RUN of its own."""
     for site in sites:
         missed = {name: setting for name, setting in lost.items() if name not in site.settings}

@@ -20,7 +20,7 @@ from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, of_span
 from .counts import SHARE_GPUS
 from .fragments import Span
-from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Pods, Scalar, Setting, Site, Word, known
+from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -68,7 +68,7 @@ class _Ranks(NamedTuple):
     stated: bool = True
     #: the word to change, where one holds the number
     word: Word | None = None
-    site: Site | None = None
+    site: LaunchSite | None = None
 
 
 @probe(rules.DC320)
@@ -196,7 +196,7 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
 @probe(rules.DC805)
 def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
     """No two pods of a job start their launcher with the same node rank."""
-    seen: dict[tuple[str, str | None, str | None, int], Site] = {}
+    seen: dict[tuple[str, str | None, str | None, int], LaunchSite] = {}
     told: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
@@ -391,7 +391,7 @@ def _advised(pods: Pods) -> int:
     return max(1, min(_ADVISED_GIB, int(memory.value // (2 * GIB))))
 
 
-def _uses_gpus(pods: Pods, sites: list[Site], *, alone: bool) -> bool:
+def _uses_gpus(pods: Pods, sites: list[LaunchSite], *, alone: bool) -> bool:
     """What runs in the container is work for its GPUs; with one GPU only where that is surely training."""
     if sites:
         return True
@@ -429,7 +429,7 @@ def _nproc_key(pods: Pods) -> str:
     return "numProcPerNode" if "Train" in pods.kind else "nprocPerNode"
 
 
-def _ranks_of(pods: Pods, site: Site) -> _Ranks | None:
+def _ranks_of(pods: Pods, site: LaunchSite) -> _Ranks | None:
     command = site.command
     if command.launcher not in NODE_LAUNCHERS or command.nproc == "cpu" or site.repeats:
         return None
@@ -451,7 +451,7 @@ def _ranks_of(pods: Pods, site: Site) -> _Ranks | None:
     return _Ranks(count, site.span, f"this {command.launcher} line", stated=False, site=site)
 
 
-def _may_share(pods: Pods, site: Site | None) -> bool:
+def _may_share(pods: Pods, site: LaunchSite | None) -> bool:
     """The ranks share GPUs on purpose, or don't use them."""
     names = {setting.name for setting in pods.settings} | (set() if site is None else set(site.settings))
     if names.intersection(SHARE_GPUS):
@@ -460,7 +460,7 @@ def _may_share(pods: Pods, site: Site | None) -> bool:
     return any(word.rpartition("=")[2] in ("gloo", "mpi", "cpu") for word in arguments)
 
 
-def _chooses_gpus(site: Site | None) -> bool:
+def _chooses_gpus(site: LaunchSite | None) -> bool:
     """The line gives its ranks some of the GPUs by name."""
     if site is None:
         return False
@@ -492,7 +492,7 @@ def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
 # nodes
 
 
-def _differ(manifest: _Manifest, site: Site, pods: Pods, least: int, most: int, nodes: int) -> bool:
+def _differ(manifest: _Manifest, site: LaunchSite, pods: Pods, least: int, most: int, nodes: int) -> bool:
     """Nobody else can bring the nodes that are missing, and nothing else is meant by those that are too many."""
     if pods.kind not in _WHOLE_JOBS | {"Job", "StatefulSet"}:
         return False
@@ -520,7 +520,7 @@ def _what_becomes(most: int, nodes: int) -> str:
     return f"{nodes - most} of them find{'s' * (nodes - most == 1)} no place"
 
 
-def _count_the_pods(site: Site, pods: Pods, nodes: int) -> Fix:
+def _count_the_pods(site: LaunchSite, pods: Pods, nodes: int) -> Fix:
     word = site.value(*NODES_OPTIONS)
     edits = () if word is None or word.origins else (site.replaced(word, str(nodes)),)
     if site.command.standalone:
@@ -537,7 +537,7 @@ def _count_the_pods(site: Site, pods: Pods, nodes: int) -> Fix:
     )
 
 
-def _number_the_pods(site: Site, pods: Pods, word: Word | None) -> Fix:
+def _number_the_pods(site: LaunchSite, pods: Pods, word: Word | None) -> Fix:
     by = {
         "PyTorchJob": "$RANK",
         "VolcanoJob": "$VC_TASK_INDEX",
@@ -580,7 +580,7 @@ def _head(pods: Pods) -> str:
 # DC809
 
 
-def _preset(pods: Pods, setting: Setting) -> Iterator[Finding]:
+def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
     given = pods.operator_values.get(setting.name, ())
     if setting.value is not None and setting.value in given:
         return
@@ -618,7 +618,7 @@ class _Manifest:
     def __init__(self, file: LaunchFile) -> None:
         self.path = file.path
         self.pods = file.pods
-        self._sites: dict[tuple[Span, str | None], list[Site]] = {}
+        self._sites: dict[tuple[Span, str | None], list[LaunchSite]] = {}
         self._jobs: dict[tuple[str, str | None], list[Pods]] = {}
         self._names: dict[str, set[str | None]] = {}
         for site in file.sites:
@@ -628,7 +628,7 @@ class _Manifest:
             self._jobs.setdefault((pods.kind, pods.name), []).append(pods)
             self._names.setdefault(pods.kind, set()).add(pods.name)
 
-    def sites(self, pods: Pods) -> list[Site]:
+    def sites(self, pods: Pods) -> list[LaunchSite]:
         """The launch lines in a container."""
         return self._sites.get((pods.span, pods.role), [])
 
@@ -649,7 +649,7 @@ def _all_pods(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, Pods]]:
                 yield manifest, pods
 
 
-def _launches(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, Site, Pods]]:
+def _launches(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, LaunchSite, Pods]]:
     """The launch lines in pods that count nodes."""
     for manifest, pods in _all_pods(launch_files):
         for site in manifest.sites(pods):
@@ -661,7 +661,7 @@ def _is_count(text: str | None) -> bool:
     return text is not None and re.fullmatch(r"[0-9]{1,9}", text) is not None
 
 
-def _option(site: Site, names: tuple[str, ...]) -> str:
+def _option(site: LaunchSite, names: tuple[str, ...]) -> str:
     """An option with its value, as a user reads it: ``--nnodes=2``."""
     option, value = site.option(*names), site.value(*names)
     if option is None or value is None:

@@ -31,7 +31,7 @@ from .context import (
     value_span,
 )
 from .fragments import Span
-from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Setting, Site, Word
+from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 
 #: Ports have 16 bits (RFC 9293).
 HIGHEST_PORT = 65535
@@ -63,7 +63,7 @@ class Port(NamedTuple):
     text: str
     span: Span
     #: the setting, where it stands in an assignment
-    given: Setting | None = None
+    given: FileSetting | None = None
     word: Word | None = None
 
 
@@ -74,7 +74,7 @@ class Range(NamedTuple):
     high: int | None
 
 
-def port_of(site: Site) -> Port | None:
+def port_of(site: LaunchSite) -> Port | None:
     """The port that somebody has chosen for the store of torch, None where the file does not say one."""
     command = site.command
     if command.standalone:
@@ -106,7 +106,7 @@ def _port_part(endpoint: str) -> str:
     return "" if match is None else match[1]
 
 
-def _of_word(site: Site, name: str, word: Word, text: str, written: str) -> Port:
+def _of_word(site: LaunchSite, name: str, word: Word, text: str, written: str) -> Port:
     given = assigned_in(site, word, written, text)
     if given is None:
         return Port(name, made_of(site, text), value_span(site, word), None, word)
@@ -114,7 +114,7 @@ def _of_word(site: Site, name: str, word: Word, text: str, written: str) -> Port
     return Port(given.name, value, given.span, given)
 
 
-def _of_setting(site: Site, given: Setting) -> Port:
+def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
     first = source_of(site, given.written) or given
     value = given.value if given.value is not None else made_of(site, unquoted(given.written))
     return Port(first.name, value, first.span, first)
@@ -136,7 +136,7 @@ def _unwise_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
             yield from _judge(site, port)
 
 
-def _judge(site: Site, port: Port) -> Iterator[Finding]:
+def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
     if re.fullmatch(r"\s*-?[0-9]{1,18}\s*", port.text):
         number = int(port.text)
         if not 0 <= number <= HIGHEST_PORT:
@@ -180,7 +180,7 @@ def _judge(site: Site, port: Port) -> Iterator[Finding]:
         )
 
 
-def _fault_of(site: Site, number: int) -> tuple[str | None, Severity | None]:
+def _fault_of(site: LaunchSite, number: int) -> tuple[str | None, Severity | None]:
     if number == 0:
         # one node's agent tells its ranks; several nodes, or ranks without an agent, can't know it
         apart = several_nodes(site) is True or (site.command.launcher == "python" and (step_of(site).tasks or 1) > 1)
@@ -198,7 +198,12 @@ def _fault_of(site: Site, number: int) -> tuple[str | None, Severity | None]:
 
 
 def _unwise(
-    site: Site, port: Port, message: str, evidence: dict[str, int], severity: Severity | None, rule: Rule = rules.DC402
+    site: LaunchSite,
+    port: Port,
+    message: str,
+    evidence: dict[str, int],
+    severity: Severity | None,
+    rule: Rule = rules.DC402,
 ) -> Finding:
     name = port.name
     wanted = _wise(site)
@@ -219,7 +224,7 @@ def _unwise(
     )
 
 
-def _wise(site: Site) -> str:
+def _wise(site: LaunchSite) -> str:
     given = site.of_job
     return PORT_OF_JOB if given is not None and given.scheduler == "slurm" else str(DEFAULT_PORT)
 
@@ -289,7 +294,7 @@ def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file in launch_files.files:
-        before: dict[int, list[Site]] = {}
+        before: dict[int, list[LaunchSite]] = {}
         for site in file.sites:
             port = port_of(site)
             if site.command.launcher == "other" or site.place == "pod":
@@ -319,7 +324,7 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
             )
 
 
-def _wise_number(site: Site, port: Port | None) -> int | None:
+def _wise_number(site: LaunchSite, port: Port | None) -> int | None:
     """A literal port with which nothing else is wrong; 0 is none."""
     if port is None or not re.fullmatch(r"\s*[0-9]{1,5}\s*", port.text):
         return None
@@ -327,7 +332,7 @@ def _wise_number(site: Site, port: Port | None) -> int | None:
     return number if 0 < number <= HIGHEST_PORT and _fault_of(site, number)[0] is None else None
 
 
-def _beside(file: LaunchFile, site: Site, before: list[Site]) -> Site | None:
+def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> LaunchSite | None:
     """A line before it that still runs on the same host, for another job, with the same port.
 
     :param before: such lines with this port, of which this one becomes one
@@ -340,24 +345,24 @@ def _beside(file: LaunchFile, site: Site, before: list[Site]) -> Site | None:
     return found
 
 
-def _still_runs(file: LaunchFile, other: Site, site: Site) -> bool:
+def _still_runs(file: LaunchFile, other: LaunchSite, site: LaunchSite) -> bool:
     if other.span == site.span or other.conditions != site.conditions or other.routine != site.routine:
         return False
     mine, its = meeting_of(site), meeting_of(other)
     return (mine is None or its is None or mine.host == its.host) and not _waits_between(file, other, site)
 
 
-def _is_job_of_its_own(site: Site) -> bool:
+def _is_job_of_its_own(site: LaunchSite) -> bool:
     """A launcher on this host; processes of plain Python may be the ranks of one job, and share its port."""
     return site.command.launcher in NODE_LAUNCHERS and not is_remote(site) and step_of(site).starter is None
 
 
-def _waits_between(file: LaunchFile, one: Site, other: Site) -> bool:
+def _waits_between(file: LaunchFile, one: LaunchSite, other: LaunchSite) -> bool:
     between = file.lines[one.span.end_line : max(other.span.line - 1, 0)]
     return any(_WAITS.match(line) for line in between)
 
 
-def _own_port(site: Site, port: Port, number: int) -> Fix:
+def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:
     command = site.command
     given = site.of_job
     if several_nodes(site) is False and command.launcher in TORCHRUN_LAUNCHERS:

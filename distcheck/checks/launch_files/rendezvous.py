@@ -16,7 +16,7 @@ from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
 
 from .context import (
     ADDRESS_OPTIONS,
-    Meeting,
+    Rendezvous,
     asked_nodes,
     assigned_in,
     by_each_task,
@@ -36,7 +36,7 @@ from .context import (
     step_of,
     unquoted,
 )
-from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, Site
+from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
 #: The first host of a job of Slurm; in the body of the job script the same for all tasks.
 FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
@@ -107,9 +107,9 @@ def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
         )
 
 
-def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[Site]]:
+def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[LaunchSite]]:
     """The first lines of each file that start the same script: they may be nodes of one job."""
-    found: dict[tuple[str, str | None], list[Site]] = {}
+    found: dict[tuple[str, str | None], list[LaunchSite]] = {}
     for file, site in launch_lines(launch_files):
         lines = found.setdefault((file.path, site.command.script), [])
         if len(lines) < _MOST_TOGETHER:
@@ -123,7 +123,7 @@ def is_loopback(host: str) -> bool:
     return bare in LOOPBACK_NAMES or _LOOPBACK.fullmatch(bare) is not None
 
 
-def _by_default(file: LaunchFile, site: Site, together: Sequence[Site]) -> Iterator[Finding]:
+def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
     """torchrun takes 127.0.0.1 where it is given no address."""
     command = site.command
     asked = asked_nodes(site)
@@ -156,7 +156,7 @@ def _by_default(file: LaunchFile, site: Site, together: Sequence[Site]) -> Itera
     )
 
 
-def _first_node(site: Site, name: str) -> Fix:
+def _first_node(site: LaunchSite, name: str) -> Fix:
     given = site.of_job
     slurm = given is not None and given.scheduler == "slurm"
     if slurm:
@@ -168,7 +168,7 @@ def _first_node(site: Site, name: str) -> Fix:
     )
 
 
-def _on_one_machine(file: LaunchFile, site: Site, together: Sequence[Site]) -> str | None:
+def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> str | None:
     """``sure`` where several nodes are played on one machine on purpose, ``perhaps`` where something says so."""
     if is_remote(site) or step_of(site).starter is not None:
         return None
@@ -230,7 +230,7 @@ def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
         )
 
 
-def _list_of(meets: Meeting) -> tuple[str | None, bool]:
+def _list_of(meets: Rendezvous) -> tuple[str | None, bool]:
     """What list an address is, for a message, and whether it is one in any case, also with a single node."""
     from distcheck.checks.host.rendezvous import is_node_list
 
@@ -293,7 +293,7 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
         )
 
 
-def _expanded_on_each_node(site: Site, meets: Meeting) -> bool:
+def _expanded_on_each_node(site: LaunchSite, meets: Rendezvous) -> bool:
     """Every node of the job carries out the line, and reads the variables of its meeting place anew."""
     asked = asked_nodes(site)
     if several_nodes(site) is not True or site.conditions or (asked is not None and asked.low == 1):
@@ -384,7 +384,7 @@ def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
         )
 
 
-def _why_it_differs(site: Site) -> str | None:
+def _why_it_differs(site: LaunchSite) -> str | None:
     """What makes the id another one on each node, as a sentence; None where nothing is known to."""
     word = site.value("--rdzv-id")
     if word is None:
@@ -409,13 +409,13 @@ def _why_it_differs(site: Site) -> str | None:
     return f"--rdzv-id is made of {what}, and each node that runs this line gets another one: every node waits alone"
 
 
-def _id_for(site: Site) -> str:
+def _id_for(site: LaunchSite) -> str:
     given = site.of_job
     scheduler = "" if given is None else given.scheduler
     return {"slurm": "$SLURM_JOB_ID", "pbs": "$PBS_JOBID", "lsf": "$LSB_JOBID"}.get(scheduler, "my-job")
 
 
-def _no_id(site: Site, several: bool | None) -> Iterator[Finding]:
+def _no_id(site: LaunchSite, several: bool | None) -> Iterator[Finding]:
     command = site.command
     if command.rdzv_backend not in ("c10d", "etcd", "etcd-v2") or several is not True or "rdzv_id" in command.unknown:
         return
@@ -429,7 +429,7 @@ def _no_id(site: Site, several: bool | None) -> Iterator[Finding]:
     )
 
 
-def _other_id(site: Site, together: Sequence[Site]) -> Iterator[Finding]:
+def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
     """Another line of the same job, for another node, with another id."""
     command = site.command
     meets = meeting_of(site)
@@ -464,5 +464,5 @@ def _other_id(site: Site, together: Sequence[Site]) -> Iterator[Finding]:
             return
 
 
-def _where(site: Site, meets: Meeting, option: str | None) -> Where:
+def _where(site: LaunchSite, meets: Rendezvous, option: str | None) -> Where:
     return of_span(meets.span, variable=meets.variable, option=option)

@@ -29,7 +29,7 @@ from .counts import (
     tasks_on_node,
 )
 from .launcher import double_launch
-from .model import Allocation, LaunchFile, LaunchFiles, Nodes, Scalar, Setting, Site, known
+from .model import Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, known
 from .variables import MASKS, corrected_line, is_sure
 
 GIB = 1 << 30
@@ -38,7 +38,7 @@ _FEWER = "the job has fewer ranks, and with them another batch size"
 _MORE = "the job has more ranks, and with them another batch size"
 
 
-class Room(NamedTuple):
+class NodeGpus(NamedTuple):
     """GPUs that the ranks of a line find on a node, and who says so."""
 
     gpus: int
@@ -46,7 +46,7 @@ class Room(NamedTuple):
     text: str
     #: ``mask``, ``container``, ``scheduler`` or ``nodes``
     by: str
-    said: Setting | Count | None = None
+    said: FileSetting | Count | None = None
 
 
 @probe(rules.DC301)
@@ -199,26 +199,26 @@ def _size(size_bytes: int) -> str:
 # GPUs
 
 
-def _takes_gpus(site: Site) -> bool:
+def _takes_gpus(site: LaunchSite) -> bool:
     """The line starts ranks that need a GPU each."""
     return is_distributed(site) and not _shares_or_needs_none(site)
 
 
-def _shares_or_needs_none(site: Site) -> bool:
+def _shares_or_needs_none(site: LaunchSite) -> bool:
     """Its ranks use no GPU, or several of them one on purpose."""
     return runs_on_cpu(site) or any(
         (setting := site.settings.get(name)) is not None and setting.value not in ("", "0") for name in SHARE_GPUS
     )
 
 
-def _starts_ranks(site: Site, tasks: int) -> bool:
+def _starts_ranks(site: LaunchSite, tasks: int) -> bool:
     """Several tasks of plain Python on a node, each of which takes a GPU as a rule: where nothing gives it several."""
     each = None if site.allocation is None else site.allocation.gpus_per_task
     one_each = each is None or known(each) == 1
     return site.command.launcher == "python" and site.command.script is not None and tasks > 1 and one_each
 
 
-def rooms_of(site: Site, nodes: Nodes | None) -> Iterator[Room]:
+def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
     """What limits the GPUs of a line, the nearest to its ranks first; a mask of unknown content ends the list."""
     for name in MASKS:
         setting = site.settings.get(name)
@@ -229,7 +229,7 @@ def rooms_of(site: Site, nodes: Nodes | None) -> Iterator[Room]:
         if count is None:
             return
         if count:
-            yield Room(count, f"{name}={setting.value} leaves {_gpus(count)}", "mask", setting)
+            yield NodeGpus(count, f"{name}={setting.value} leaves {_gpus(count)}", "mask", setting)
         break
     if CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         yield from _of_container(site)
@@ -238,12 +238,12 @@ def rooms_of(site: Site, nodes: Nodes | None) -> Iterator[Room]:
     given = gpus_given(site)
     if given is not None and given.number > 0:
         directive = _written(given, site.of_job)
-        yield Room(given.number, f"the scheduler gives {_gpus(given.number)} there{directive}", "scheduler", given)
+        yield NodeGpus(given.number, f"the scheduler gives {_gpus(given.number)} there{directive}", "scheduler", given)
     elif given is None and nodes is not None and nodes.gpus:
-        yield Room(nodes.gpus, f"the nodes of {nodes.origin} have {_gpus(nodes.gpus)}", "nodes")
+        yield NodeGpus(nodes.gpus, f"the nodes of {nodes.origin} have {_gpus(nodes.gpus)}", "nodes")
 
 
-def _of_container(site: Site) -> Iterator[Room]:
+def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
     """``docker run --gpus=2`` or ``--gpus '"device=0,1"'`` before the launcher."""
     said = site.value("--gpus")
     if said is None:
@@ -251,7 +251,7 @@ def _of_container(site: Site) -> Iterator[Room]:
     text = said.text.strip("\"'")
     count = int(text) if re.fullmatch(r"[0-9]{1,4}", text) else _masked(text.removeprefix("device="))
     if count and (text.isdigit() or text.startswith("device=")):
-        yield Room(count, f"the container is given {_gpus(count)} (--gpus={text})", "container", Count(count, said))
+        yield NodeGpus(count, f"the container is given {_gpus(count)} (--gpus={text})", "container", Count(count, said))
 
 
 def _masked(value: str | None) -> int | None:
@@ -281,7 +281,7 @@ def _written(count: Count, given: Allocation | None) -> str:
     return ""
 
 
-def _too_many(ranks: int, room: Room, file: LaunchFile, site: Site) -> Finding:
+def _too_many(ranks: int, room: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
     word = ranks_said(site)
     processes = f"{room.gpus} process{'es' * (room.gpus != 1)}"
     fix = Fix(f"start {processes} on each node, or take {ranks} GPUs", where="launch-line")
@@ -302,7 +302,7 @@ def _surplus(gpus: int, ranks: int) -> str:
     return str(gpus) if ranks == gpus + 1 else f"{gpus}-{ranks - 1}"
 
 
-def _idle(ranks: int, site: Site, file: LaunchFile, nodes: Nodes | None) -> Iterator[Finding]:
+def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -> Iterator[Finding]:
     room = next(rooms_of(site, nodes), None)
     if room is None or room.gpus <= ranks:
         return
@@ -338,7 +338,7 @@ def _idle(ranks: int, site: Site, file: LaunchFile, nodes: Nodes | None) -> Iter
 # CPUs
 
 
-def _cpus_of(file: LaunchFile, site: Site) -> Iterator[Finding]:
+def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     given = site.allocation
     if given is None or given.scheduler != "slurm" or given.heterogeneous:
         return
@@ -372,7 +372,7 @@ def _cpus_of(file: LaunchFile, site: Site) -> Iterator[Finding]:
     )
 
 
-def _cpus_of_container(site: Site) -> Iterator[Finding]:
+def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
     """``docker run --cpus=2`` before a launcher of more ranks."""
     ranks = ranks_on_node(site)
     if ranks is None or ranks < 2 or not CONTAINER_PROGRAMS.intersection(site.command.wrappers):
@@ -392,7 +392,7 @@ def _cpus_of_container(site: Site) -> Iterator[Finding]:
     )
 
 
-def _cpus_that_srun_forgets(site: Site) -> int | None:
+def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
     """CPUs per task that the batch script asks for, and that its srun does not take over (Slurm 22.05 and newer).
 
     srun(1), "--cpus-per-task": the job's value is no longer inherited; SRUN_CPUS_PER_TASK is its variable.
@@ -424,7 +424,7 @@ def _value(words: list[str], option: str) -> str:
     return ""
 
 
-def _pass_them_on(asked: int, file: LaunchFile, site: Site) -> Finding:
+def _pass_them_on(asked: int, file: LaunchFile, site: LaunchSite) -> Finding:
     word = next(word for word in site.words if word.text.rpartition("/")[2] == "srun")
     at = word.span
     edits: tuple[Edit, ...] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck.core.model import Finding
 from distcheck.launch.model import NODE_LAUNCHERS
 
-from .model import LaunchFile, LaunchFiles, Site
+from .model import LaunchFile, LaunchFiles, LaunchSite
 from .paths import the_one
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ _IMPORT = re.compile(
 )
 
 
-class Start(NamedTuple):
+class ScriptStart(NamedTuple):
     """A launch line, and the file that it starts."""
 
     file: LaunchFile
-    site: Site
+    site: LaunchSite
     #: the number of the file in the program
     script: int
     path: str
@@ -44,11 +44,11 @@ class Start(NamedTuple):
 class Started(NamedTuple):
     """Which file of the program each launch line starts, where that is sure."""
 
-    starts: tuple[Start, ...] = ()
+    starts: tuple[ScriptStart, ...] = ()
     #: the program itself; None where no Python was read
     program: Program | None = None
 
-    def of(self, site: Site) -> Start | None:
+    def of(self, site: LaunchSite) -> ScriptStart | None:
         """What a launch line starts."""
         for start in self.starts:
             if start.site is site:
@@ -63,11 +63,11 @@ def find_started(launch_files: LaunchFiles, program: Program) -> Started:
     for file, site in launch_files.sites():
         path = the_one(site, names_of(site), numbers.__contains__)
         if path is not None:
-            found.append(Start(file, site, numbers[path], path))
+            found.append(ScriptStart(file, site, numbers[path], path))
     return Started(tuple(found), program)
 
 
-def names_of(site: Site) -> tuple[str, ...]:
+def names_of(site: LaunchSite) -> tuple[str, ...]:
     """The names of Python files that a launch line may mean, as paths from one of its folders."""
     command = site.command
     if command.script is None or command.unknown & {"script", "module"}:
@@ -81,7 +81,7 @@ def names_of(site: Site) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{top}{inner}{end}" for top in tops for end in (".py", "/__main__.py")))
 
 
-def _beside(site: Site) -> tuple[str, ...]:
+def _beside(site: LaunchSite) -> tuple[str, ...]:
     """A script whose folder a variable holds: ``"$SCRIPT_DIR/train.py"``; which one that is, :mod:`.paths` tells."""
     own = len(site.words) - len(site.command.script_args)
     for word in reversed(site.words[:own]):
@@ -90,7 +90,7 @@ def _beside(site: Site) -> tuple[str, ...]:
     return ()
 
 
-def _python_path(site: Site) -> Iterator[str]:
+def _python_path(site: LaunchSite) -> Iterator[str]:
     setting = site.settings.get("PYTHONPATH")
     text = site.command.assignments.get("PYTHONPATH", None if setting is None else setting.value) or ""
     for folder in re.sub(r"\$\{?[A-Za-z_]\w*(?::?-[^}]*)?\}?", "", text).split(":")[:20]:

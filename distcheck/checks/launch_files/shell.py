@@ -15,12 +15,12 @@ from distcheck.launch.command import parse_command
 
 from . import slurm
 from .fragments import Fragment, Piece
-from .model import WITHOUT_GRAMMAR, Allocation, LookUp, Pods, Repeat, Setting, Site, Word
+from .model import WITHOUT_GRAMMAR, Allocation, FileSetting, LaunchSite, LookUp, Pods, Repeat, Word
 from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins
 from .shell_commands import (
     Chain,
     Chunk,
-    Step,
+    WrapperCommand,
     folder_of,
     get_through,
     may_start_ranks,
@@ -31,7 +31,18 @@ from .shell_commands import (
 )
 from .shell_flow import EXITS, GOES_ON, Flow, Stdin
 from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
-from .shell_state import ABSENT, ARGUMENTS, FOLDER, Opaque, Origin, Part, Source, Value, Variable, text_of
+from .shell_state import (
+    ABSENT,
+    ARGUMENTS,
+    FOLDER,
+    Origin,
+    ShellSource,
+    ShellVariable,
+    SubstitutedText,
+    Value,
+    WordPart,
+    text_of,
+)
 from .shell_words import MOST_FIELDS, Field, Words, groups, with_origins
 
 __all__ = ["LookUp", "ShellText", "read_shell"]
@@ -48,9 +59,9 @@ _HOSTS = re.compile(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]
 class ShellText(NamedTuple):
     """What a shell text says."""
 
-    sites: tuple[Site, ...] = ()
+    sites: tuple[LaunchSite, ...] = ()
     #: all variables that it sets, in order, those of sourced files among them (their span names the file)
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[FileSetting, ...] = ()
     #: what its directives ask a scheduler for
     allocation: Allocation | None = None
     #: line in the file and text of each comment
@@ -66,7 +77,7 @@ def read_shell(
     look_up: LookUp,
     *,
     place: str = "shell",
-    environ: Mapping[str, Setting] = {},
+    environ: Mapping[str, FileSetting] = {},
     pods: Pods | None = None,
 ) -> ShellText:
     """Everything that a shell text says; never raises.
@@ -80,11 +91,11 @@ def read_shell(
     missing = why_missing()
     if missing is not None:
         return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.place(0)),))
-    source = Source(with_plain_line_ends(fragment))
+    source = ShellSource(with_plain_line_ends(fragment))
     allocation = slurm.read_directives(source) if place == "shell" else None
     if allocation is not None and allocation.scheduler == "slurm":
         place = "slurm"
-    reader = _Reader(source, look_up, place, allocation, environ, pods)
+    reader = _CommandReader(source, look_up, place, allocation, environ, pods)
     reader.read()
     settings = dict.fromkeys(reader.settings[reader.given :])
     return ShellText(
@@ -97,39 +108,39 @@ def read_shell(
     )
 
 
-class _Reader(Builtins):
+class _CommandReader(Builtins):
     """What single commands do to the shell, and which of them are launch lines."""
 
     def __init__(
         self,
-        source: Source,
+        source: ShellSource,
         look_up: LookUp,
         place: str,
         allocation: Allocation | None,
-        environ: Mapping[str, Setting],
+        environ: Mapping[str, FileSetting],
         pods: Pods | None,
     ) -> None:
         super().__init__(source, place, look_up)
         self.context = self.context._replace(job=allocation)
-        self.sites: list[Site] = []
+        self.sites: list[LaunchSite] = []
         self.comments: list[tuple[int, str]] = []
         self._pods = pods
         self._path = source.path
         self._own_name = source.path if place == "shell" and source.path else None
         self._words: Words | None = None
         #: what variables are exported and not, as of the last launch line
-        self._reaching: dict[str, Setting] = {}
-        self._staying: dict[str, Setting] = {}
+        self._reaching: dict[str, FileSetting] = {}
+        self._staying: dict[str, FileSetting] = {}
         #: the tree of the file, where the grammar has not understood all of it
         self._misread: Any = None
         #: what the shell around this text reads: ssh host 'bash -s' <<EOF
-        self._given: Source | None = None
+        self._given: ShellSource | None = None
         self.state.set(FOLDER, "")
         for name, setting in environ.items():
-            value = None if setting.value is None else (Part(setting.value, places=(_of_setting(setting),)),)
+            value = None if setting.value is None else (WordPart(setting.value, places=(_of_setting(setting),)),)
             self.settings.append(setting)
             exported = setting.reach != "shell"
-            self.state.set(name, Variable(value, exported=exported, setting=len(self.settings) - 1))
+            self.state.set(name, ShellVariable(value, exported=exported, setting=len(self.settings) - 1))
         #: how many of the settings are not the text's own
         self.given = len(self.settings)
 
@@ -148,7 +159,7 @@ class _Reader(Builtins):
             self._words = Words(source, self.state, own_name=own_name, run=self._substituted)
         return self._words
 
-    def _text_of_shell(self, source: Source) -> int:
+    def _text_of_shell(self, source: ShellSource) -> int:
         root = parse(source.text)
         if root is None:
             text = f"the grammar of the shell took more than {LONGEST_PARSE_S} seconds over it; nothing of it was read"
@@ -221,7 +232,7 @@ class _Reader(Builtins):
         found = self.state.get(("function", name))
         return found is not None and found is not ABSENT
 
-    def _set_for_line(self, node: Any) -> Setting:
+    def _set_for_line(self, node: Any) -> FileSetting:
         """``X=1`` before a command: the variable is the command's only."""
         before = self.state.variable(self.name_of(node))
         self.assign(node, exported=True)
@@ -249,7 +260,7 @@ class _Reader(Builtins):
         return GOES_ON
 
     def _call(self, name: str, arguments: Sequence[Field], assignments: Sequence[Any]) -> int:
-        before: dict[str, Variable | None] = {}
+        before: dict[str, ShellVariable | None] = {}
         for child in assignments:
             variable = self.name_of(child)
             before.setdefault(variable, self.state.variable(variable))
@@ -269,7 +280,7 @@ class _Reader(Builtins):
         if parts and self.context.depth < DEEPEST_TEXT and any(part.known for part in parts):
             self.in_text(self._spliced(parts))
 
-    def in_text(self, source: Source) -> int:
+    def in_text(self, source: ShellSource) -> int:
         outside = self.context
         self.context = outside._replace(source=source, depth=outside.depth + 1)
         result = self._text_of_shell(source)
@@ -278,12 +289,12 @@ class _Reader(Builtins):
 
     # shells within
 
-    def _spliced(self, parts: Value) -> Source:
+    def _spliced(self, parts: Value) -> ShellSource:
         """The text that an inner shell reads, and where each stretch of it stands."""
         outer = self.context.source
         text: list[str] = []
         pieces: list[Piece] = []
-        opaque: list[Opaque] = []
+        opaque: list[SubstitutedText] = []
         length = 0
         for part in parts:
             if not part.text:
@@ -296,12 +307,12 @@ class _Reader(Builtins):
                 pieces.append(Piece(length, line, column))
                 places = part.places or next((item.places for item in outer.put_in(part.start, part.end)), ())
                 span = outer.span(part.start, part.end)
-                opaque.append(Opaque(length, length + len(part.text), span, places, part.known))
+                opaque.append(SubstitutedText(length, length + len(part.text), span, places, part.known))
             text.append(part.text)
             length += len(part.text)
-        return Source(Fragment("".join(text), outer.path, tuple(pieces) or (Piece(0, 1, 1),)), opaque)
+        return ShellSource(Fragment("".join(text), outer.path, tuple(pieces) or (Piece(0, 1, 1),)), opaque)
 
-    def _given_on_stdin(self, stdin: Stdin) -> Source | None:
+    def _given_on_stdin(self, stdin: Stdin) -> ShellSource | None:
         """The text of a heredoc or here-string as the shell behind it gets it."""
         node = stdin.node
         if node.type == "herestring_redirect":
@@ -314,7 +325,11 @@ class _Reader(Builtins):
         outer = self.context.source
         if any(character in outer.text[start.start_byte : start.end_byte] for character in "'\"\\"):
             return self._spliced(
-                (Part(outer.text[body.start_byte : body.end_byte], True, False, body.start_byte, body.end_byte, True),)
+                (
+                    WordPart(
+                        outer.text[body.start_byte : body.end_byte], True, False, body.start_byte, body.end_byte, True
+                    ),
+                )
             )
         return self._spliced(self.words().body(body))
 
@@ -330,7 +345,7 @@ class _Reader(Builtins):
         words = [self._assignment_word(child) for child in assignments]
         shift = len(words)
         words.extend(field.word(source, inside) for field in fields)
-        inner: Source | None = None
+        inner: ShellSource | None = None
         given = None if stdin is None else self._given_on_stdin(stdin)
         if chain.kind == "text":
             text = fields[chain.position :] if chain.to_end else fields[chain.position : chain.position + 1]
@@ -357,9 +372,11 @@ class _Reader(Builtins):
         name = self.name_of(node)
         value = self.words().value(node.children[2:]) if node.children[2:] and node.children[2].type != "array" else ()
         start = node.start_byte
-        return Field((Part(f"{name}=", start=start), *value), start, node.end_byte).word(source, self.for_each_task)
+        return Field((WordPart(f"{name}=", start=start), *value), start, node.end_byte).word(source, self.for_each_task)
 
-    def _within(self, inner: Source, chain: Chain, words: list[Word], shift: int, arguments: Sequence[Field]) -> None:
+    def _within(
+        self, inner: ShellSource, chain: Chain, words: list[Word], shift: int, arguments: Sequence[Field]
+    ) -> None:
         """Read what a shell within is told."""
         outside = self.context
         before = words[: shift + chain.before]
@@ -394,9 +411,9 @@ class _Reader(Builtins):
         self.state.attempt(run)
         self.context = outside
 
-    def _enter(self, steps: Sequence[Step], line: Sequence[Setting]) -> None:
+    def _enter(self, steps: Sequence[WrapperCommand], line: Sequence[FileSetting]) -> None:
         """A new shell: it has what was exported, and what its command line sets."""
-        reaching: dict[str, Setting] = {}
+        reaching: dict[str, FileSetting] = {}
         withheld = dict(self.context.withheld)
         for name, variable in self.state.variables():
             if variable.exported:
@@ -414,14 +431,14 @@ class _Reader(Builtins):
                 self.state.set(name, ABSENT)
             self.state.set(FOLDER, folder_of(step, self.state.get(FOLDER)))
         for setting in line:
-            value = None if setting.value is None else (Part(setting.value, places=(_of_setting(setting),)),)
+            value = None if setting.value is None else (WordPart(setting.value, places=(_of_setting(setting),)),)
             self.settings.append(setting)
             withheld.pop(setting.name, None)
-            self.state.set(setting.name, Variable(value, exported=True, setting=len(self.settings) - 1))
+            self.state.set(setting.name, ShellVariable(value, exported=True, setting=len(self.settings) - 1))
         self.context = self.context._replace(withheld=withheld, kept=kept)
 
     def _allocations(
-        self, steps: Sequence[Step], words: Sequence[Word], shift: int
+        self, steps: Sequence[WrapperCommand], words: Sequence[Word], shift: int
     ) -> tuple[Allocation | None, Allocation | None, tuple[Repeat, ...]]:
         """What job and step are given by the programs in front, and how often a list of hosts repeats the line."""
         job, current, repeats = self.context.job, self.context.step, self.context.repeats
@@ -437,13 +454,13 @@ class _Reader(Builtins):
 
     # launch lines
 
-    def _in_force(self, variable: Variable) -> Setting:
+    def _in_force(self, variable: ShellVariable) -> FileSetting:
         setting = self.settings[variable.setting]
         if setting.value is not None and text_of(variable.value) != setting.value and not variable.perhaps:
             return setting._replace(value=None)
         return setting
 
-    def _variables_here(self) -> tuple[dict[str, Setting], dict[str, Setting]]:
+    def _variables_here(self) -> tuple[dict[str, FileSetting], dict[str, FileSetting]]:
         """The variables that a command here gets, and those that the shells around it have for themselves."""
         for name, variable in self.state.changed():
             self._reaching.pop(name, None)
@@ -474,7 +491,7 @@ class _Reader(Builtins):
         for outer in chain.steps:
             folder = folder_of(outer, folder)
         all_words = (*(word for chunk in context.chunks for word in chunk.words), *words)
-        site = Site(
+        site = LaunchSite(
             command=command,
             words=all_words,
             span=context.source.span(node.start_byte, node.end_byte),
@@ -507,20 +524,20 @@ class _Reader(Builtins):
         return {name: f"${name}" if value is None else value for name, value in found.items()}
 
 
-def _of_setting(setting: Setting) -> Origin:
+def _of_setting(setting: FileSetting) -> Origin:
     return Origin(None, fixed=setting.value_span or setting.span)
 
 
-def _overlaps(source: Source, part: Part) -> bool:
+def _overlaps(source: ShellSource, part: WordPart) -> bool:
     return any(item.start < part.end and part.start < item.end for item in source.opaque)
 
 
 def _joined(fields: Sequence[Field]) -> Value:
     """The words as one text."""
-    parts: list[Part] = []
+    parts: list[WordPart] = []
     for index, field in enumerate(fields):
         if index:
-            parts.append(Part(" ", start=field.start, end=field.start))
+            parts.append(WordPart(" ", start=field.start, end=field.start))
         parts.extend(field.parts)
     return tuple(parts)
 
@@ -539,7 +556,7 @@ def _only_asks(fields: Sequence[Field]) -> bool:
     return fields[0].text == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
 
 
-def _hosts_named(step: Step) -> int | None:
+def _hosts_named(step: WrapperCommand) -> int | None:
     """How many hosts pdsh or clush is given, None where a group, a file or an exclusion decides."""
     from distcheck.launch.schedulers import expand_hostlist
 

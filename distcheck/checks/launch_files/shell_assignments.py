@@ -7,9 +7,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from .model import Setting
+from .model import FileSetting
 from .shell_flow import GOES_ON, Flow
-from .shell_state import EXPORT_ALL, Origin, Part, Source, Value, Variable, text_of
+from .shell_state import EXPORT_ALL, Origin, ShellSource, ShellVariable, Value, WordPart, text_of
 from .shell_words import MOST_FIELDS, Field, groups, with_origins
 
 #: Variables that every shell finds exported: whoever assigns them changes what its commands get.
@@ -19,9 +19,9 @@ _EXPORTED = frozenset({"PATH", "HOME", "USER", "SHELL", "PWD", "LANG", "TERM", "
 class Assigning(Flow):
     """Carries out what sets variables."""
 
-    def __init__(self, source: Source, place: str) -> None:
+    def __init__(self, source: ShellSource, place: str) -> None:
         super().__init__(source, place)
-        self.settings: list[Setting] = []
+        self.settings: list[FileSetting] = []
         #: so many of the settings are not the text's own
         self.given = 0
 
@@ -57,7 +57,7 @@ class Assigning(Flow):
         )
         begin = values[0].start_byte if values else node.end_byte
         end = values[-1].end_byte if values else node.end_byte
-        setting = Setting(
+        setting = FileSetting(
             name,
             None if elements is not None else text_of(value),
             source.span(node.start_byte if whole is None else whole.start_byte, node.end_byte),
@@ -69,10 +69,10 @@ class Assigning(Flow):
             None if value is None else Field(value, begin, end).by_each_task(source, self.for_each_task),
         )
         self.settings.append(setting)
-        self.state.set(name, Variable(value, elements, exported, len(self.settings) - 1))
+        self.state.set(name, ShellVariable(value, elements, exported, len(self.settings) - 1))
 
     def _value_of(
-        self, nodes: Sequence[Any], source: Source, whole: Any
+        self, nodes: Sequence[Any], source: ShellSource, whole: Any
     ) -> tuple[Value | None, tuple[Value, ...] | None]:
         words = self.words()
         if nodes and nodes[0].type == "array":
@@ -87,13 +87,13 @@ class Assigning(Flow):
         return with_origins(value, source, nodes[0].start_byte, nodes[-1].end_byte), None
 
     def _added(
-        self, name: str, old: Variable | None, value: Value | None, elements: tuple[Value, ...] | None
+        self, name: str, old: ShellVariable | None, value: Value | None, elements: tuple[Value, ...] | None
     ) -> tuple[Value | None, tuple[Value, ...] | None]:
         """``NAME+=value``."""
         if elements is not None:
             before = self.words().elements(name)
             if before is None:
-                before = ((Part(f"${{{name}[@]}}", known=False, splits=True),),)
+                before = ((WordPart(f"${{{name}[@]}}", known=False, splits=True),),)
             together = (*before, *elements)
             return None, together if len(together) <= MOST_FIELDS else None
         if old is None or old.perhaps or value is None:
@@ -134,7 +134,7 @@ class Assigning(Flow):
                 if local:
                     self._make_local(name)
                     if not exports:
-                        self.state.set(name, Variable((), present=False))
+                        self.state.set(name, ShellVariable((), present=False))
                 if exports or withdraws:
                     self._export(name, exports)
             elif kind in ("string", "raw_string", "concatenation", "simple_expansion", "expansion") and exports:
@@ -155,14 +155,14 @@ class Assigning(Flow):
         span = source.span(node.start_byte, node.end_byte)
         known = None if text is None else text[match.end() :]
         self.settings.append(
-            Setting(match[1], known, span, span, span, "exported", self.context.certain, shown[match.end() :])
+            FileSetting(match[1], known, span, span, span, "exported", self.context.certain, shown[match.end() :])
         )
         self.state.set(
             match[1],
-            Variable(
+            ShellVariable(
                 None
                 if known is None
-                else (Part(known, places=(Origin(source, node.start_byte, node.end_byte, False),)),),
+                else (WordPart(known, places=(Origin(source, node.start_byte, node.end_byte, False),)),),
                 exported=True,
                 setting=len(self.settings) - 1,
             ),
@@ -176,12 +176,12 @@ class Assigning(Flow):
 
     def _make_local(self, name: str) -> None:
         self.make_local(name)
-        self.state.set(name, Variable((), present=False))
+        self.state.set(name, ShellVariable((), present=False))
 
     def _export(self, name: str, wanted: bool) -> None:
         old = self.state.variable(name)
         if old is None:
-            self.state.set(name, Variable(None, exported=wanted, perhaps=True))
+            self.state.set(name, ShellVariable(None, exported=wanted, perhaps=True))
             return
         self.state.set(name, old._replace(exported=wanted))
         if old.setting >= 0 and old.setting >= self.given:
@@ -193,5 +193,5 @@ class Assigning(Flow):
         for child in node.children[1:]:
             text = self.context.source.text[child.start_byte : child.end_byte]
             if child.type in ("variable_name", "word") and text.isidentifier():
-                self.state.set(text, Variable((), present=False))
+                self.state.set(text, ShellVariable((), present=False))
         return GOES_ON

@@ -12,7 +12,7 @@ from .shell_assignments import Assigning
 from .shell_commands import within
 from .shell_flow import EXITS, FAILS, GOES_ON, LEAVES_LOOP, RETURNS
 from .shell_grammar import with_plain_line_ends
-from .shell_state import ARGUMENTS, EXPORT_ALL, FOLDER, Source, Variable
+from .shell_state import ARGUMENTS, EXPORT_ALL, FOLDER, ShellSource, ShellVariable
 from .shell_words import Field
 
 #: Shells within shells and files within files that are followed.
@@ -24,14 +24,14 @@ _SUBMITTED_FROM = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}", "$PBS_O
 class Builtins(Assigning):
     """Carries out what the shell does itself."""
 
-    def __init__(self, source: Source, place: str, look_up: LookUp) -> None:
+    def __init__(self, source: ShellSource, place: str, look_up: LookUp) -> None:
         super().__init__(source, place)
         self.also_read: list[str] = []
         self._look_up = look_up
         self._reading: list[str] = [source.path]
 
     @abstractmethod
-    def in_text(self, source: Source) -> int:
+    def in_text(self, source: ShellSource) -> int:
         """Go through another text as if it stood here."""
 
     def _cd(self, fields: Sequence[Field]) -> int:
@@ -71,7 +71,7 @@ class Builtins(Assigning):
             arguments = self.state.get(ARGUMENTS)
             if len(fields) > 1:
                 self.state.set(ARGUMENTS, None)
-            result = self.in_text(Source(with_plain_line_ends(Fragment(text, candidate))))
+            result = self.in_text(ShellSource(with_plain_line_ends(Fragment(text, candidate))))
             self.state.set(ARGUMENTS, arguments)
             self._reading.pop()
             return result if result in (FAILS, EXITS) else GOES_ON
@@ -114,7 +114,7 @@ class Builtins(Assigning):
                 old = self.state.variable(match[0])
                 self.state.set(
                     match[0],
-                    Variable(None, exported=bool(old and old.exported), setting=old.setting if old else -1),
+                    ShellVariable(None, exported=bool(old and old.exported), setting=old.setting if old else -1),
                 )
         return GOES_ON
 

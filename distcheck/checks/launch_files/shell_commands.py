@@ -13,7 +13,7 @@ from distcheck.launch._wrappers import holds_options, is_assignment, own_words
 from distcheck.launch.command import parse_command
 from distcheck.launch.model import LaunchCommand
 
-from .model import Setting, Word
+from .model import FileSetting, Word
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 #: How scripts of the shell end.
@@ -27,7 +27,7 @@ _PASSES_ON = frozenset({"docker", "podman", "nvidia-docker"})
 _CLEAN = frozenset({"-e", "--cleanenv", "-c", "--contain", "-C", "--containall"})
 
 
-class Step(NamedTuple):
+class WrapperCommand(NamedTuple):
     """A program that starts another one, with its options."""
 
     program: str
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 class Chain(NamedTuple):
     """The programs at the beginning of a command, and what they end in."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[WrapperCommand, ...]
     #: ``command`` (a program that is no wrapper), ``text`` (shell text), ``stdin`` (shell text from there), ``nothing``
     kind: str
     #: where the program begins, or the text
@@ -75,7 +75,7 @@ def may_start_ranks(name: str) -> bool:
 
 def read_chain(words: Sequence[str]) -> Chain:
     """What a command begins with."""
-    steps: list[Step] = []
+    steps: list[WrapperCommand] = []
     position = 0
     while position < len(words):
         word = words[position]
@@ -94,7 +94,7 @@ def read_chain(words: Sequence[str]) -> Chain:
         if wrapper is None or own is None:
             return Chain(tuple(steps), "command", position, position)
         end = position + own.end
-        steps.append(Step(program, own.options, position, min(end, len(words))))
+        steps.append(WrapperCommand(program, own.options, position, min(end, len(words))))
         if program == "sbatch":
             wrapped = [index for index in range(position, len(words)) if words[index].partition("=")[0] == "--wrap"]
             if wrapped and any(option == "--wrap" for option, _ in own.options):
@@ -106,7 +106,7 @@ def read_chain(words: Sequence[str]) -> Chain:
     return Chain(tuple(steps), "nothing", len(words), len(words))
 
 
-def _shell(words: Sequence[str], start: int, steps: tuple[Step, ...]) -> Chain:
+def _shell(words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
     position = start + 1
     is_text = reads_input = False
     while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
@@ -127,9 +127,9 @@ def _shell(words: Sequence[str], start: int, steps: tuple[Step, ...]) -> Chain:
     return Chain(steps, "command", start, start)
 
 
-def _told(program: str, words: Sequence[str], start: int, steps: tuple[Step, ...]) -> Chain:
+def _told(program: str, words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
     """A text that is handed to a shell which is there already, or to another user's."""
-    steps = (*steps, Step(program, (), start, len(words)))
+    steps = (*steps, WrapperCommand(program, (), start, len(words)))
     nothing = Chain(steps, "nothing", len(words), start)
     rest = range(start + 1, len(words))
     if program == "tmux":
@@ -179,7 +179,7 @@ def read_command(chunks: Sequence[Chunk], words: Sequence[Word], environ: Mappin
     return command
 
 
-def starts_ranks(command: LaunchCommand, own_steps: Iterable[Step]) -> bool:
+def starts_ranks(command: LaunchCommand, own_steps: Iterable[WrapperCommand]) -> bool:
     """Whether a command is a launch line: by its launcher, a script, or what srun, mpirun or sbatch start."""
     if command.launcher == "python":
         return command.script is not None or "script" in command.unknown
@@ -193,7 +193,9 @@ def starts_ranks(command: LaunchCommand, own_steps: Iterable[Step]) -> bool:
 # variables
 
 
-def get_through(step: Step, reaching: dict[str, Setting]) -> tuple[dict[str, Setting], dict[str, Setting]]:
+def get_through(
+    step: WrapperCommand, reaching: dict[str, FileSetting]
+) -> tuple[dict[str, FileSetting], dict[str, FileSetting]]:
     """Which of the variables get through a program to what it starts, and which don't."""
     names: set[str] | None = None
     program = step.program
@@ -230,13 +232,13 @@ def get_through(step: Step, reaching: dict[str, Setting]) -> tuple[dict[str, Set
     )
 
 
-def leaves_node(step: Step) -> bool:
+def leaves_node(step: WrapperCommand) -> bool:
     """Whether what it starts runs in another place, where folders are others."""
     wrapper = WRAPPERS.get(step.program)
     return step.program in ("su", "gcloud", "singularity", "apptainer") or bool(wrapper and wrapper.elsewhere)
 
 
-def folder_of(step: Step, folder: str | None) -> str | None:
+def folder_of(step: WrapperCommand, folder: str | None) -> str | None:
     """The folder that a program puts what it starts into."""
     for option, value in step.options:
         if (
@@ -266,9 +268,9 @@ def within(folder: str | None, path: str) -> str | None:
 _NAME_AND_SIGN = re.compile(r"(?:^|(?<=^-[exE])|(?<=[=,]))([A-Za-z_]\w*)=")
 
 
-def settings_on_line(words: Sequence[Word], assignments: Mapping[str, str], *, certain: bool) -> list[Setting]:
+def settings_on_line(words: Sequence[Word], assignments: Mapping[str, str], *, certain: bool) -> list[FileSetting]:
     """The variables that a line sets for what it starts: before it, by ``env``, ``-x``, ``--export``, ``-e``."""
-    found: dict[str, Setting] = {}
+    found: dict[str, FileSetting] = {}
     for word in words:
         if "=" not in word.text:
             continue
@@ -290,5 +292,5 @@ def settings_on_line(words: Sequence[Word], assignments: Mapping[str, str], *, c
                 value_span = span._replace(column=span.column + behind, end_column=span.column + behind + length)
                 span = span._replace(column=name_span.column, end_column=value_span.end_column)
                 written = written[behind : behind + length]
-            found[name] = Setting(name, known, span, name_span, value_span, "line", certain, written)
+            found[name] = FileSetting(name, known, span, name_span, value_span, "line", certain, written)
     return list(found.values())

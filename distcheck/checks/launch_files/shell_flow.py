@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from .model import Allocation, Repeat, Setting
-from .shell_commands import Chunk, Step
+from .model import Allocation, FileSetting, Repeat
+from .shell_commands import Chunk, WrapperCommand
 from .shell_expressions import MOST_NUMBERS
-from .shell_state import ABSENT, ARGUMENTS, Part, Source, State, Value, Variable
+from .shell_state import ABSENT, ARGUMENTS, ShellSource, ShellVariable, State, Value, WordPart
 from .shell_tests import HOSTS, RANKS, is_test, names_a_host, verdict_of, what_is_repeated
 from .shell_words import Field, Words, groups
 
@@ -44,7 +44,7 @@ _GAPS = re.compile(r"\s+")
 class Context(NamedTuple):
     """What stands around a statement."""
 
-    source: Source
+    source: ShellSource
     #: carried out on every way through the file
     certain: bool = True
     conditions: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Context(NamedTuple):
     routine: str | None = None
     #: words in front of what is started here, by the shells around this one
     chunks: tuple[Chunk, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[WrapperCommand, ...] = ()
     #: programs around this text that don't start it as words: ``sbatch``
     around: tuple[str, ...] = ()
     job: Allocation | None = None
@@ -64,14 +64,14 @@ class Context(NamedTuple):
     #: read by a shell within the one that reads the file
     inner: bool = False
     #: variables of the shells around this one: not exported; and exported, but cut off by what stands between
-    withheld: Mapping[str, Setting] = {}
-    kept: Mapping[str, Setting] = {}
+    withheld: Mapping[str, FileSetting] = {}
+    kept: Mapping[str, FileSetting] = {}
 
 
 class Flow(ABC):
     """Goes through the statements of a text."""
 
-    def __init__(self, source: Source, place: str) -> None:
+    def __init__(self, source: ShellSource, place: str) -> None:
         self.state = State()
         self.context = Context(source, place=place)
         self.problems: list[tuple[str, int, int]] = []
@@ -451,9 +451,9 @@ class Flow(ABC):
             return self.words().fields(group)
         first, last, step = int(match[1]), int(match[2]), max(int(match[3] or 1), 1)
         if abs(last - first) // step >= MOST_NUMBERS:
-            return [Field((Part(match[0], False),), start, end)]
+            return [Field((WordPart(match[0], False),), start, end)]
         numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-        return [Field((Part(str(number)),), start, end) for number in numbers]
+        return [Field((WordPart(str(number)),), start, end) for number in numbers]
 
     def _counted(self, node: Any) -> int:
         """``for ((i = 0; i < 4; i++))``."""
@@ -497,7 +497,7 @@ class Flow(ABC):
         if variable is not None:
             old = self.state.variable(variable)
             self.state.set(
-                variable, Variable(value, exported=bool(old and old.exported), setting=old.setting if old else -1)
+                variable, ShellVariable(value, exported=bool(old and old.exported), setting=old.setting if old else -1)
             )
         self.context = outside._replace(
             certain=False,
@@ -523,9 +523,9 @@ class Flow(ABC):
                 continue
             value = elements = None
             if only_added and old.elements is not None:
-                elements = (*old.elements, (Part(f"${{{name}[@]}}", known=False, splits=True),))
+                elements = (*old.elements, (WordPart(f"${{{name}[@]}}", known=False, splits=True),))
             elif only_added and old.value:
-                value = (*old.value, Part(f"${name}", known=False, splits=True))
+                value = (*old.value, WordPart(f"${name}", known=False, splits=True))
             self.state.set(
                 name, old._replace(value=value, elements=elements, present=True, perhaps=old.perhaps or not old.present)
             )

@@ -21,7 +21,7 @@ EXPORT_ALL = ("export all",)
 LONGEST_VALUE = 131_072
 
 
-class Opaque(NamedTuple):
+class SubstitutedText(NamedTuple):
     """A stretch of a text that stands elsewhere in the file, or differently: a value that was put in."""
 
     start: int
@@ -32,10 +32,10 @@ class Opaque(NamedTuple):
     known: bool
 
 
-class Source(Fragment):
+class ShellSource(Fragment):
     """A text that is read as shell, with the stretches of it that were put in by an outer shell."""
 
-    def __init__(self, fragment: Fragment, opaque: Sequence[Opaque] = ()) -> None:
+    def __init__(self, fragment: Fragment, opaque: Sequence[SubstitutedText] = ()) -> None:
         # the table of line starts is taken over: it costs as much as the text is long
         self.__dict__.update(fragment.__dict__)
         self.opaque = tuple(opaque)
@@ -51,14 +51,14 @@ class Source(Fragment):
         tail = last.span if last else self.fragment.span(start if end <= start else end - 1, end)
         return Span(self.path, head.line, head.column, tail.end_line, tail.end_column)
 
-    def opaque_at(self, offset: int) -> Opaque | None:
+    def opaque_at(self, offset: int) -> SubstitutedText | None:
         """What was put in at an offset, None where the text stands as in the file."""
         for item in self.opaque:
             if item.start <= offset < item.end:
                 return item
         return None
 
-    def put_in(self, start: int, end: int) -> list[Opaque]:
+    def put_in(self, start: int, end: int) -> list[SubstitutedText]:
         """What was put in between two offsets, cut to them."""
         found = []
         for item in self.opaque:
@@ -75,7 +75,7 @@ class Origin(NamedTuple):
     """Where a value is written that is used elsewhere."""
 
     #: the text that it stands in; None: another file's, at ``fixed``
-    source: Source | None
+    source: ShellSource | None
     start: int = 0
     end: int = 0
     #: the value is this very text, character by character
@@ -92,7 +92,7 @@ class Origin(NamedTuple):
         return self.fixed if self.source is None else self.source.span(self.start, self.end)
 
 
-class Part(NamedTuple):
+class WordPart(NamedTuple):
     """A stretch of a word."""
 
     text: str
@@ -108,7 +108,7 @@ class Part(NamedTuple):
     #: where the value is written that was put in: itself first, then where each variable took it over from another one
     places: tuple[Origin, ...] = ()
 
-    def piece(self, start: int, end: int) -> Part:
+    def piece(self, start: int, end: int) -> WordPart:
         """A stretch of it."""
         if start == 0 and end == len(self.text):
             return self
@@ -120,10 +120,10 @@ class Part(NamedTuple):
         return self._replace(text=self.text[start:end], places=places)
 
 
-Value = tuple[Part, ...]
+Value = tuple[WordPart, ...]
 
 
-class Variable(NamedTuple):
+class ShellVariable(NamedTuple):
     """A variable of the shell."""
 
     #: None: it has one, and it is unknown
@@ -163,15 +163,15 @@ class State:
     def get(self, key: Any) -> Any:
         return self._cells.get(key)
 
-    def variable(self, name: str) -> Variable | None:
+    def variable(self, name: str) -> ShellVariable | None:
         """None where the text has not touched the variable: the shell may have found it set."""
-        found: Variable | None = self._cells.get(name)
+        found: ShellVariable | None = self._cells.get(name)
         return found
 
-    def variables(self) -> list[tuple[str, Variable]]:
-        return [(name, cell) for name, cell in self._cells.items() if isinstance(cell, Variable)]
+    def variables(self) -> list[tuple[str, ShellVariable]]:
+        return [(name, cell) for name, cell in self._cells.items() if isinstance(cell, ShellVariable)]
 
-    def changed(self) -> list[tuple[str, Variable | None]]:
+    def changed(self) -> list[tuple[str, ShellVariable | None]]:
         """The variables that may have changed since this was called before, as they are now."""
         names, self._touched = sorted(self._touched), set()
         return [(name, self._cells.get(name)) for name in names]
@@ -227,9 +227,9 @@ def _met(key: Any, values: list[Any]) -> Any:
         if key[0] == "function":
             return next(value for value in reversed(values) if value is not ABSENT)
         return None
-    there: list[Variable] = [value for value in values if value is not ABSENT]
+    there: list[ShellVariable] = [value for value in values if value is not ABSENT]
     last = max(there, key=lambda item: item.setting)
-    return Variable(
+    return ShellVariable(
         None if len(there) < len(values) else _met_value(key, [item.value if item.present else None for item in there]),
         None if len(there) < len(values) else _met_elements(key, [item.elements for item in there]),
         exported=any(item.exported for item in there),
@@ -249,8 +249,8 @@ def _met_value(name: str, values: Sequence[Value | None]) -> Value | None:
         return None
     # one way has added to it: X="$X --more"; what is added may be a part of its last word
     added = [value[len(shortest)].text for value in known if len(value) > len(shortest)]
-    apart = (Part(" "),) if all(text[:1].isspace() for text in added) else ()
-    return (*shortest, *apart, Part(f"${name}", known=False, splits=True))
+    apart = (WordPart(" "),) if all(text[:1].isspace() for text in added) else ()
+    return (*shortest, *apart, WordPart(f"${name}", known=False, splits=True))
 
 
 def _shown(value: Value) -> tuple[tuple[str, bool], ...]:
@@ -266,7 +266,7 @@ def _met_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tupl
     if shortest and all(list(map(_shown, value[: len(shortest)])) == begins for value in known):
         if all(len(value) == len(shortest) for value in known):
             return shortest
-        return (*shortest, (Part(f"${{{name}[@]}}", known=False, splits=True),))
+        return (*shortest, (WordPart(f"${{{name}[@]}}", known=False, splits=True),))
     return None
 
 

@@ -17,11 +17,11 @@ from .shell_state import (
     ARGUMENTS,
     LONGEST_VALUE,
     Origin,
-    Part,
-    Source,
+    ShellSource,
+    ShellVariable,
     State,
     Value,
-    Variable,
+    WordPart,
     one_place,
     text_of,
 )
@@ -62,7 +62,7 @@ class Field(NamedTuple):
     def known(self) -> bool:
         return all(part.known for part in self.parts)
 
-    def by_each_task(self, source: Source, inside: bool) -> bool | None:
+    def by_each_task(self, source: ShellSource, inside: bool) -> bool | None:
         """See ``Word.by_each_task``; ``inside``: the text is read by the shells of several tasks or hosts."""
         unknown = [part for part in self.parts if not part.known]
         if not unknown:
@@ -72,7 +72,7 @@ class Field(NamedTuple):
         outer = [source.opaque_at(part.start) for part in unknown] if source.opaque else [None]
         return any(item is None or item.known for item in outer)
 
-    def word(self, source: Source, inside: bool = False) -> Word:
+    def word(self, source: ShellSource, inside: bool = False) -> Word:
         """The word with its place in the file."""
         if not source.opaque and not self.shares:
             used = [part.places[0] for part in self.parts if part.places]
@@ -108,12 +108,12 @@ class _Fields:
     """Fields while they grow."""
 
     def __init__(self) -> None:
-        self.done: list[list[Part]] = []
-        self.parts: list[Part] = []
+        self.done: list[list[WordPart]] = []
+        self.parts: list[WordPart] = []
         #: there is a field, also an empty one: something in quotes was there
         self.open = False
 
-    def add(self, part: Part) -> None:
+    def add(self, part: WordPart) -> None:
         if part.text:
             self.parts.append(part)
             self.open = True
@@ -132,7 +132,7 @@ class Words:
     """
 
     def __init__(
-        self, source: Source, state: State, *, own_name: str | None, run: Callable[[Any, Words], None]
+        self, source: ShellSource, state: State, *, own_name: str | None, run: Callable[[Any, Words], None]
     ) -> None:
         self.source = source
         self.text = source.text
@@ -156,11 +156,11 @@ class Words:
                 start, end = node.start_byte, node.end_byte
                 text = self.text[start:end]
                 if "\\" not in text and "<" not in text:
-                    return [Field((Part(text, True, False, start, end, True),), start, end)]
+                    return [Field((WordPart(text, True, False, start, end, True),), start, end)]
         start, end = nodes[0].start_byte, nodes[-1].end_byte
         if any(node.has_error for node in nodes):
             # the grammar has not understood it
-            return [Field((Part(self.text[start:end], False, False, start, end, True),), start, end)]
+            return [Field((WordPart(self.text[start:end], False, False, start, end, True),), start, end)]
         fields = _Fields()
         for node in nodes:
             if node.type != "$":
@@ -177,10 +177,10 @@ class Words:
         for node in nodes:
             self._expand(node, fields, True)
         fields.end()
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         for index, done in enumerate(fields.done):
             if index:
-                parts.append(Part(" ", True, False))
+                parts.append(WordPart(" ", True, False))
             parts.extend(done)
         return tuple(parts)
 
@@ -217,7 +217,7 @@ class Words:
             known = ("{_" not in (inner := self.text[start:end]) and "{{" not in inner) or TEMPLATE.search(
                 self.text, start, end
             ) is None
-            fields.add(Part(self.text[start + 1 : end - 1], known, False, start + 1, end - 1, known))
+            fields.add(WordPart(self.text[start + 1 : end - 1], known, False, start + 1, end - 1, known))
         elif kind == "string":
             closed = self.text[end - 1] == '"' and end - start > 1
             # an array without elements is no word, quotes or not
@@ -245,9 +245,9 @@ class Words:
             self._unknown_or(None if number is None else str(number), node, fields, quoted)
         elif kind == "ansi_c_string":
             fields.open = True
-            fields.add(Part(unescaped(self.text[start + 2 : end - 1]), True, False, start, end))
+            fields.add(WordPart(unescaped(self.text[start + 2 : end - 1]), True, False, start, end))
         elif kind in ("process_substitution", "brace_expression"):
-            fields.add(Part(self.text[start:end], kind == "brace_expression", False, start, end, True))
+            fields.add(WordPart(self.text[start:end], kind == "brace_expression", False, start, end, True))
         else:
             self._literal(start, end, fields)
 
@@ -255,17 +255,17 @@ class Words:
         """Text without quotes: a backslash makes the next character an ordinary one."""
         text = self.text[start:end]
         if "<" in text and (placeholder := _PLACEHOLDER.fullmatch(text)):
-            fields.add(Part(f"${{{placeholder[1]}}}", False, False, start, end))
+            fields.add(WordPart(f"${{{placeholder[1]}}}", False, False, start, end))
             return
         while "\\" in text:
             at = text.index("\\")
-            fields.add(Part(text[:at], True, False, start, start + at, True))
+            fields.add(WordPart(text[:at], True, False, start, start + at, True))
             if text[at + 1 : at + 2] not in ("\n", ""):
                 fields.open = True
-                fields.add(Part(text[at + 1], True, False, start + at + 1, start + at + 2, True))
+                fields.add(WordPart(text[at + 1], True, False, start + at + 1, start + at + 2, True))
             start += at + 2
             text = text[at + 2 :]
-        fields.add(Part(text, True, False, start, end, True))
+        fields.add(WordPart(text, True, False, start, end, True))
 
     def _double_quoted(self, node: Any, start: int, end: int, fields: _Fields) -> None:
         position = start
@@ -284,10 +284,10 @@ class Words:
         while (position := text.find("\\", position)) >= 0:
             behind = text[position + 1 : position + 2]
             if behind in _IN_DOUBLE_QUOTES or behind == "\n":
-                fields.add(Part(text[done:position], True, False, start + done, start + position, True))
+                fields.add(WordPart(text[done:position], True, False, start + done, start + position, True))
                 done = position + 1 + (behind == "\n")
             position += 2
-        fields.add(Part(text[done:], True, False, start + done, end, True))
+        fields.add(WordPart(text[done:], True, False, start + done, end, True))
 
     # variables
 
@@ -306,20 +306,20 @@ class Words:
             else:
                 self._insert(value, written, fields, quoted)
 
-    def _written(self, start: int, end: int, quoted: bool) -> Part:
+    def _written(self, start: int, end: int, quoted: bool) -> WordPart:
         """What stands for something unknown; ``<name>`` of a manual as a variable, so that all take it for unknown."""
         text = self.text[start:end]
         if text.startswith("<"):
-            return Part(f"${{{text[1:-1]}}}", False, not quoted, start, end)
-        return Part(text, False, not quoted, start, end, True)
+            return WordPart(f"${{{text[1:-1]}}}", False, not quoted, start, end)
+        return WordPart(text, False, not quoted, start, end, True)
 
-    def _insert(self, value: Value, place: Part, fields: _Fields, quoted: bool) -> None:
+    def _insert(self, value: Value, place: WordPart, fields: _Fields, quoted: bool) -> None:
         fields.open = fields.open or quoted
         for part in value:
-            fields.add(Part(part.text, part.known, not quoted, place.start, place.end, False, part.places))
+            fields.add(WordPart(part.text, part.known, not quoted, place.start, place.end, False, part.places))
 
     def _several(
-        self, values: Sequence[Value] | None, place: Part, fields: _Fields, quoted: bool, *, apart: bool
+        self, values: Sequence[Value] | None, place: WordPart, fields: _Fields, quoted: bool, *, apart: bool
     ) -> None:
         """``"$@"`` and ``"${X[@]}"``: each element is a field of its own; ``"${X[*]}"`` is joined by IFS."""
         between = " " if apart else self._separator()
@@ -330,7 +330,7 @@ class Words:
             if index and apart:
                 fields.end()
             elif index:
-                fields.add(Part(between, True, False, place.start, place.end))
+                fields.add(WordPart(between, True, False, place.start, place.end))
             self._insert(value, place, fields, quoted)
         if not values and quoted and not apart:
             fields.open = True
@@ -347,16 +347,16 @@ class Words:
         """The value of a variable or argument, None where it is unknown."""
         if name.isdigit():
             if name == "0":
-                return None if self._own_name is None else (Part(self._own_name),)
+                return None if self._own_name is None else (WordPart(self._own_name),)
             arguments = self.state.get(ARGUMENTS)
             if arguments is None:
                 return None
             return arguments[int(name) - 1] if int(name) <= len(arguments) else ()
         if name == "#":
             arguments = self.state.get(ARGUMENTS)
-            return None if arguments is None else (Part(str(len(arguments))),)
+            return None if arguments is None else (WordPart(str(len(arguments))),)
         if name == "BASH_SOURCE":
-            return (Part(self.source.path),) if self.source.path else None
+            return (WordPart(self.source.path),) if self.source.path else None
         found = self.state.variable(name)
         if found is None or found.perhaps:
             return None
@@ -370,7 +370,7 @@ class Words:
         if not (name[0].isalpha() or name[0] == "_"):
             value = self.lookup(name)
             return None if value is None else bool(value)
-        found: Variable | None = self.state.variable(name)
+        found: ShellVariable | None = self.state.variable(name)
         if found is None or found.perhaps:
             return None
         return found.present
@@ -420,7 +420,7 @@ class Words:
         operator: str,
         value: Value | None,
         is_set: bool | None,
-        written: Part,
+        written: WordPart,
         fields: _Fields,
         quoted: bool,
     ) -> None:
@@ -446,7 +446,7 @@ class Words:
                 )
                 name = self.text[children[1].start_byte : children[1].end_byte]
                 old = self.state.variable(name)
-                self.state.set(name, Variable(assigned, exported=bool(old and old.exported)))
+                self.state.set(name, ShellVariable(assigned, exported=bool(old and old.exported)))
             for child in children[first + 1 : -1]:
                 self._expand(child, fields, quoted)
         elif is_set:
@@ -460,15 +460,15 @@ class Words:
         kinds = ("simple_expansion", "expansion", "command_substitution", "string", "raw_string")
         return any(child.type in kinds for child in node.children[1:])
 
-    def _replaced(self, text: str, rest: str, place: Part, fields: _Fields, quoted: bool) -> bool:
+    def _replaced(self, text: str, rest: str, place: WordPart, fields: _Fields, quoted: bool) -> bool:
         """``${X/NODE/$i}``: what is put in is unknown, the rest is not."""
         match = re.fullmatch(r"(//|/)([\w.,:@-]+)/\"?(\$\w+|\$\{\w+\})\"?", rest)
         if match is None or match[2] not in text:
             return False
         for index, piece in enumerate(text.split(match[2], -1 if match[1] == "//" else 1)):
             if index:
-                fields.add(Part(match[3], False, not quoted, place.start, place.end))
-            fields.add(Part(piece, True, not quoted, place.start, place.end))
+                fields.add(WordPart(match[3], False, not quoted, place.start, place.end))
+            fields.add(WordPart(piece, True, not quoted, place.start, place.end))
         return True
 
     def _length(self, name: str, index: str | None) -> str | None:
@@ -495,7 +495,7 @@ class Words:
 
     def _element(self, name: str, index: str) -> Value | None:
         if name == "BASH_SOURCE":
-            return (Part(self.source.path),) if index == "0" and self._own_name is not None else None
+            return (WordPart(self.source.path),) if index == "0" and self._own_name is not None else None
         elements = self.elements(name)
         number = self.arithmetic(index)
         if elements is None or number is None or any(not p.known and p.splits for value in elements for p in value):
@@ -505,10 +505,10 @@ class Words:
     def _unknown_or(self, text: str | None, node: Any, fields: _Fields, quoted: bool) -> None:
         start, end = node.start_byte, node.end_byte
         if text is None:
-            fields.add(Part(self.text[start:end], False, not quoted, start, end, True))
+            fields.add(WordPart(self.text[start:end], False, not quoted, start, end, True))
         else:
             fields.open = fields.open or quoted
-            fields.add(Part(text, True, not quoted, start, end))
+            fields.add(WordPart(text, True, not quoted, start, end))
 
     def _frozen(self, offset: int) -> bool:
         """What an outer shell has put in, and does not know, is nothing that this shell could know."""
@@ -604,14 +604,14 @@ def groups(nodes: Sequence[Any], text: str) -> list[list[Any]]:
     return found
 
 
-def _split(fields: list[list[Part]]) -> list[list[Part]]:
+def _split(fields: list[list[WordPart]]) -> list[list[WordPart]]:
     """Split what came unquoted out of variables at its blanks."""
-    found: list[list[Part]] = []
+    found: list[list[WordPart]] = []
     for parts in fields:
         if not any(part.splits and part.known for part in parts):
             found.append(parts)
             continue
-        current: list[Part] = []
+        current: list[WordPart] = []
         is_open = False
         for part in parts:
             if not (part.splits and part.known):
@@ -633,10 +633,10 @@ def _split(fields: list[list[Part]]) -> list[list[Part]]:
     return found
 
 
-def with_origins(value: Value, source: Source, start: int, end: int) -> Value:
+def with_origins(value: Value, source: ShellSource, start: int, end: int) -> Value:
     """A value as it is kept in a variable: its own text comes from the assignment, the rest from where it came."""
     if sum(len(part.text) for part in value) > LONGEST_VALUE or len(value) > _MOST_PARTS:
-        return (Part(source.text[start:end][:80], False),)
+        return (WordPart(source.text[start:end][:80], False),)
     kept = []
     together = Counter(part.start for part in value)
     for part in value:

@@ -18,12 +18,12 @@ from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS
 from . import context
 from .counts import task_starter, tasks_on_node
 from .launcher import MEET_BY_SLURM, ONE_TASK_A_NODE
-from .model import LaunchFile, LaunchFiles, Site, Word
+from .model import LaunchFile, LaunchFiles, LaunchSite, Word
 from .paths import the_one
-from .scripts import STARTED_BY, Start, Started
+from .scripts import STARTED_BY, ScriptStart, Started
 
 if TYPE_CHECKING:
-    from distcheck.checks.source.program import Call, Program, Row
+    from distcheck.checks.source.program import EventRow, Program, SourceCall
 
 #: Text of a file that takes a launcher's variables from around it: it is itself started by one.
 _TAKES_RANKS = re.compile(
@@ -72,15 +72,15 @@ def plain_python_starts_ranks(launch_files: LaunchFiles, started: Started) -> It
 class _Need(NamedTuple):
     """A line that a script always gets to, and the variables without which it fails there."""
 
-    row: Row
+    row: EventRow
     names: tuple[str, ...]
     by_torch: bool
 
 
-def _outer_lines(launch_files: LaunchFiles) -> dict[str, list[Site]]:
+def _outer_lines(launch_files: LaunchFiles) -> dict[str, list[LaunchSite]]:
     """The lines that start a launch file, by its path."""
     paths = {file.path.replace("\\", "/"): file.path for file in launch_files.files}
-    found: dict[str, list[Site]] = {}
+    found: dict[str, list[LaunchSite]] = {}
     for _, site in launch_files.sites():
         script = site.command.script
         if script is not None and not script.endswith(".py"):
@@ -90,7 +90,9 @@ def _outer_lines(launch_files: LaunchFiles) -> dict[str, list[Site]]:
     return found
 
 
-def _given(file: LaunchFile, site: Site, outer: list[Site] | tuple[Site, ...]) -> frozenset[str] | None:
+def _given(
+    file: LaunchFile, site: LaunchSite, outer: list[LaunchSite] | tuple[LaunchSite, ...]
+) -> frozenset[str] | None:
     """The variables that the processes of a line get; None where that can't be told."""
     given = {name for name, setting in site.settings.items() if setting.reaches_processes}
     given.update(site.command.assignments)
@@ -158,7 +160,7 @@ def _starts_itself(program: Program, script: int) -> bool:
     )
 
 
-def _needed_by(init: Call) -> tuple[str, ...]:
+def _needed_by(init: SourceCall) -> tuple[str, ...]:
     """The variables that ``init_process_group`` reads, given its arguments."""
     url, backend = init.argument(1, "init_method"), init.argument(0, "backend")
     if init.has_star or init.gives(None, "store"):
@@ -198,14 +200,14 @@ def _unknown_setters(program: Program) -> Iterator[int]:
         yield call.file
 
 
-def _always_reached(program: Program, script: int, row: Row) -> bool:
+def _always_reached(program: Program, script: int, row: EventRow) -> bool:
     """Whether a script gets to a line on every way, as far as calls tell."""
     from distcheck.checks.source.process_start import conditional, entered_from
 
     return not conditional(row) and (script, 0) in entered_from(program, row)
 
 
-def _plain_python(start: Start, need: _Need, missing: tuple[str, ...]) -> Finding:
+def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> Finding:
     site = start.site
     starter = task_starter(site)
     place = f"{need.row.path}:{need.row.line}"
@@ -221,7 +223,7 @@ def _plain_python(start: Start, need: _Need, missing: tuple[str, ...]) -> Findin
     )
 
 
-def _by_torchrun(start: Start, starter: str | None) -> Fix:
+def _by_torchrun(start: ScriptStart, starter: str | None) -> Fix:
     site = start.site
     script = f"-m {site.command.script}" if site.command.module else f"{site.command.script or start.path}"
     if starter == "srun":
@@ -260,7 +262,7 @@ def _by_torchrun(start: Start, starter: str | None) -> Fix:
     )
 
 
-def _replace_python(site: Site) -> tuple[Edit, ...]:
+def _replace_python(site: LaunchSite) -> tuple[Edit, ...]:
     """The edit that puts torchrun in the place of ``python``, where nothing stands between that and the script."""
     word = script_word(site)
     if word is None:
@@ -271,7 +273,7 @@ def _replace_python(site: Site) -> tuple[Edit, ...]:
     return (site.replaced(site.words[at], "torchrun --standalone --nproc-per-node=gpu"),)
 
 
-def script_word(site: Site) -> Word | None:
+def script_word(site: LaunchSite) -> Word | None:
     """The word that names the script or module."""
     at = len(site.words) - len(site.command.script_args) - 1
     if 0 <= at < len(site.words):
@@ -290,7 +292,7 @@ def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[F
     program = started.program
     if program is None:
         return
-    spawns: dict[int, Call | None] = {}
+    spawns: dict[int, SourceCall | None] = {}
     for start in started.starts:
         many = _started_often(start.site)
         if many is None:
@@ -314,7 +316,7 @@ def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[F
         )
 
 
-def _started_often(site: Site) -> str | None:
+def _started_often(site: LaunchSite) -> str | None:
     """How often a line starts its script on one node, in words; None for once, or where that is not known."""
     command = site.command
     name = command.launcher
@@ -342,7 +344,7 @@ def _started_often(site: Site) -> str | None:
     return f"{name} starts {count} processes" if isinstance(count, int) and count > 1 else None
 
 
-def _spawns(program: Program, script: int) -> Iterator[Call]:
+def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
     """Calls that start ranks and that a script always gets to."""
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.process_start import SPAWN, reached_by_calls
@@ -404,7 +406,7 @@ class _Parser(NamedTuple):
     #: spellings of the option for the local rank
     spellings: frozenset[str]
     #: the call that adds it
-    option: Call | None
+    option: SourceCall | None
     #: ``parse_args``, which refuses what it does not know
     strict: bool
     #: LOCAL_RANK is read somewhere, so that the option is not all there is
@@ -458,13 +460,13 @@ def _find_parser(program: Program, script: int) -> _Parser | None:
     )
 
 
-def _text(call: Call, position: int) -> str | None:
+def _text(call: SourceCall, position: int) -> str | None:
     value = call.argument(position)
     constant = None if value is None else value.constant
     return constant if isinstance(constant, str) else None
 
 
-def _keyword(call: Call, name: str) -> object:
+def _keyword(call: SourceCall, name: str) -> object:
     value = call.argument(None, name)
     return None if value is None else value.constant
 
@@ -477,18 +479,18 @@ def _is_whole(program: Program, script: int) -> bool:
     return known[script]
 
 
-def _calls_of(program: Program, script: int) -> Iterator[Call]:
+def _calls_of(program: Program, script: int) -> Iterator[SourceCall]:
     """The calls of a script and of what it imports."""
     from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.program import Call
+    from distcheck.checks.source.program import SourceCall
 
     for file in files_from(program, script):
         for number, event in enumerate(program.index.files[file].summary.events):
             if event[0] == "call":
-                yield Call(program, file, number)
+                yield SourceCall(program, file, number)
 
 
-def _adds_unseen(call: Call) -> bool:
+def _adds_unseen(call: SourceCall) -> bool:
     """Whether a call may add options that stand nowhere in the project."""
     if call.is_to("argparse.ArgumentParser"):
         return call.has_star or call.gives(None, "parents")
@@ -502,7 +504,7 @@ def _adds_unseen(call: Call) -> bool:
     )
 
 
-def _not_taken(start: Start, given: str, parser: _Parser) -> Finding:
+def _not_taken(start: ScriptStart, given: str, parser: _Parser) -> Finding:
     site = start.site
     other = next(iter(sorted(parser.spellings)), None)
     does = f"knows {other} only" if other else "knows no such option"
@@ -524,7 +526,7 @@ def _not_taken(start: Start, given: str, parser: _Parser) -> Finding:
     )
 
 
-def _not_passed(start: Start, parser: _Parser) -> Finding:
+def _not_passed(start: ScriptStart, parser: _Parser) -> Finding:
     site = start.site
     option = parser.option
     spelled = sorted(parser.spellings & set(_LOCAL_RANK_OPTIONS))[0] if parser.spellings else "--local_rank"
@@ -580,7 +582,7 @@ def global_rank_names_a_device_on_several_nodes(launch_files: LaunchFiles, start
                 break
 
 
-def _on_several_nodes(site: Site) -> bool:
+def _on_several_nodes(site: LaunchSite) -> bool:
     if site.pods is not None and site.pods.nodes is not None and (site.pods.nodes.number or 0) > 1:
         return True
     return context.several_nodes(site) is True
@@ -618,14 +620,14 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
         )
 
 
-def _module_word(site: Site) -> Word | None:
+def _module_word(site: LaunchSite) -> Word | None:
     for word in site.words:
         if word.text == _DEPRECATED or word.text.endswith("torch/distributed/launch.py"):
             return word
     return None
 
 
-def _reads_local_rank(started: Started, start: Start, site: Site) -> bool:
+def _reads_local_rank(started: Started, start: ScriptStart, site: LaunchSite) -> bool:
     """Whether the script takes its local rank from the environment, and needs no option for it."""
     program = started.program
     if program is None:
@@ -646,7 +648,7 @@ def _reads_local_rank(started: Started, start: Start, site: Site) -> bool:
     return not options
 
 
-def _to_torchrun(site: Site, word: Word | None) -> tuple[Edit, ...]:
+def _to_torchrun(site: LaunchSite, word: Word | None) -> tuple[Edit, ...]:
     """The edits that start torchrun: in the place of ``python -m`` and the module, and without ``--use-env``."""
     if word is None or word.origins or word.text != _DEPRECATED or _DEPRECATED not in word.written:
         return ()

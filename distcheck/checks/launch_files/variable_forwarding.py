@@ -19,7 +19,7 @@ from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
 from .context import CONTAINER_PROGRAMS
 from .counts import is_elastic, is_torchrun, nodes_of, ranks_on_node, task_starter, tasks_of, tasks_on_node
 from .fragments import Span
-from .model import LaunchFile, LaunchFiles, Setting, Site, Word
+from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 from .variables import MASKS, corrected_line, is_sure, place_of
 
 #: Who reads variables in the ranks themselves.
@@ -116,7 +116,7 @@ class _Readable:
     def __init__(self) -> None:
         self._everywhere: frozenset[str] | None = None
 
-    def names(self, site: Site) -> frozenset[str]:
+    def names(self, site: LaunchSite) -> frozenset[str]:
         """Those that the ranks of a line read: what a launcher sets for them is read by plain Python only."""
         if self._everywhere is None:
             table = VariableTable()
@@ -152,7 +152,7 @@ class Uses:
         )
 
 
-def _is_wanted(setting: Setting, uses: Uses, site: Site) -> bool:
+def _is_wanted(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
     """A variable that this shell has and that the ranks would read is one that nothing in the file uses otherwise."""
     name = setting.name
     if name in site.settings or (name in _SET_BY_SLURM and site.place == "slurm"):
@@ -162,7 +162,7 @@ def _is_wanted(setting: Setting, uses: Uses, site: Site) -> bool:
     return not any(setting.span in word.origins for word in site.words) and not uses.of(name)
 
 
-def _never_exported(setting: Setting, file: LaunchFile, site: Site) -> Finding:
+def _never_exported(setting: FileSetting, file: LaunchFile, site: LaunchSite) -> Finding:
     program = site.command.launcher if site.command.launcher != "other" else "the program"
     elsewhere = setting.reach == "exported"
     seen = (
@@ -180,7 +180,7 @@ def _never_exported(setting: Setting, file: LaunchFile, site: Site) -> Finding:
     )
 
 
-def _export(setting: Setting, file: LaunchFile) -> Fix:
+def _export(setting: FileSetting, file: LaunchFile) -> Fix:
     at = setting.name_span
     text = f"write export {setting.name}=…, or put the assignment before the command on its line"
     if file.kind != "shell" or at.path != file.path or not 1 <= at.line <= len(file.lines):
@@ -193,7 +193,7 @@ def _export(setting: Setting, file: LaunchFile) -> Fix:
     return Fix(f"export it: {line}" if line else text, edits=(edit,), where="job-script", risk=_FIRST_TIME)
 
 
-def _set_for_all(setting: Setting, file: LaunchFile) -> Fix:
+def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
     """Where a file of several shells sets a variable for all of them."""
     name = setting.name
     text = {
@@ -207,7 +207,7 @@ def _set_for_all(setting: Setting, file: LaunchFile) -> Fix:
     return Fix(text, where="job-script")
 
 
-def _lost(cut: Cut, site: Site, read: frozenset[str]) -> Iterator[Setting]:
+def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSetting]:
     """The variables that are set before the cut, and that nothing behind it names."""
     own = " ".join(word.text for word in site.words[: len(site.words) - len(site.command.script_args)])
     for name, setting in sorted(site.settings.items()):
@@ -225,13 +225,13 @@ def _behind(own: str, cut: Cut) -> str:
     return own[own.find(cut.word.text) :]
 
 
-def _is_outside(setting: Setting, word: Word) -> bool:
+def _is_outside(setting: FileSetting, word: Word) -> bool:
     """A setting stands before a word, so that it is made before what the word starts."""
     at, there = setting.span, word.span
     return at.path != there.path or (at.line, at.column) < (there.line, there.column)
 
 
-def _not_handed_on(cut: Cut, setting: Setting, file: LaunchFile) -> Finding:
+def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
     edits: tuple[Edit, ...] = ()
     if cut.option is not None and cut.behind is not None and cut.behind.span.path == file.path:
         at = cut.behind.span
@@ -255,7 +255,7 @@ def _not_handed_on(cut: Cut, setting: Setting, file: LaunchFile) -> Finding:
     )
 
 
-def cut_before(file: LaunchFile, site: Site) -> Cut | None:
+def cut_before(file: LaunchFile, site: LaunchSite) -> Cut | None:
     """The outermost program before the launcher that starts with an environment of its own; None without one."""
     behind = len(site.command.script_args)
     words = site.words[: len(site.words) - behind] if behind else site.words
@@ -312,7 +312,7 @@ def _image(program: str, word: Word, following: tuple[Word, ...]) -> Cut | None:
     )  # fmt: skip
 
 
-def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFile, site: Site) -> Cut | None:
+def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFile, site: LaunchSite) -> Cut | None:
     if program != "srun":
         return None
     said: str | None = None
@@ -342,7 +342,7 @@ def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFil
     )  # fmt: skip
 
 
-def _mpi(program: str, word: Word, following: tuple[Word, ...], site: Site) -> Cut | None:
+def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite) -> Cut | None:
     """Open MPI hands on what -x names; its daemons on other hosts have the environment of a login."""
     if program not in ("mpirun", "mpiexec", "orterun", "mpirun.openmpi", "mpiexec.openmpi"):
         return None
@@ -362,7 +362,7 @@ def _mpi(program: str, word: Word, following: tuple[Word, ...], site: Site) -> C
 # presets
 
 
-def _before_launcher(uses: Uses, site: Site) -> Iterator[tuple[Finding, Setting]]:
+def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
     """Variables that a launcher of ranks replaces."""
     command = site.command
     nodes, ranks = nodes_of(site), ranks_on_node(site)
@@ -397,7 +397,7 @@ def _before_launcher(uses: Uses, site: Site) -> Iterator[tuple[Finding, Setting]
     yield from _ignored_address(uses.file, site)
 
 
-def _takes_first_node(site: Site) -> bool:
+def _takes_first_node(site: LaunchSite) -> bool:
     """torchrun with a static rendezvous and no number of its node takes itself for the first."""
     command = site.command
     if not is_torchrun(site) or "PET_NODE_RANK" in site.settings:
@@ -407,7 +407,7 @@ def _takes_first_node(site: Site) -> bool:
     return command.rdzv_backend in (None, "static")
 
 
-def _ignored_address(file: LaunchFile, site: Site) -> Iterator[tuple[Finding, Setting]]:
+def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
     """MASTER_ADDR before a torchrun of several nodes that is told no address: it does not read the variable."""
     command = site.command
     setting = site.settings.get("MASTER_ADDR")
@@ -454,7 +454,7 @@ def _ignored_address(file: LaunchFile, site: Site) -> Iterator[tuple[Finding, Se
     )
 
 
-def _say_it_to_the_launcher(name: str, site: Site) -> Fix:
+def _say_it_to_the_launcher(name: str, site: LaunchSite) -> Fix:
     if name == "RANK" and is_torchrun(site):
         text = "leave it out; the number of a node is torchrun's --node-rank"
     elif name == "WORLD_SIZE" and is_elastic(site):
@@ -464,12 +464,12 @@ def _say_it_to_the_launcher(name: str, site: Site) -> Fix:
     return Fix(text, where="job-script")
 
 
-def _is_handed_over(setting: Setting, uses: Uses, site: Site) -> bool:
+def _is_handed_over(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
     """The line, or another one of the file, uses the variable: it is a name for a number of the user's own."""
     return any(setting.span in word.origins for word in site.words) or uses.of(setting.name)
 
 
-def _before_tasks(uses: Uses, site: Site) -> Iterator[tuple[Finding, Setting]]:
+def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
     """Variables of plain python that is started several times: each rank needs its own."""
     if site.command.launcher != "python" or site.command.script is None:
         return
@@ -509,7 +509,7 @@ def _before_tasks(uses: Uses, site: Site) -> Iterator[tuple[Finding, Setting]]:
 _UNCOUNTED = 1 << 30
 
 
-def _processes(site: Site) -> tuple[int | None, int | None]:
+def _processes(site: LaunchSite) -> tuple[int | None, int | None]:
     """How often a plain program is started at the same time: in all, and on a node. None: not known."""
     for repeat in site.repeats:
         # one after another is one at a time
@@ -524,7 +524,7 @@ def _processes(site: Site) -> tuple[int | None, int | None]:
     return tasks_of(site), tasks_on_node(site)
 
 
-def _comes_before_tasks(setting: Setting, site: Site) -> bool:
+def _comes_before_tasks(setting: FileSetting, site: LaunchSite) -> bool:
     """It is set by the shell that starts the tasks, not in each of them."""
     if setting.by_each_task is True:
         return False
@@ -533,7 +533,7 @@ def _comes_before_tasks(setting: Setting, site: Site) -> bool:
     return word is not None and _is_outside(setting, word) and site.place == "slurm"
 
 
-def _own_number(name: str, site: Site) -> Fix:
+def _own_number(name: str, site: LaunchSite) -> Fix:
     starter = task_starter(site)
     if starter == "srun":
         source = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}[name]
@@ -552,12 +552,12 @@ def _own_number(name: str, site: Site) -> Fix:
     return Fix(f"give each process a {name} of its own, or start torchrun once on each node", where="launch-line")
 
 
-def _number(setting: Setting) -> int | None:
+def _number(setting: FileSetting) -> int | None:
     value = (setting.value or "").strip()
     return int(value) if re.fullmatch(r"[0-9]{1,9}", value) else None
 
 
-def _shown(setting: Setting) -> str:
+def _shown(setting: FileSetting) -> str:
     from distcheck.core.redaction import mask
 
     text = (setting.written if setting.value is None else setting.value) or ""

@@ -28,10 +28,10 @@ from distcheck.launch.settings import Setting as InForce
 from .context import of_span
 from .counts import nodes_of, ranks_on_node
 from .fragments import Span
-from .model import LaunchFile, LaunchFiles, Nodes, Setting, Site
+from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes
 
 if TYPE_CHECKING:
-    from distcheck.checks.host.variables import Transport
+    from distcheck.checks.host.variables import DisabledTransport
 
 #: The masks of CUDA and ROCm.
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -63,12 +63,12 @@ _MOST_LINES = 20_000
 _LONGEST_LINE = 160
 
 
-class Group(NamedTuple):
+class SettingGroup(NamedTuple):
     """Settings that are in force together: those of a launch line, or some of a file for which none is known."""
 
     file: LaunchFile
-    site: Site | None
-    settings: Mapping[str, Setting]
+    site: LaunchSite | None
+    settings: Mapping[str, FileSetting]
 
 
 @probe(rules.DC110)
@@ -76,7 +76,7 @@ def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Un
     """Every variable below a library's prefix is one that the library reads."""
     from distcheck.checks.host.variables import IN_USE, judge_names
 
-    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+    def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         for finding in judge_names(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
             # what an option is to be given may well be given by a variable that the file uses elsewhere
@@ -92,7 +92,7 @@ def names_are_current(launch_files: LaunchFiles, configuration: Configuration | 
     """No variable is set that libraries have dropped, or read only under a name of its own past."""
     from distcheck.checks.host.variables import IN_USE, judge_age
 
-    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+    def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         yield from judge_age(settings, IN_USE)
 
     yield from _judged(launch_files, configuration, judge, only_known=False)
@@ -103,7 +103,7 @@ def values_are_understood(launch_files: LaunchFiles, configuration: Configuratio
     """Every value is one that the library which reads it takes as it is meant."""
     from distcheck.checks.host.variables import IN_USE, judge_values
 
-    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+    def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         for finding in judge_values(launch, settings, IN_USE):
             if not _TO_FILL_IN.search(group.settings[finding.where.variable or ""].value or ""):
                 yield finding
@@ -116,7 +116,7 @@ def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | U
     """No setting of an earlier search for errors is left on."""
     from distcheck.checks.host.variables import IN_USE, judge_debugging
 
-    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
+    def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
             meant = not is_sure(setting, group.site) or is_deliberate(group, setting)
@@ -134,8 +134,8 @@ def transports_are_on(
 
     stated = nodes if isinstance(nodes, Nodes) else None
 
-    def judge(group: Group, launch: Launch, settings: Settings) -> Iterator[Finding]:
-        def loss(entry: Transport) -> str | None:
+    def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        def loss(entry: DisabledTransport) -> str | None:
             setting = group.settings[entry.name]
             if not is_sure(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
                 return None
@@ -153,7 +153,7 @@ def masks_say_what_they_do(launch_files: LaunchFiles, nodes: Nodes | Unavailable
     """No entry of a mask hides GPUs that the list was meant to give."""
     stated = nodes if isinstance(nodes, Nodes) else None
 
-    def found() -> Iterator[tuple[Setting, Finding]]:
+    def found() -> Iterator[tuple[FileSetting, Finding]]:
         for group in groups_of(launch_files):
             for name in MASKS:
                 setting = group.settings.get(name)
@@ -168,7 +168,7 @@ def interfaces_lead_to_the_nodes(launch_files: LaunchFiles, nodes: Nodes | Unava
     """NCCL_SOCKET_IFNAME names no interface that stays on its node, and one that the nodes have."""
     stated = nodes if isinstance(nodes, Nodes) else None
 
-    def found() -> Iterator[tuple[Setting, Finding]]:
+    def found() -> Iterator[tuple[FileSetting, Finding]]:
         for group in groups_of(launch_files):
             setting = group.settings.get("NCCL_SOCKET_IFNAME")
             if setting is None or setting.value is None or len(setting.value) < 2:
@@ -180,7 +180,7 @@ def interfaces_lead_to_the_nodes(launch_files: LaunchFiles, nodes: Nodes | Unava
     yield from worst_of_each(found())
 
 
-def worst_of_each(found: Iterable[tuple[Setting, Finding]]) -> Iterator[Finding]:
+def worst_of_each(found: Iterable[tuple[FileSetting, Finding]]) -> Iterator[Finding]:
     """Of several findings about one assignment, which several launch lines get, the first of the worst ones."""
     worst: dict[Span, Finding] = {}
     for setting, finding in found:
@@ -198,7 +198,7 @@ def _weight(finding: Finding) -> tuple[int, bool]:
 # settings and launches
 
 
-def groups_of(launch_files: LaunchFiles) -> Iterator[Group]:
+def groups_of(launch_files: LaunchFiles) -> Iterator[SettingGroup]:
     """The settings of each file that bear on training, by what is in force together; each group once."""
     table = VariableTable()
     for file in launch_files.files:
@@ -219,11 +219,11 @@ def groups_of(launch_files: LaunchFiles) -> Iterator[Group]:
             )
             if settings and known not in done:
                 done.add(known)
-                yield Group(file, site, settings)
+                yield SettingGroup(file, site, settings)
         last: dict[str, int] = {}
         for site in sites:
             last[site.span.path] = max(site.span.line, last.get(site.span.path, 0))
-        rest: list[dict[str, Setting]] = []
+        rest: list[dict[str, FileSetting]] = []
         pods = (setting for pod in file.pods for setting in pod.settings)
         for setting in (*file.settings, *pods):
             if setting.span in reached or not setting.reaches_processes or not table.bears_on_training(setting.name):
@@ -238,10 +238,10 @@ def groups_of(launch_files: LaunchFiles) -> Iterator[Group]:
             if batch is not None and len(batch) < _MOST_SETTINGS:
                 batch[setting.name] = setting
         for batch in rest:
-            yield Group(file, None, batch)
+            yield SettingGroup(file, None, batch)
 
 
-def _first_of(sites: Sequence[Site]) -> Sequence[Site]:
+def _first_of(sites: Sequence[LaunchSite]) -> Sequence[LaunchSite]:
     """The launch lines whose settings are judged: all but those of a file that a program has made."""
     pairs = 0
     for index, site in enumerate(sites):
@@ -251,7 +251,7 @@ def _first_of(sites: Sequence[Site]) -> Sequence[Site]:
     return sites
 
 
-def launch_of(group: Group) -> Launch:
+def launch_of(group: SettingGroup) -> Launch:
     """The launch that settings are judged for; a shell where no line is known that they are for."""
     site = group.site
     if site is None:
@@ -261,7 +261,7 @@ def launch_of(group: Group) -> Launch:
     return launch._replace(on_this_host=False, nnodes=nodes, nnodes_max=nodes, nproc=ranks_on_node(site))
 
 
-def settings_of(group: Group, known: frozenset[str] = frozenset(), *, only_known: bool = True) -> Settings:
+def settings_of(group: SettingGroup, known: frozenset[str] = frozenset(), *, only_known: bool = True) -> Settings:
     """Settings as the functions that judge an environment take them.
 
     :param known: names that the configuration calls its own
@@ -280,14 +280,14 @@ def settings_of(group: Group, known: frozenset[str] = frozenset(), *, only_known
 def _judged(
     launch_files: LaunchFiles,
     configuration: Configuration | Unavailable,
-    judge: Callable[[Group, Launch, Settings], Iterable[Finding]],
+    judge: Callable[[SettingGroup, Launch, Settings], Iterable[Finding]],
     *,
     only_known: bool = True,
 ) -> Iterator[Finding]:
     """What a function of the environment says about each group, in the place of the assignment, each once."""
     own = frozenset() if isinstance(configuration, Unavailable) else frozenset(configuration.values("known-variables"))
 
-    def found() -> Iterator[tuple[Setting, Finding]]:
+    def found() -> Iterator[tuple[FileSetting, Finding]]:
         table = VariableTable().names()
         done: set[Span] = set()
         for group in groups_of(launch_files):
@@ -306,12 +306,12 @@ def _judged(
 # places and fixes
 
 
-def place_of(setting: Setting, finding: Finding) -> Finding:
+def place_of(setting: FileSetting, finding: Finding) -> Finding:
     """The finding where the assignment stands."""
     return finding._replace(where=of_span(setting.span, variable=setting.name, option=finding.where.object))
 
 
-def _in_place(finding: Finding, setting: Setting, group: Group, own: frozenset[str]) -> Finding:
+def _in_place(finding: Finding, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> Finding:
     evidence = {name: value for name, value in finding.evidence.items() if name not in ("origin", "installed")}
     evidence["reach"] = setting.reach
     fix = finding.fix
@@ -323,11 +323,11 @@ def _in_place(finding: Finding, setting: Setting, group: Group, own: frozenset[s
     return place_of(setting, finding._replace(evidence=evidence, fix=made))
 
 
-def _where_of(setting: Setting) -> str:
+def _where_of(setting: FileSetting) -> str:
     return "launch-line" if setting.reach == "line" else "job-script"
 
 
-def _renamed(finding: Finding, setting: Setting, group: Group, own: frozenset[str]) -> Fix | None:
+def _renamed(finding: Finding, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> Fix | None:
     """The assignment under the right name, where that is all that is to be changed."""
     new = finding.evidence.get("meant" if finding.code == rules.DC110.code else "successor")
     if finding.code not in (rules.DC110.code, rules.DC111.code) or not isinstance(new, str):
@@ -362,13 +362,13 @@ def _is_read_by_now(finding: Finding) -> bool:
     return oldest is not None and () < since <= oldest
 
 
-def _would_be_found(new: str, setting: Setting, group: Group, own: frozenset[str]) -> bool:
+def _would_be_found(new: str, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> bool:
     """Under its new name the setting would be reported as well."""
     from distcheck.checks.host import variables as judges
 
     if setting.value is None:
         return new in judges.FLAGGED
-    renamed = Group(group.file, group.site, {new: setting._replace(name=new)})
+    renamed = SettingGroup(group.file, group.site, {new: setting._replace(name=new)})
     settings, launch = settings_of(renamed, own), launch_of(group)
     found = (
         judges.judge_names(launch, settings, judges.IN_USE),
@@ -380,7 +380,7 @@ def _would_be_found(new: str, setting: Setting, group: Group, own: frozenset[str
     return any(True for one in found for _ in one)
 
 
-def _stands_alone(setting: Setting, file: LaunchFile) -> bool:
+def _stands_alone(setting: FileSetting, file: LaunchFile) -> bool:
     """The name is used nowhere else in the file, so that a new one leaves nothing behind."""
     if len(file.lines) > _MOST_LINES:
         return False
@@ -391,7 +391,7 @@ def _stands_alone(setting: Setting, file: LaunchFile) -> bool:
     return used == 1
 
 
-def _revalued(finding: Finding, setting: Setting, group: Group) -> Fix | None:
+def _revalued(finding: Finding, setting: FileSetting, group: SettingGroup) -> Fix | None:
     """The assignment with the value that was meant, where the finding's own fix says it."""
     command = finding.fix.command or ""
     if finding.code != rules.DC112.code or not command.startswith(f"export {setting.name}="):
@@ -407,7 +407,7 @@ def _revalued(finding: Finding, setting: Setting, group: Group) -> Fix | None:
     return Fix(text, edits=(edit,), where=_where_of(setting), risk=risk)
 
 
-def value_edit(setting: Setting, value: str, file: LaunchFile) -> Edit | None:
+def value_edit(setting: FileSetting, value: str, file: LaunchFile) -> Edit | None:
     """The edit that gives a setting another value, with the quotes that it has; None where it can't be told."""
     written = setting.written
     quote = written[:1] if written[:1] in ("'", '"') and written[-1:] == written[:1] else ""
@@ -448,7 +448,7 @@ def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:
 # what was meant
 
 
-def is_sure(setting: Setting, site: Site | None) -> bool:
+def is_sure(setting: FileSetting, site: LaunchSite | None) -> bool:
     """Its launch line has it, whatever the shell chose.
 
     An assignment on the line itself is made with it, and one in the loop that the line stands in whenever that runs.
@@ -463,7 +463,7 @@ def is_sure(setting: Setting, site: Site | None) -> bool:
     )
 
 
-def is_deliberate(group: Group, setting: Setting) -> bool:
+def is_deliberate(group: SettingGroup, setting: FileSetting) -> bool:
     """A file, a comment or a line that belongs to a search for errors or a measurement sets it."""
     site = group.site
     # folders are left out: whoever keeps scripts below tests/ means another thing by that
@@ -474,12 +474,12 @@ def is_deliberate(group: Group, setting: Setting) -> bool:
     return any(_DELIBERATE.search(text) for text in texts)
 
 
-def has_reason(file: LaunchFile, setting: Setting) -> bool:
+def has_reason(file: LaunchFile, setting: FileSetting) -> bool:
     """A comment on the line of the assignment, or right above it, says why."""
     return any(_REASON.search(text) for text in comments_at(file, setting))
 
 
-def comments_at(file: LaunchFile, setting: Setting) -> tuple[str, ...]:
+def comments_at(file: LaunchFile, setting: FileSetting) -> tuple[str, ...]:
     """The comments on the line of a setting, and on the line above where that holds nothing else."""
     if setting.span.path != file.path:
         return ()
@@ -489,13 +489,13 @@ def comments_at(file: LaunchFile, setting: Setting) -> tuple[str, ...]:
     return tuple(text for number, text in file.comments[first : first + 3] if number <= line)
 
 
-def _another_network(group: Group) -> bool:
+def _another_network(group: SettingGroup) -> bool:
     """NCCL goes through libfabric (EFA, Slingshot), beside which its own InfiniBand transport counts for nothing."""
     value = {name: (given.value or "").lower() for name, given in group.settings.items()}
     return value.get("FI_PROVIDER", "").startswith(("efa", "cxi")) or "libfabric" in value.get("NCCL_NET", "")
 
 
-def _loss(entry: Transport, site: Site | None, nodes: Nodes | None) -> str | None:
+def _loss(entry: DisabledTransport, site: LaunchSite | None, nodes: Nodes | None) -> str | None:
     """What the launch loses without a transport, as a clause; None where nobody can tell that it loses anything."""
     if site is None:
         return None
@@ -513,7 +513,7 @@ def _loss(entry: Transport, site: Site | None, nodes: Nodes | None) -> str | Non
 # masks
 
 
-def _faults_of_mask(group: Group, setting: Setting, nodes: Nodes | None) -> Iterator[Finding]:
+def _faults_of_mask(group: SettingGroup, setting: FileSetting, nodes: Nodes | None) -> Iterator[Finding]:
     """Where a mask leaves fewer GPUs than it names."""
     from distcheck.checks.host.devices import apply_masks
     from distcheck.checks.host.gpus import Gpu, Gpus
@@ -590,7 +590,7 @@ def _fault_of_uuids(value: str) -> tuple[str, int, tuple[str, ...]]:
 # interfaces
 
 
-def _wrong_interface(group: Group, setting: Setting, nodes: Nodes | None) -> Iterator[Finding]:
+def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | None) -> Iterator[Finding]:
     """An interface that stays on its node, of a job on several, or one that the nodes don't have."""
     from distcheck.checks.host.interfaces import HOST_ONLY_NAMES
     from distcheck.checks.host.nccl_interfaces import parse_filter
@@ -629,14 +629,14 @@ def _wrong_interface(group: Group, setting: Setting, nodes: Nodes | None) -> Ite
     )
 
 
-def _meets_at_home(site: Site) -> bool:
+def _meets_at_home(site: LaunchSite) -> bool:
     """The rendezvous is on this machine as well: several nodes that are played by one."""
     command = site.command
     endpoint = (command.rdzv_endpoint or "").rpartition(":")[0] or command.rdzv_endpoint
     return any(place in LOOPBACK_NAMES for place in (command.master_addr, endpoint) if place)
 
 
-def _better_interface(setting: Setting, there: tuple[str, ...] | None, file: LaunchFile) -> Fix:
+def _better_interface(setting: FileSetting, there: tuple[str, ...] | None, file: LaunchFile) -> Fix:
     """The one interface that leads out of a node, where the nodes are known, else how to find it."""
     from distcheck.checks.host.interfaces import HOST_ONLY_NAMES, VPN_NAMES
 

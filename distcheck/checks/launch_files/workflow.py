@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .fragments import Fragment
-from .model import LaunchFile, LookUp, Setting, Site
+from .model import FileSetting, LaunchFile, LaunchSite, LookUp
 from .plain_commands import as_written, with_lost
 from .yaml_text import Node, read_yaml
 
@@ -22,9 +22,9 @@ _MOST_STEPS = 5000
 _NAME = re.compile(r"\b([A-Za-z_]\w*)(?==|<<)")
 
 
-class _Step(NamedTuple):
+class _WorkflowStep(NamedTuple):
     run: Node
-    environ: Mapping[str, Setting]
+    environ: Mapping[str, FileSetting]
     #: of the job
     name: str
     folder: str | None
@@ -36,18 +36,18 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
     from .shell import read_shell
 
     yaml = read_yaml(Fragment(text, path))
-    sites: list[Site] = []
-    settings: list[Setting] = []
+    sites: list[LaunchSite] = []
+    settings: list[FileSetting] = []
     problems = list(yaml.problems)
     comments = list(yaml.comments)
     also_read: list[str] = []
-    lost: dict[str, Setting] = {}
-    handed_on: dict[str, Setting] = {}
+    lost: dict[str, FileSetting] = {}
+    handed_on: dict[str, FileSetting] = {}
     job: str | None = None
     lines = text.split("\n")
     for document in yaml.documents:
         for found in _settings_and_steps(document.root):
-            if isinstance(found, Setting):
+            if isinstance(found, FileSetting):
                 settings.append(found)
                 continue
             if found.name != job:
@@ -68,7 +68,7 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 # what a step writes there is set in those behind it, to what the shell alone knows
                 for name in _NAME.findall(fragment.text):
                     lost.pop(name, None)
-                    handed_on[name] = Setting(name, None, found.run.span, found.run.span, None, "workflow", False)
+                    handed_on[name] = FileSetting(name, None, found.run.span, found.run.span, None, "workflow", False)
             settings.extend(read.settings)
             problems.extend(read.problems)
             comments.extend(read.comments)
@@ -84,7 +84,7 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
     )
 
 
-def _settings_and_steps(root: Node) -> Iterator[Setting | _Step]:
+def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
     """The variables that the file sets and the steps with commands, in their order."""
     own = _environ(root.get("env"))
     yield from own.values()
@@ -115,7 +115,7 @@ def _settings_and_steps(root: Node) -> Iterator[Setting | _Step]:
                 root.get("defaults", "run", "working-directory"),
             )
             conditions = tuple(text for text in (_text(job.get("if")), _text(step.get("if"))) if text)
-            yield _Step(run, {**own, **of_job, **in_container, **of_step}, name, folder, conditions)
+            yield _WorkflowStep(run, {**own, **of_job, **in_container, **of_step}, name, folder, conditions)
     steps = root.get("runs", "steps")
     for step in steps.items[:_MOST_STEPS] if steps is not None else ():
         of_step = _environ(step.get("env"))
@@ -123,14 +123,14 @@ def _settings_and_steps(root: Node) -> Iterator[Setting | _Step]:
         run = step.get("run")
         if run is not None and _text(run).strip() and _is_shell(_first_text(step.get("shell")), windows=False):
             condition = _text(step.get("if"))
-            yield _Step(
+            yield _WorkflowStep(
                 run, of_step, "runs", _first_text(step.get("working-directory")), (condition,) if condition else ()
             )
 
 
-def _environ(node: Node | None) -> dict[str, Setting]:
+def _environ(node: Node | None) -> dict[str, FileSetting]:
     """The variables of an ``env``, each with its place."""
-    found: dict[str, Setting] = {}
+    found: dict[str, FileSetting] = {}
     for name, value in node.table.items() if node is not None else ():
         if value.kind != "value":
             continue
@@ -138,7 +138,7 @@ def _environ(node: Node | None) -> dict[str, Setting]:
         # GitHub takes the text as it stands; a word alone is not a number or a truth to it
         known = None if value.open_ended or "${{" in value.text else value.text
         span = key.source.fragment.span(key.start, max(value.end, key.end))
-        found[name] = Setting(name, known, span, key.span, value.span, "workflow", written=value.written)
+        found[name] = FileSetting(name, known, span, key.span, value.span, "workflow", written=value.written)
     return found
 
 

@@ -31,7 +31,7 @@ NO_WORKLOADS = frozenset({"CustomResourceDefinition", "Kustomization", "Values",
 _DEEPEST = 40
 
 
-class Group(NamedTuple):
+class PodGroup(NamedTuple):
     """Pods of one template, as a workload asks for them."""
 
     kind: str
@@ -67,7 +67,7 @@ def kind_of_object(item: Node) -> str | None:
     return known_text(item, "kind")
 
 
-def groups_of(kind: str, item: Node) -> Iterator[Group]:
+def groups_of(kind: str, item: Node) -> Iterator[PodGroup]:
     """The pods that a workload asks for."""
     name = known_text(item, "metadata", "name")
     spec = item.get("spec")
@@ -87,7 +87,7 @@ def groups_of(kind: str, item: Node) -> Iterator[Group]:
         yield from _any_pods(kind, name, item)
 
 
-def _pytorch_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _pytorch_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     roles = spec.get("pytorchReplicaSpecs")
     if roles is None:
         return
@@ -105,7 +105,7 @@ def _pytorch_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterato
     for role, node in roles.table.items():
         template = node.get("template")
         if template is not None:
-            yield Group(
+            yield PodGroup(
                 kind,
                 name,
                 role,
@@ -150,7 +150,7 @@ def _operator_values(
     return values
 
 
-def _mpi_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _mpi_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     roles = spec.get("mpiReplicaSpecs")
     if roles is None:
         return
@@ -162,19 +162,19 @@ def _mpi_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Gr
         template = node.get("template")
         if template is not None:
             slots = spec.value("slotsPerWorker") if role == "Worker" else None
-            yield Group(kind, name, role, template, replicas=_count(node, "replicas"), nodes=nodes, nproc=slots)
+            yield PodGroup(kind, name, role, template, replicas=_count(node, "replicas"), nodes=nodes, nproc=slots)
 
 
-def _job_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _job_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     jobs = entries(spec.get("replicatedJobs"))
     counts = [_product(_count(job, "replicas"), _count(job, "template", "spec", "parallelism")) for job in jobs]
     for job, count in zip(jobs, counts, strict=True):
         template = job.get("template", "spec", "template")
         if template is not None:
-            yield Group(kind, name, known_text(job, "name"), template, replicas=count, nodes=_sum(counts))
+            yield PodGroup(kind, name, known_text(job, "name"), template, replicas=count, nodes=_sum(counts))
 
 
-def _training_runtime(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _training_runtime(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     """What TrainJobs are made of: these may overrule all of its numbers."""
     torch = spec.get("mlPolicy", "torch")
     inner = spec.get("template", "spec")
@@ -191,7 +191,7 @@ def _training_runtime(kind: str, name: str | None, item: Node, spec: Node) -> It
         )
 
 
-def train_job(item: Node, trainer: Node) -> Group:
+def train_job(item: Node, trainer: Node) -> PodGroup:
     """A TrainJob of Kubeflow; what its pods are like besides, its runtime says."""
     torch = "torch" in (known_text(item, "spec", "runtimeRef", "name") or "")
     nodes, nproc = trainer.value("numNodes"), trainer.value("numProcPerNode")
@@ -199,7 +199,7 @@ def train_job(item: Node, trainer: Node) -> Group:
     for name, said in (("PET_NNODES", nodes), ("PET_NPROC_PER_NODE", nproc)):
         if torch and said is not None and said.number is not None:
             variables[name] = str(said.number)
-    return Group(
+    return PodGroup(
         "TrainJob",
         known_text(item, "metadata", "name"),
         None,
@@ -212,7 +212,7 @@ def train_job(item: Node, trainer: Node) -> Group:
     )
 
 
-def _volcano(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _volcano(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     plugin = spec.get("plugins", "pytorch")
     tasks = entries(spec.get("tasks"))
     injected = frozenset[str]()
@@ -221,7 +221,7 @@ def _volcano(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Gr
     for task in tasks:
         template = task.get("template")
         if template is not None:
-            yield Group(
+            yield PodGroup(
                 kind,
                 name,
                 known_text(task, "name"),
@@ -232,41 +232,41 @@ def _volcano(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Gr
             )
 
 
-def _job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _job(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     template = spec.get("template")
     if template is not None:
         replicas = _count(spec, "parallelism")
         indexed = known_text(spec, "completionMode") == "Indexed"
-        yield Group(kind, name, None, template, replicas=replicas, nodes=replicas if indexed else None)
+        yield PodGroup(kind, name, None, template, replicas=replicas, nodes=replicas if indexed else None)
 
 
-def _replicated(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _replicated(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     template = spec.get("template")
     if template is not None:
         replicas = _count(spec, "replicas")
-        yield Group(kind, name, None, template, replicas=replicas, nodes=replicas if kind == "StatefulSet" else None)
+        yield PodGroup(kind, name, None, template, replicas=replicas, nodes=replicas if kind == "StatefulSet" else None)
 
 
-def _pod(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
-    yield Group(kind, name, None, item, replicas=Scalar(1, item.span))
+def _pod(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
+    yield PodGroup(kind, name, None, item, replicas=Scalar(1, item.span))
 
 
-def _leader_worker_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _leader_worker_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     group = spec.get("leaderWorkerTemplate")
     if group is None:
         return
     size = _count(group, "size")
     leader, worker = group.get("leaderTemplate"), group.get("workerTemplate")
     if leader is not None:
-        yield Group(kind, name, "leader", leader, replicas=Scalar(1, leader.span), nodes=size)
+        yield PodGroup(kind, name, "leader", leader, replicas=Scalar(1, leader.span), nodes=size)
     if worker is not None:
         count = size
         if leader is not None and count.number is not None:
             count = count._replace(value=count.number - 1)
-        yield Group(kind, name, "worker", worker, replicas=count, nodes=size)
+        yield PodGroup(kind, name, "worker", worker, replicas=count, nodes=size)
 
 
-def _ray(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]:
+def _ray(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     cluster = spec.get("rayClusterSpec") if kind == "RayJob" else spec
     if cluster is None:
         return
@@ -274,10 +274,10 @@ def _ray(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Group]
     for role, node in (("head", head), *((None, worker) for worker in entries(cluster.get("workerGroupSpecs")))):
         template = None if node is None else node.get("template")
         if node is not None and template is not None:
-            yield Group(kind, name, role or known_text(node, "groupName"), template, replicas=node.value("replicas"))
+            yield PodGroup(kind, name, role or known_text(node, "groupName"), template, replicas=node.value("replicas"))
 
 
-def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterator[Group]:
+def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterator[PodGroup]:
     """The containers of a workload that nobody here knows: any table that holds some. How many pods is unknown."""
     if depth > _DEEPEST:
         return
@@ -287,17 +287,17 @@ def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterat
         return
     spec = node.table.get("spec")
     if spec is not None and spec.kind == "table" and entries(spec.table.get("containers")):
-        yield Group(kind, name, None, node)
+        yield PodGroup(kind, name, None, node)
         return
     if entries(node.table.get("containers")):
-        yield Group(kind, name, None, node._replace(table={"spec": node}))
+        yield PodGroup(kind, name, None, node._replace(table={"spec": node}))
         return
     for inner in node.table.values():
         yield from _any_pods(kind, name, inner, depth + 1)
 
 
 #: How each kind says which pods it wants.
-_KINDS: Mapping[str, Callable[[str, str | None, Node, Node], Iterator[Group]]] = {
+_KINDS: Mapping[str, Callable[[str, str | None, Node, Node], Iterator[PodGroup]]] = {
     "PyTorchJob": _pytorch_job,
     "MPIJob": _mpi_job,
     "JobSet": _job_set,

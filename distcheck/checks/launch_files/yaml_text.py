@@ -202,7 +202,7 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
     # a mark of the order of bytes is a character of the file and none of YAML's
     position = 1 if fragment.text.startswith("\ufeff") else 0
     while position < len(source.harmless) and len(problems) < MOST_PROBLEMS:
-        reader = _Reader(source, position)
+        reader = _YamlReader(source, position)
         fault = reader.read()
         documents.extend(reader.documents)
         problems.extend(reader.problems)
@@ -269,7 +269,7 @@ class _Source:
         self.conditional.extend((start, len(text)) for start in opened)
         self.harmless = "".join([*made, text[position:]])
 
-    def _in_block(self, block: _Block, blanks: str, template: str, span: tuple[int, int], before: str) -> str:
+    def _in_block(self, block: _BlockScalar, blanks: str, template: str, span: tuple[int, int], before: str) -> str:
         """What stands in place of a template that is alone in a line of a block scalar, with the blanks before it.
 
         It begins where the block's content does: nothing may stand further to the left, and a line of blanks that is
@@ -343,7 +343,7 @@ class _Source:
         return tuple(pieces) or (Piece(0, *self.fragment.place(node.start)),)
 
 
-class _Open:
+class _OpenNode:
     """A table or list whose end has not come yet."""
 
     def __init__(self, kind: str, start: int, anchor: str | None, tag: str | None) -> None:
@@ -354,7 +354,7 @@ class _Open:
         self.nodes: list[Node] = []
 
 
-class _Reader:
+class _YamlReader:
     """Builds the documents from the events of YAML, from one place of a text on, up to its end or the first fault."""
 
     def __init__(self, source: _Source, position: int) -> None:
@@ -364,7 +364,7 @@ class _Reader:
         self.problems: list[tuple[str, int, int]] = []
         self.document_start = position
         self._content: int | None = None
-        self._open: list[_Open] = []
+        self._open: list[_OpenNode] = []
         self._anchors: dict[str, Node] = {}
         self._root: Node | None = None
         self._conditional: list[tuple[int, int]] = []
@@ -424,7 +424,7 @@ class _Reader:
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
             kind = "table" if name == "MappingStartEvent" else "list"
             self._last_end = max(self._last_end, start)
-            self._open.append(_Open(kind, start, event.anchor, event.tag))
+            self._open.append(_OpenNode(kind, start, event.anchor, event.tag))
         else:
             self._close(start, end)
 
@@ -463,7 +463,7 @@ class _Reader:
         self._last_end = max(last, self._last_end)
         self._add(self._collection(opened, last, start), opened.anchor)
 
-    def _collection(self, opened: _Open, last: int, border: int, *, cut: bool = False) -> Node:
+    def _collection(self, opened: _OpenNode, last: int, border: int, *, cut: bool = False) -> Node:
         open_ended = cut or self._takes_given(opened, border)
         last = max(last, opened.start)
         if opened.kind == "list":
@@ -477,7 +477,7 @@ class _Reader:
             tag=opened.tag,
         )  # fmt: skip
 
-    def _takes_given(self, opened: _Open, border: int) -> bool:
+    def _takes_given(self, opened: _OpenNode, border: int) -> bool:
         """A template gives lines that are indented as those of this table or list."""
         column = self._column(opened.start)
         at = bisect_right(self.source.given, (opened.start, -1))
@@ -631,7 +631,7 @@ def _of_line(
         yield line_start, alone, start, end
 
 
-def _block_at(blocks: list[_Block], offset: int) -> _Block | None:
+def _block_at(blocks: list[_BlockScalar], offset: int) -> _BlockScalar | None:
     at = bisect_right(blocks, offset, key=lambda block: block.start) - 1
     return blocks[at] if at >= 0 and offset < blocks[at].end else None
 
@@ -673,7 +673,7 @@ def _within(spans: list[tuple[int, int]], offset: int) -> bool:
     return at >= 0 and spans[at][0] <= offset < spans[at][1]
 
 
-class _Block(NamedTuple):
+class _BlockScalar(NamedTuple):
     """Roughly where a block scalar stands, told by indentation: a template there is text, elsewhere it is structure."""
 
     start: int
@@ -683,8 +683,8 @@ class _Block(NamedTuple):
     folded: bool
 
 
-def _block_scalars(text: str) -> list[_Block]:
-    found: list[_Block] = []
+def _block_scalars(text: str) -> list[_BlockScalar]:
+    found: list[_BlockScalar] = []
     #: where it begins, what its content must be indented by more than, what it is indented by, the sign
     begun: tuple[int, int, int | None, str] | None = None
     position = 0
@@ -694,7 +694,7 @@ def _block_scalars(text: str) -> list[_Block]:
         if begun is not None and bare and not (bare.startswith(("{{", "{%")) and not _TEMPLATE.sub("", bare).strip()):
             start, outer, inner, sign = begun
             if indent <= outer:
-                found.append(_Block(start, position, outer + 1 if inner is None else inner, sign == ">"))
+                found.append(_BlockScalar(start, position, outer + 1 if inner is None else inner, sign == ">"))
                 begun = None
             elif inner is None:
                 begun = start, outer, indent, sign
@@ -709,7 +709,7 @@ def _block_scalars(text: str) -> list[_Block]:
         position += len(line) + 1
     if begun is not None:
         start, outer, inner, sign = begun
-        found.append(_Block(start, len(text), outer + 1 if inner is None else inner, sign == ">"))
+        found.append(_BlockScalar(start, len(text), outer + 1 if inner is None else inner, sign == ">"))
     return found
 
 

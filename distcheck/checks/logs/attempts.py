@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from .model import Event, Source, Who, WorkerFailure
+from .model import Event, LineAuthor, LogSource, WorkerFailure
 
 _LEFT = re.compile(r"\b(\d{1,4})/(\d{1,4}) attempts left; will restart worker group")
 #: Since torch 2.0 torchrun's own word of a restart is not printed without LOGLEVEL=INFO; this, of each failure, is.
@@ -20,7 +20,7 @@ _STEP_BACK_S = 5.0
 class Attempts:
     """Where restarts stand in each file, and when they were."""
 
-    def __init__(self, sources: Sequence[Source], events: Sequence[Event]) -> None:
+    def __init__(self, sources: Sequence[LogSource], events: Sequence[Event]) -> None:
         self._sources = sources
         #: by file: the first line of each attempt, and its number
         self._marks: dict[int, tuple[list[int], list[int]]] = {}
@@ -66,7 +66,7 @@ def _attempt_after(text: str) -> int | None:
 
 def _failures_before_others(events: Sequence[Event]) -> list[tuple[Event, int]]:
     """The lines of one launcher that tell of failures: each but its last was followed by a restart."""
-    of_launcher: dict[tuple[int, Who], list[Event]] = {}
+    of_launcher: dict[tuple[int, LineAuthor], list[Event]] = {}
     seen: set[tuple[int, int]] = set()
     for event in events:
         if (event.source, event.line) not in seen and "(exitcode: " in event.text and _FAILED.search(event.text):

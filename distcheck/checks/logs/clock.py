@@ -96,7 +96,7 @@ def year_in(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-class Clock:
+class LogClock:
     """Reads dates without a year, as syslog and glog write them: they get the year of their neighbours.
 
     :param year: the year of a neighbour that has one

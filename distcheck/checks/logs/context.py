@@ -12,7 +12,7 @@ from distcheck.core.model import Finding, Rule, Severity, rank_ranges
 from distcheck.rules.signatures import Kind
 
 from . import model
-from .model import Event, Timeline, Who
+from .model import Event, LineAuthor, Timeline
 from .ranking import first_failed
 
 #: A name or address from a log that may stand in a command.
@@ -40,7 +40,7 @@ def severity_of(timeline: Timeline) -> dict[str, Any]:
     return {"severity": Severity.ERROR, "role": "cause"}
 
 
-def same_writer(one: Who, other: Who) -> bool | None:
+def same_writer(one: LineAuthor, other: LineAuthor) -> bool | None:
     """Whether two lines are of the same process; None where they name theirs in different ways, or not at all."""
     pairs = [(mine, theirs) for mine, theirs in zip(one, other, strict=True) if mine is not None and theirs is not None]
     return all(mine == theirs for mine, theirs in pairs) if pairs else None

@@ -14,7 +14,7 @@ from distcheck.core.checker import Checker, load_plug_ins, make_selection
 from distcheck.core.model import Finding, Fix, NotChecked, Report, Severity, Where
 from distcheck.rules import Selection
 
-from .model import Reading, Timeline
+from .model import LogReading, Timeline
 from .ranking import rank_findings
 from .reading import read
 from .summary import tell
@@ -61,7 +61,7 @@ def read_timeline(paths: Sequence[str], *, jobs: int = 1, told: Callable[[int, i
     return join(read(paths, jobs=jobs, tell=told))
 
 
-def timeline_of(readings: Sequence[Reading]) -> Timeline:
+def timeline_of(readings: Sequence[LogReading]) -> Timeline:
     """The timeline of what was read so far."""
     return join(readings)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from distcheck.core.signature import Kind, Signature
 
-from .model import Event, Traceback, Who
+from .model import Event, LineAuthor, Traceback
 
 #: Events of one signature that are kept of one process; facts about the job come once for each peer and channel.
 _MOST = 20
@@ -37,9 +37,9 @@ class Events:
         self._events: list[Event | None] = []
         self._repeated: dict[int, int] = defaultdict(int)
         self._last: dict[int, int] = {}
-        self._keys: list[tuple[str, Who, str]] = []
-        self._seen: dict[tuple[str, Who, str], int] = {}
-        self._counts: dict[tuple[str, Who], int] = defaultdict(int)
+        self._keys: list[tuple[str, LineAuthor, str]] = []
+        self._seen: dict[tuple[str, LineAuthor, str], int] = {}
+        self._counts: dict[tuple[str, LineAuthor], int] = defaultdict(int)
 
     def copy(self) -> Events:
         """A copy that takes more without changing this one."""
@@ -56,7 +56,7 @@ class Events:
     def add(
         self,
         row: Signature,
-        who: Who,
+        who: LineAuthor,
         line: int,
         time: float | None,
         text: str,
@@ -91,7 +91,7 @@ class Events:
     def __getitem__(self, number: int) -> Event | None:
         return self._events[number]
 
-    def attach(self, number: int, traceback: Traceback, who: Who | None = None) -> None:
+    def attach(self, number: int, traceback: Traceback, who: LineAuthor | None = None) -> None:
         """An event's line is the message of this traceback's exception.
 
         :param who: whose traceback it is, for a line that names no writer
@@ -99,7 +99,7 @@ class Events:
         event = self._events[number]
         # of the same words said again, the last counts: a process ends with it
         if event is not None and (event.traceback is None or number in self._last):
-            writer = who if who is not None and event.who == Who() else event.who
+            writer = who if who is not None and event.who == LineAuthor() else event.who
             self._events[number] = event._replace(traceback=traceback, who=writer)
             self._spent += 100 * len(traceback.frames)
 

@@ -15,7 +15,7 @@ from distcheck.rules.signatures import Kind
 
 from .gpus import role, survived, weight
 from .model import Event, Timeline, found
-from .nccl_info import Process, node_count, processes
+from .nccl_info import NcclProcess, node_count, processes
 
 #: Interfaces that lead to no other machine, by how their names begin.
 _VIRTUAL = ("docker", "lo", "veth", "br-", "virbr", "cni", "tun", "tap", "tailscale", "zt", "wg", "CloudflareWARP")
@@ -534,7 +534,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             role=role(timeline, events[0]),
         )
         return
-    versions: dict[str, list[Process]] = {}
+    versions: dict[str, list[NcclProcess]] = {}
     for process in processes(timeline):
         if process.transport.version:
             versions.setdefault(process.transport.version, []).append(process)
@@ -690,11 +690,11 @@ def _way(name: str) -> str:
     return "GPUDirect RDMA" if "GDR" in name else "the direct way between GPUs (NVLink, PCIe)"
 
 
-def _on_tcp(process: Process) -> bool:
+def _on_tcp(process: NcclProcess) -> bool:
     return process.transport.network == "Socket"
 
 
-def _rdma(everyone: Iterable[Process]) -> str:
+def _rdma(everyone: Iterable[NcclProcess]) -> str:
     """What in the log shows RDMA devices: a clause for a sentence; empty where nothing does."""
     for process in everyone:
         transport = process.transport
@@ -720,7 +720,7 @@ def _network_kind(name: str) -> str:
     return "cloud" if name.startswith(_CLOUDS) else "plug-in"
 
 
-def _is_misfit(event: Event, everyone: Sequence[Process]) -> bool:
+def _is_misfit(event: Event, everyone: Sequence[NcclProcess]) -> bool:
     """Whether a plug-in's line says more than that none is there, or that an older interface of it fits."""
     used = {process.transport.plugin for process in everyone if event in process.events or process.who == event.who}
     values = event.values
@@ -733,7 +733,7 @@ def _is_misfit(event: Event, everyone: Sequence[Process]) -> bool:
     return bool(plugin) and any(name not in ("", "none") and name in event.text for name in named)
 
 
-def _is_built_in(event: Event, everyone: Sequence[Process]) -> bool:
+def _is_built_in(event: Event, everyone: Sequence[NcclProcess]) -> bool:
     return all(process.transport.network in ("Socket", "IB") for process in everyone if process.who == event.who)
 
 
@@ -766,14 +766,14 @@ def _interface() -> Fix:
     )
 
 
-def _leads_nowhere(process: Process) -> bool:
+def _leads_nowhere(process: NcclProcess) -> bool:
     transport = process.transport
     return transport.bootstrap.startswith(_VIRTUAL) or transport.address.startswith(("127.", "fe80", "169.254."))
 
 
-def _same_address(chosen: Sequence[Process]) -> list[Process]:
+def _same_address(chosen: Sequence[NcclProcess]) -> list[NcclProcess]:
     """Processes of different hosts that met on the same address, which then leads from none to another."""
-    hosts: dict[str, dict[str, Process]] = {}
+    hosts: dict[str, dict[str, NcclProcess]] = {}
     for process in chosen:
         if process.host and process.transport.address:
             hosts.setdefault(process.transport.address, {}).setdefault(process.host, process)

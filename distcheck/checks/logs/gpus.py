@@ -77,7 +77,7 @@ _BESIDE_PYTORCH = 6.0
 _OTHERS_SHARE = 0.4
 
 
-class Memory(NamedTuple):
+class GpuMemoryUse(NamedTuple):
     """Who holds the memory of a card where an allocation failed, in GiB."""
 
     gpu: str
@@ -597,7 +597,7 @@ def wsl_can_do_it(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-def memory_of(event: Event) -> Memory | None:
+def memory_of(event: Event) -> GpuMemoryUse | None:
     """Who held the card's memory, as torch's message tells it; None where it does not.
 
     From 2.1 on it names processes, by the host's numbers: in a container the own one among them. Up to 2.0 it told how
@@ -607,7 +607,7 @@ def memory_of(event: Event) -> Memory | None:
     gpu = values.get("gpu") or ""
     if values.get("whole"):
         total, own, free = (_gib(values[name]) for name in ("whole", "own", "left"))
-        return Memory(gpu, total, own, max(0.0, total - own - free - _BESIDE_PYTORCH))
+        return GpuMemoryUse(gpu, total, own, max(0.0, total - own - free - _BESIDE_PYTORCH))
     if not values.get("total"):
         return None
     total = _gib(values["total"])
@@ -623,7 +623,7 @@ def memory_of(event: Event) -> Memory | None:
         if own <= mine[1] + 0.1 and mine[1] - own <= max(_BESIDE_PYTORCH, 0.15 * total):
             holders.remove(mine)
             own = mine[1]
-    return Memory(gpu, total, own, sum(size for _, size in holders), tuple(holders))
+    return GpuMemoryUse(gpu, total, own, sum(size for _, size in holders), tuple(holders))
 
 
 def _gib(text: str) -> float:
@@ -631,7 +631,7 @@ def _gib(text: str) -> float:
     return float(number) * _UNITS[unit[0]]
 
 
-def _is_held(memory: Memory) -> bool:
+def _is_held(memory: GpuMemoryUse) -> bool:
     """Whether others hold much of the card, and more than the process that lacks it."""
     return memory.others >= _OTHERS_SHARE * memory.total and memory.others > memory.own
 

@@ -12,11 +12,11 @@ from distcheck.core.registry import probe
 from distcheck.rules.signatures import Kind
 
 from .context import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
-from .model import ENDED_BY_SIGTERM, Event, Timeline, Who, found
+from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline, found
 from .pickling import LIST_OF_ALL
 from .waiting_ranks import (
-    Standing,
-    Wait,
+    LastCollective,
+    WaitingRank,
     differ,
     dump_histories,
     dump_waits,
@@ -43,7 +43,7 @@ _RIGHT_BEFORE = 5
 _KEY = re.compile(r"torchelastic|terminal_state|exit.?barrier|/agent/")
 
 
-class Verdict(NamedTuple):
+class HangVerdict(NamedTuple):
     """What the waits of all ranks say."""
 
     rule: Rule
@@ -117,7 +117,7 @@ def collectives_end(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-def _who_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing], list[Event]]:
+def _who_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollective], list[Event]]:
     """Waits, ranks that did not come so far, and the lines that tell of both."""
     waits, behind = watchdog_waits(timeline)
     if not waits and timeline.has("monitored-barrier"):
@@ -139,7 +139,7 @@ def _dumps_of_others(timeline: Timeline) -> list[Event]:
     return [event for event in timeline.of("watchdog-dump") if event.values.get("from")]
 
 
-def _consequence(timeline: Timeline, waits: Sequence[Wait], events: Sequence[Event]) -> Verdict | None:
+def _consequence(timeline: Timeline, waits: Sequence[WaitingRank], events: Sequence[Event]) -> HangVerdict | None:
     """The waiting, where a rank that does not wait had failed before."""
     waiting = {wait.rank for wait in waits}
     family = {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
@@ -158,7 +158,7 @@ def _consequence(timeline: Timeline, waits: Sequence[Wait], events: Sequence[Eve
             return None
         rank = dead[0]
     who = f"rank {rank}" if rank is not None else "another process"
-    return Verdict(
+    return HangVerdict(
         rules.DC511,
         f"{_said(waits)} because {who} had failed before",
         Fix(f"mend what {who} failed of; that the others waited for it is a consequence", where="code"),
@@ -167,15 +167,15 @@ def _consequence(timeline: Timeline, waits: Sequence[Wait], events: Sequence[Eve
     )
 
 
-def _said(waits: Sequence[Wait]) -> str:
+def _said(waits: Sequence[WaitingRank]) -> str:
     return spoken(waits) if waits else "ranks wait in a collective"
 
 
-def _judge(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Standing]) -> Verdict:
+def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[LastCollective]) -> HangVerdict:
     limit = next((f" until {wait.timeout_s:g} s were over" for wait in waits if wait.timeout_s), "")
     busy = _busy_rank_zero(timeline, waits)
     if busy is not None:
-        return Verdict(
+        return HangVerdict(
             rules.DC726,
             f"{_said(waits)}{limit}, and {_still(busy)}: {_work_said(busy)}",
             _RANK_ZERO,
@@ -193,11 +193,11 @@ def _judge(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Standing]
         # gloo has no numbers: other places in the code are another branch
         rule = rules.DC517 if numbers != {None} else rules.DC701
         fix = _MAKE_EQUAL if rule is rules.DC517 else _OTHER_BRANCH
-        return Verdict(rule, f"ranks call different collectives: {spoken(waits)}{limit}", fix, odd_one(waits))
+        return HangVerdict(rule, f"ranks call different collectives: {spoken(waits)}{limit}", fix, odd_one(waits))
     return _same_for_all(timeline, waits, limit)
 
 
-def _busy_rank_zero(timeline: Timeline, waits: Sequence[Wait]) -> Event | None:
+def _busy_rank_zero(timeline: Timeline, waits: Sequence[WaitingRank]) -> Event | None:
     """Rank 0's last word about work of its own, where the others wait in something small for it."""
     waiting = {wait.rank for wait in waits}
     if 0 in waiting or not waits:
@@ -232,31 +232,33 @@ def _still(work: Event) -> str:
     return "another process was still at work" if _is_glued(work) else "rank 0 was still at work"
 
 
-def _all_called_all(waits: Sequence[Wait]) -> bool:
+def _all_called_all(waits: Sequence[WaitingRank]) -> bool:
     """Whether every rank had called everything that any of them waits in: then it is no matter of branches."""
     last = max(wait.sequence or 0 for wait in waits)
     return all(wait.enqueued is not None and wait.enqueued >= last for wait in waits)
 
 
-def _different_numbers(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verdict:
+def _different_numbers(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) -> HangVerdict:
     by_number = sorted(waits, key=lambda wait: wait.sequence or 0)
     guilty = odd_one(waits)
     if guilty < 0:
         lowest = [wait.rank for wait in waits if wait.sequence == by_number[0].sequence]
         guilty = lowest[0] if len(lowest) == 1 else -1
     if len({(wait.operation, wait.sizes) for wait in waits}) == 1:
-        return Verdict(
+        return HangVerdict(
             rules.DC519,
             f"ranks are at different steps of the same loop: {spoken(by_number)}{limit}",
             _EVEN_INPUTS,
             guilty,
         )
-    return Verdict(
+    return HangVerdict(
         rules.DC701, f"ranks are at different places of the program: {spoken(by_number)}{limit}", _OTHER_BRANCH, guilty
     )
 
 
-def _left_behind(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Standing], limit: str) -> Verdict:
+def _left_behind(
+    timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[LastCollective], limit: str
+) -> HangVerdict:
     late = [item.rank for item in behind]
     last = sorted({item.enqueued for item in behind})
     at = f"#{last[0]}" if len(last) == 1 else f"#{last[0]} to #{last[-1]}"
@@ -267,8 +269,8 @@ def _left_behind(timeline: Timeline, waits: Sequence[Wait], behind: Sequence[Sta
     waiting = [wait.rank for wait in waits]
     guilty = late[0] if len(late) == 1 else waiting[0] if len(waiting) == 1 else -1
     if _is_further(timeline, late, waiting):
-        return Verdict(rules.DC519, message, _EVEN_INPUTS, guilty)
-    return Verdict(rules.DC701, message, _OTHER_BRANCH, guilty)
+        return HangVerdict(rules.DC519, message, _EVEN_INPUTS, guilty)
+    return HangVerdict(rules.DC701, message, _OTHER_BRANCH, guilty)
 
 
 def _is_further(timeline: Timeline, late: Sequence[int], waiting: Sequence[int]) -> bool:
@@ -277,14 +279,14 @@ def _is_further(timeline: Timeline, late: Sequence[int], waiting: Sequence[int])
     return any(ended.count(rank) > max(map(ended.count, waiting), default=0) for rank in late)
 
 
-def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verdict:
+def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) -> HangVerdict:
     """Nobody who speaks is elsewhere: somebody does not speak, or the way between them is at fault."""
     absent = _absent(timeline, waits)
     said = f"{_said(waits)}{limit}"
     dumps = _dumps_of_others(timeline)
     if not waits and dumps:
         seen_by = sorted({int(event.values["from"]) for event in dumps})
-        return Verdict(
+        return HangVerdict(
             rules.DC511,
             f"{ranks_in_words(seen_by)} saw first that a collective did not end, and had the other ranks write what "
             "they know; who did not come to it is not in this text",
@@ -295,16 +297,16 @@ def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verd
     first = any(wait.sequence == 1 for wait in waits)
     if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
         message = f"{said}, and {ranks_in_words(absent)} had no batches left for it"
-        return Verdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
+        return HangVerdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
     if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
-        return Verdict(
+        return HangVerdict(
             rules.DC511, f"{said}, and only rank {absent[0]} does not: it never came", _STACK, absent[0], "timeout"
         )
     if absent and waits:
         unheard_of = set(timeline.silent_ranks)
         silent = [rank for rank in absent if rank in unheard_of]
         unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
-        return Verdict(
+        return HangVerdict(
             rules.DC511,
             f"{said}; {ranks_in_words(absent)} did not say so{unheard}",
             _fix_way(timeline, first) if first else _fetch(absent),
@@ -312,10 +314,10 @@ def _same_for_all(timeline: Timeline, waits: Sequence[Wait], limit: str) -> Verd
             "timeout",
         )
     never = ", the first collective: it never worked between them" if first else _nobody_missing(timeline, waits)
-    return Verdict(rules.DC511, f"{said}{never}", _fix_way(timeline, first), -1, "timeout")
+    return HangVerdict(rules.DC511, f"{said}{never}", _fix_way(timeline, first), -1, "timeout")
 
 
-def _nobody_missing(timeline: Timeline, waits: Sequence[Wait]) -> str:
+def _nobody_missing(timeline: Timeline, waits: Sequence[WaitingRank]) -> str:
     """What may be said of the others where all that are known wait: only a known size says that there are none."""
     if not waits or _is_of_a_part(waits):
         return ""
@@ -324,14 +326,14 @@ def _nobody_missing(timeline: Timeline, waits: Sequence[Wait]) -> str:
     return "; how many ranks the job has is not in this text, so that others may be missing"
 
 
-def _absent(timeline: Timeline, waits: Sequence[Wait]) -> list[int]:
+def _absent(timeline: Timeline, waits: Sequence[WaitingRank]) -> list[int]:
     """The ranks of the job that do not wait: all up to its size, or up to the highest number that is seen."""
     if timeline.world_size is None or _is_of_a_part(waits):
         return []
     return sorted(set(range(timeline.world_size)) - {wait.rank for wait in waits})
 
 
-def _is_of_a_part(waits: Sequence[Wait]) -> bool:
+def _is_of_a_part(waits: Sequence[WaitingRank]) -> bool:
     """Whether they wait in a group that need not hold all ranks."""
     return any(
         wait.group and "default_pg" not in wait.group and wait.group not in ("0", "ID 0 PG GUID 0") for wait in waits
@@ -377,7 +379,7 @@ def _fix_way(timeline: Timeline, first: bool) -> Fix:
 # flight recorders
 
 
-def _judge_dumps(timeline: Timeline) -> Verdict | None:
+def _judge_dumps(timeline: Timeline) -> HangVerdict | None:
     """The same from dumps, which know every call and its line."""
     histories = dump_histories(timeline)
     different = first_difference(histories)
@@ -385,7 +387,7 @@ def _judge_dumps(timeline: Timeline) -> Verdict | None:
         rule, fix = rules.DC517, _MAKE_EQUAL
         if len({wait.place for wait in different}) > 1 and len({wait.operation for wait in different}) > 1:
             rule, fix = rules.DC701, _OTHER_BRANCH
-        return Verdict(
+        return HangVerdict(
             rule, f"ranks call different collectives: {spoken(different)} (flight recorder)", fix, odd_one(different)
         )
     waits, behind = dump_waits(timeline)
@@ -398,7 +400,7 @@ def _judge_dumps(timeline: Timeline) -> Verdict | None:
     place = waits[0].place
     looped = bool(place) and any(wait.place == place for rank in late for wait in histories[rank].values())
     rule, fix = (rules.DC519, _EVEN_INPUTS) if looped else (rules.DC701, _OTHER_BRANCH)
-    return Verdict(rule, f"{message} (flight recorder)", fix, guilty)
+    return HangVerdict(rule, f"{message} (flight recorder)", fix, guilty)
 
 
 @probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
@@ -410,7 +412,7 @@ def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
     if verdict is None:
         return
     path = timeline.sources[timeline.dumps[0].source].path
-    event = Event("flight-recorder", Kind.TIMEOUT, Who(), timeline.dumps[0].source, 1, None, path)
+    event = Event("flight-recorder", Kind.TIMEOUT, LineAuthor(), timeline.dumps[0].source, 1, None, path)
     yield found(
         verdict.rule,
         timeline,
@@ -502,7 +504,7 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
         return
     peer = int(events[0].values["peer"])
     waiting = sorted({int(event.values["rank"]) for event in events})
-    waits = [Wait(rank, None, "BARRIER", 1) for rank in waiting]
+    waits = [WaitingRank(rank, None, "BARRIER", 1) for rank in waiting]
     said = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
     busy = _busy_rank_zero(timeline, waits) if peer == 0 else None
     if busy is not None:
@@ -553,7 +555,7 @@ def collectives_match(timeline: Timeline) -> Iterator[Finding]:
     guilty = -1
     if len(prints) > 1:
         said = ", ".join(f"rank {rank} runs {what}" for rank, what in sorted(prints.items())[:4])
-        guilty = odd_one(Wait(rank, None, what) for rank, what in prints.items())
+        guilty = odd_one(WaitingRank(rank, None, what) for rank, what in prints.items())
     elif first.values.get("sent"):
         said = f"{first.values['sent']} bytes came where {first.values['expected']} were expected"
     else:

@@ -40,7 +40,7 @@ PLAIN = re.compile(
 )
 
 
-class Style:
+class LabelStyle:
     """A way to label lines that counts only where the whole file speaks for it."""
 
     def __init__(self, pattern: re.Pattern[str], *, of_hosts: bool) -> None:

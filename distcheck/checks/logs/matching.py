@@ -161,7 +161,7 @@ def _unbounded(pattern: str) -> str:
     return "".join(map(loose, tokens_of(pattern)))
 
 
-class _Shape(NamedTuple):
+class _LineShape(NamedTuple):
     """What is known of all lines that are alike but for their digits."""
 
     #: numbers of the rows that they fit
@@ -215,7 +215,7 @@ class _RE2(_Rows):
         self._coarse = [coarse(pattern) for pattern in patterns]
         self._heeding = frozenset(number for number, pattern in enumerate(patterns) if _heeds_digits(pattern))
         self._joined: dict[frozenset[int], Any] = {}
-        self._shapes: dict[bytes, _Shape] = {}
+        self._shapes: dict[bytes, _LineShape] = {}
         #: how often the coarse pattern of a row found a line for nothing
         self._misled: dict[int, int] = defaultdict(int)
         self._set = re2.Set.SearchSet(_options(_SET_MEMORY))
@@ -273,7 +273,7 @@ class _RE2(_Rows):
             number not in without and self.search(number, line) is not None for number in heeding
         )
 
-    def _rows_of(self, line: bytes) -> _Shape:
+    def _rows_of(self, line: bytes) -> _LineShape:
         shape = line.translate(_SHAPE)
         known = self._shapes.get(shape)
         if known is not None:
@@ -283,7 +283,7 @@ class _RE2(_Rows):
         unsure = not numbers and self._search(frozenset())(line) is not None
         if unsure:
             numbers = tuple(range(len(self._patterns)))
-        found = _Shape(
+        found = _LineShape(
             tuple(
                 number for number in numbers if number not in self._heeding and self.search(number, line) is not None
             ),

@@ -18,7 +18,7 @@ LONGEST_TEXT = 500
 _LONGEST_NUMBER = 20
 
 
-class Who(NamedTuple):
+class LineAuthor(NamedTuple):
     """Whoever wrote a line, as far as its prefix, its file or the line itself tell. None: not told.
 
     Two lines may name the same process by different numbers; ``timeline.py`` brings them together.
@@ -35,7 +35,7 @@ class Who(NamedTuple):
     task: int | None = None
 
 
-class Frame(NamedTuple):
+class TracebackFrame(NamedTuple):
     """A line of a traceback: ``File "train.py", line 33, in main`` and the code below it."""
 
     path: str
@@ -47,13 +47,13 @@ class Frame(NamedTuple):
 class Traceback(NamedTuple):
     """A Python traceback of one process, told apart from the others that ran between its lines."""
 
-    frames: tuple[Frame, ...]
+    frames: tuple[TracebackFrame, ...]
     #: ``torch.distributed.DistNetworkError``; empty where the log ends before it
     exception: str
     message: str
 
     @property
-    def users(self) -> Frame | None:
+    def users(self) -> TracebackFrame | None:
         """The innermost frame of the user's own code: outside of site-packages and of Python's library."""
         for frame in reversed(self.frames):
             if not is_of_a_library(frame.path):
@@ -84,7 +84,7 @@ class Event(NamedTuple):
     #: like an error, where no signature fits
     signature: str
     kind: Kind
-    who: Who
+    who: LineAuthor
     #: which of :attr:`Timeline.sources`
     source: int
     #: line in that file, from 1
@@ -116,14 +116,14 @@ class Event(NamedTuple):
         return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
 
 
-class Source(NamedTuple):
+class LogSource(NamedTuple):
     """A file (or a pipe) that was read."""
 
     path: str
     bytes: int = 0
     lines: int = 0
     #: what the name of the file says of who wrote it
-    who: Who = Who()
+    who: LineAuthor = LineAuthor()
     #: number of the restart, where the folder says it (``attempt_1``)
     attempt: int | None = None
     #: why it, or its end, could not be read; empty where all was
@@ -132,10 +132,10 @@ class Source(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Voice(NamedTuple):
+class RankStream(NamedTuple):
     """One process that wrote into the log: who it is, and the last line that is known of it."""
 
-    who: Who
+    who: LineAuthor
     source: int
     first_line: int
     last_line: int
@@ -196,19 +196,19 @@ class WorkerFailure(NamedTuple):
     attempt: int = 0
 
 
-class Reading(NamedTuple):
+class LogReading(NamedTuple):
     """What one pass over one source gave, before readings are joined to a timeline: ``source`` is 0 everywhere."""
 
-    source: Source
+    source: LogSource
     #: in the order of their lines
     events: tuple[Event, ...] = ()
     #: one for each process that the prefixes tell apart
-    voices: tuple[Voice, ...] = ()
+    voices: tuple[RankStream, ...] = ()
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()
     dropped: int = 0
     #: the last lines of the file, each with its number, for what becomes of a job after something that looked bad
-    tail: tuple[tuple[int, Who, str], ...] = ()
+    tail: tuple[tuple[int, LineAuthor, str], ...] = ()
 
 
 class Timeline(NamedTuple):
@@ -217,9 +217,9 @@ class Timeline(NamedTuple):
     ``events`` are sorted by attempt, then by time where all that are compared have one, else by file and line.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[LogSource, ...]
     events: tuple[Event, ...]
-    voices: tuple[Voice, ...] = ()
+    voices: tuple[RankStream, ...] = ()
     #: rows of launchers' failure reports and error files
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from distcheck.core.model import Unavailable
 
-from .model import Event, Timeline, Who
+from .model import Event, LineAuthor, Timeline
 
 #: Longest log that is read, in bytes: what is asked for below is some hundred lines a communicator.
 _LONGEST_LOG = 16 << 20
@@ -106,7 +106,7 @@ def read_log(path: str) -> Transport:
 
 def parse_log(lines: Iterable[str]) -> Transport:
     """What the lines of a log say; lines of other programs are passed over."""
-    reading = _Reading()
+    reading = _InfoReader()
     for line in lines:
         match = _LINE.search(line)
         if match is not None:
@@ -117,7 +117,7 @@ def parse_log(lines: Iterable[str]) -> Transport:
     return reading.transport()
 
 
-class _Reading:
+class _InfoReader:
     """What was read so far."""
 
     def __init__(self) -> None:
@@ -244,10 +244,10 @@ class _Reading:
         )
 
 
-class Process(NamedTuple):
+class NcclProcess(NamedTuple):
     """What one process of a log says of NCCL, and the lines that say it."""
 
-    who: Who
+    who: LineAuthor
     transport: Transport
     events: tuple[Event, ...]
 
@@ -256,7 +256,7 @@ class Process(NamedTuple):
         return self.who.host
 
 
-def processes(timeline: Timeline) -> tuple[Process, ...]:
+def processes(timeline: Timeline) -> tuple[NcclProcess, ...]:
     """What NCCL used in each process, in the order in which they speak, from the lines that the reading kept.
 
     Of all restarts the last one that says anything of NCCL counts.
@@ -270,14 +270,14 @@ def processes(timeline: Timeline) -> tuple[Process, ...]:
         if event.attempt == last:
             groups.setdefault(_process(event), []).append(event)
     return tuple(
-        Process(
+        NcclProcess(
             max((event.who for event in events), key=_told), parse_texts(event.text for event in events), tuple(events)
         )
         for events in groups.values()
     )
 
 
-def node_count(found: Iterable[Process]) -> int:
+def node_count(found: Iterable[NcclProcess]) -> int:
     """How many nodes the job has, as NCCL says it, else by the hosts that wrote its lines; at least 1."""
     everyone = tuple(found)
     said = [process.transport.nodes for process in everyone if process.transport.nodes is not None]
@@ -286,7 +286,7 @@ def node_count(found: Iterable[Process]) -> int:
 
 def parse_texts(texts: Iterable[str]) -> Transport:
     """What lines of NCCL say whose head (``host:pid:tid [0] NCCL INFO``) may be cut off."""
-    reading = _Reading()
+    reading = _InfoReader()
     for text in texts:
         match = _LINE.search(text)
         reading.take(match["level"] if match else "INFO", (match["text"] if match else text).strip())
@@ -300,5 +300,5 @@ def _process(event: Event) -> tuple[str | int | None, ...]:
     return (event.source, who.host, who.rank, who.local_rank, who.task)
 
 
-def _told(who: Who) -> int:
+def _told(who: LineAuthor) -> int:
     return sum(part is not None for part in who)

@@ -29,21 +29,21 @@ class Token(NamedTuple):
     raw: str
 
 
-class _Item(NamedTuple):
+class _PatternItem(NamedTuple):
     """A character, a class, or a group, with how often it stands there."""
 
     kind: str
     text: str
     raw: str
     repeat: str = ""
-    inner: tuple[tuple[_Item, ...], ...] = ()
+    inner: tuple[tuple[_PatternItem, ...], ...] = ()
 
     @property
     def optional(self) -> bool:
         return self.repeat[:1] in ("*", "?") or re.match(r"\{0+[,}]", self.repeat) is not None
 
 
-_Sequence = tuple[_Item, ...]
+_Sequence = tuple[_PatternItem, ...]
 
 _TOKEN = re.compile(
     r"(?P<class>\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\])|(?P<open>\((?:\?(?:P<\w+>|[a-zA-Z\-]*:|[^)]*\)))?)|(?P<close>\))"
@@ -122,7 +122,7 @@ def _parsed(pattern: str) -> tuple[_Sequence, ...]:
 
 def _alternatives(tokens: list[Token]) -> tuple[_Sequence, ...]:
     """Take tokens from the end of the list up to the end of the group."""
-    sequences: list[list[_Item]] = [[]]
+    sequences: list[list[_PatternItem]] = [[]]
     while tokens:
         token = tokens.pop()
         if token.kind == "close":
@@ -133,9 +133,9 @@ def _alternatives(tokens: list[Token]) -> tuple[_Sequence, ...]:
             if sequences[-1]:
                 sequences[-1][-1] = sequences[-1][-1]._replace(repeat=token.raw)
         elif token.kind == "open":
-            sequences[-1].append(_Item("group", "", "", inner=_alternatives(tokens)))
+            sequences[-1].append(_PatternItem("group", "", "", inner=_alternatives(tokens)))
         else:
-            sequences[-1].append(_Item(token.kind, token.text, token.raw))
+            sequences[-1].append(_PatternItem(token.kind, token.text, token.raw))
     return tuple(map(tuple, sequences))
 
 
@@ -168,7 +168,7 @@ def _choices(sequence: _Sequence) -> Iterator[frozenset[str]]:
         yield frozenset((run,))
 
 
-def _weight(item: _Item) -> int:
+def _weight(item: _PatternItem) -> int:
     """Literal characters that an item adds at least."""
     if item.optional:
         return 0
@@ -193,7 +193,7 @@ def _cut(sequence: _Sequence) -> _Sequence:
     return tuple(kept)
 
 
-def _loose(item: _Item) -> str:
+def _loose(item: _PatternItem) -> str:
     text = item.raw
     if item.kind == "group":
         text = "(?:" + "|".join("".join(map(_loose, sequence)) for sequence in item.inner) + ")"

@@ -16,7 +16,7 @@ _LENGTH = 8
 _PIECE = 1 << 16
 
 
-class _Worker(NamedTuple):
+class _LogWorker(NamedTuple):
     process: int
     #: where the numbers of tasks are written to
     orders: int
@@ -43,14 +43,14 @@ def in_processes(
     """
     done: dict[int, Answer] = {}
     waiting = list(order)[::-1]
-    at_work: dict[int, tuple[_Worker, int]] = {}
+    at_work: dict[int, tuple[_LogWorker, int]] = {}
 
     def start() -> None:
         # a child that kept the pipes of the others open would hide that they have ended
         kept = [descriptor for worker, _ in at_work.values() for descriptor in (worker.orders, worker.answers)]
         give(_start(work, kept))
 
-    def give(worker: _Worker) -> None:
+    def give(worker: _LogWorker) -> None:
         if not waiting:
             at_work.pop(worker.answers, None)
             _leave(worker)
@@ -101,14 +101,14 @@ def _answers(received: bytearray) -> Iterator[tuple[bool, Any]]:
         yield message
 
 
-def _start(work: Callable[[int, Callable[[int], None]], Any], not_ours: Sequence[int]) -> _Worker:
+def _start(work: Callable[[int, Callable[[int], None]], Any], not_ours: Sequence[int]) -> _LogWorker:
     their_orders, orders = os.pipe()
     answers, their_answers = os.pipe()
     process = os.fork()
     if process:
         os.close(their_orders)
         os.close(their_answers)
-        return _Worker(process, orders, answers, bytearray())
+        return _LogWorker(process, orders, answers, bytearray())
     status = 1
     try:
         # Ctrl-C reaches the whole group of processes: the parent ends its children, and they have nothing to say
@@ -136,13 +136,13 @@ def _start(work: Callable[[int, Callable[[int], None]], Any], not_ours: Sequence
     raise AssertionError("the child never returns")
 
 
-def _leave(worker: _Worker) -> None:
+def _leave(worker: _LogWorker) -> None:
     os.close(worker.orders)
     os.close(worker.answers)
     os.waitpid(worker.process, 0)
 
 
-def _end_of(worker: _Worker) -> str:
+def _end_of(worker: _LogWorker) -> str:
     """How a process that did not answer ended."""
     os.close(worker.orders)
     os.close(worker.answers)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .clock import MONTHS, Clock, epoch, full, year_in
+from .clock import MONTHS, LogClock, epoch, full, year_in
 from .labels import (
     HOST,
     LABEL,
@@ -22,17 +22,17 @@ from .labels import (
     PAIR,
     PIPED,
     PLAIN,
-    Style,
+    LabelStyle,
     looks_like_a_host,
     shape,
 )
-from .model import MOST_RANKS, Who
+from .model import MOST_RANKS, LineAuthor
 
 
-class Head(NamedTuple):
+class LineHead(NamedTuple):
     """A line taken apart."""
 
-    who: Who
+    who: LineAuthor
     #: seconds since the epoch; None: the line has no time
     time: float | None
     #: what is left of the line
@@ -41,7 +41,7 @@ class Head(NamedTuple):
     stream: str = ""
 
 
-NOBODY = Who()
+NOBODY = LineAuthor()
 #: Layers that are peeled off one line; real lines have up to six.
 _MOST_LAYERS = 12
 #: Longest beginning of a line that is looked at.
@@ -187,17 +187,17 @@ class Prefixes:
     """
 
     def __init__(self, sample: Sequence[str] = ()) -> None:
-        self._clock = Clock()
+        self._clock = LogClock()
         self._lines = 0
-        self._label = Style(LABEL, of_hosts=False)
-        self._apart = Style(LABEL_APART, of_hosts=False)
-        self._numbered = Style(NUMBERED, of_hosts=False)
-        self._named = Style(NAMED, of_hosts=True)
-        self._piped = Style(PIPED, of_hosts=True)
-        self._pair = Style(PAIR, of_hosts=True)
+        self._label = LabelStyle(LABEL, of_hosts=False)
+        self._apart = LabelStyle(LABEL_APART, of_hosts=False)
+        self._numbered = LabelStyle(NUMBERED, of_hosts=False)
+        self._named = LabelStyle(NAMED, of_hosts=True)
+        self._piped = LabelStyle(PIPED, of_hosts=True)
+        self._pair = LabelStyle(PAIR, of_hosts=True)
         self._styles = (self._label, self._apart, self._numbered, self._named, self._piped, self._pair)
-        self._enabled: list[Style] = []
-        self._whos: dict[tuple[int | None, int | None, str | None, int | None, int | None], Who] = {}
+        self._enabled: list[LabelStyle] = []
+        self._whos: dict[tuple[int | None, int | None, str | None, int | None, int | None], LineAuthor] = {}
         if sample:
             self.learn(sample)
 
@@ -237,7 +237,7 @@ class Prefixes:
             else:
                 return
 
-    def parse(self, line: str) -> Head:
+    def parse(self, line: str) -> LineHead:
         """Take one line apart."""
         if "\x1b" in line:
             line = _ESCAPES.sub("", line)
@@ -264,10 +264,10 @@ class Prefixes:
             if "stop" in found:
                 break
         if not found:
-            return Head(NOBODY, None, text + tail)
-        return Head(self._who(found), found.get("time"), text + tail, found.get("stream") or "")  # type: ignore[arg-type]
+            return LineHead(NOBODY, None, text + tail)
+        return LineHead(self._who(found), found.get("time"), text + tail, found.get("stream") or "")  # type: ignore[arg-type]
 
-    def _who(self, found: _Found) -> Who:
+    def _who(self, found: _Found) -> LineAuthor:
         rank = found.get("rank")
         key = (
             found.get("weak_rank") if rank is None else rank,
@@ -280,7 +280,7 @@ class Prefixes:
         if who is None:
             if len(self._whos) > 50_000:
                 self._whos.clear()
-            who = self._whos[key] = Who(*key)  # type: ignore[index, arg-type]
+            who = self._whos[key] = LineAuthor(*key)  # type: ignore[index, arg-type]
         return who
 
     def _certain_layer(self, text: str, found: _Found) -> int:
@@ -322,7 +322,7 @@ class Prefixes:
                     return self._take(style, match, text, found, certain=True)
         return 0
 
-    def _plainly(self, style: Style, match: re.Match[str], text: str) -> bool:
+    def _plainly(self, style: LabelStyle, match: re.Match[str], text: str) -> bool:
         """What follows the label is a launcher's or Python's; such lines teach the style."""
         name = style.name_of(match)
         twice = style.of_hosts and text.startswith(match[0], match.end())
@@ -336,7 +336,7 @@ class Prefixes:
             self._enabled = [style for style in self._styles if style.enabled]
         return True
 
-    def _take(self, style: Style, match: re.Match[str], text: str, found: _Found, certain: bool = False) -> int:
+    def _take(self, style: LabelStyle, match: re.Match[str], text: str, found: _Found, certain: bool = False) -> int:
         name = style.name_of(match)
         end = match.end()
         if style.of_hosts:

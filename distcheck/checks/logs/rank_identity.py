@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from distcheck.rules.signatures import Kind
 
-from .model import Event, Source, Voice, Who, WorkerFailure
+from .model import Event, LineAuthor, LogSource, RankStream, WorkerFailure
 
 _COMM = re.compile(r"\bcomm 0x[0-9a-f]+ rank (\d{1,6}) n[rR]anks (\d{1,6})\b")
 _LAUNCHED = ("torch.distributed.elastic", "torch/distributed/elastic", "torchrun", "worker group", "ChildFailedError")
@@ -27,11 +27,11 @@ def short(host: str) -> str:
     return host if _ADDRESS.match(host) else host.partition(".")[0].lower()
 
 
-def filled(who: Who, other: Who) -> Who:
+def filled(who: LineAuthor, other: LineAuthor) -> LineAuthor:
     """What one says, and where it says nothing what the other says."""
     if other == _NOBODY or who == other:
         return who
-    return Who(
+    return LineAuthor(
         who.rank if who.rank is not None else other.rank,
         who.local_rank if who.local_rank is not None else other.local_rank,
         who.host if who.host is not None else other.host,
@@ -40,7 +40,7 @@ def filled(who: Who, other: Who) -> Who:
     )
 
 
-_NOBODY = Who()
+_NOBODY = LineAuthor()
 
 
 class Identities:
@@ -51,9 +51,9 @@ class Identities:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[LogSource],
         events: Sequence[Event],
-        voices: Sequence[Voice],
+        voices: Sequence[RankStream],
         workers: Sequence[WorkerFailure],
         world_size: int | None,
     ) -> None:
@@ -66,19 +66,19 @@ class Identities:
         self._tasks: set[int] = set()
         self._locals: set[int] = set()
         self._task_is_node = False
-        self._known: dict[tuple[Who, int], Who] = {}
+        self._known: dict[tuple[LineAuthor, int], LineAuthor] = {}
         for who, source in {
             *((event.who, event.source) for event in events),
             *((voice.who, voice.source) for voice in voices),
         }:
             self._learn(filled(who, sources[source].who), source)
         for worker in workers:
-            self._learn(Who(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source, is_row=True)
+            self._learn(LineAuthor(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source, is_row=True)
         self._learn_from_nccl(events)
         self._task_is_node = self._task_is_node or (bool(self._tasks) and any(map(_is_of_torchrun, events)))
         self._one_host = self._is_one_host()
 
-    def of(self, who: Who, source: int) -> Who:
+    def of(self, who: LineAuthor, source: int) -> LineAuthor:
         """The same process, with its global rank where it can be told."""
         key = (who, source)
         known = self._known.get(key)
@@ -88,7 +88,7 @@ class Identities:
             known = self._known[key] = full if rank == full.rank else full._replace(rank=rank)
         return known
 
-    def _learn(self, who: Who, source: int, is_row: bool = False) -> None:
+    def _learn(self, who: LineAuthor, source: int, is_row: bool = False) -> None:
         if who.host is not None:
             self._hosts.add(short(who.host))
         if who.task is not None:
@@ -138,7 +138,7 @@ class Identities:
         size = self._world_size
         return size is None or size <= max(max(self._locals) + 1, USUAL_HOST)
 
-    def _rank(self, who: Who, source: int) -> int | None:
+    def _rank(self, who: LineAuthor, source: int) -> int | None:
         if who.pid is not None:
             host = short(who.host) if who.host is not None else None
             rank = self._rank_of_pid.get((host, who.pid))
@@ -157,7 +157,7 @@ class Identities:
         return None
 
 
-def _scopes(who: Who, source: int | None) -> Iterable[_Scope]:
+def _scopes(who: LineAuthor, source: int | None) -> Iterable[_Scope]:
     """Where one offset between local and global ranks holds, the surest first."""
     if who.host is not None:
         yield "host", short(who.host)

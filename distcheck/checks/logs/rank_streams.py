@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .model import LONGEST_TEXT, Voice, Who
-from .prefixes import NOBODY, Head, Prefixes
+from .model import LONGEST_TEXT, LineAuthor, RankStream
+from .prefixes import NOBODY, LineHead, Prefixes
 
 #: Bytes of a log up to which all its lines are looked at, and of each further piece.
 ALL_UP_TO = 8 << 20
@@ -32,37 +32,37 @@ _LABEL = re.compile(
 )
 
 
-class _Heard(NamedTuple):
+class _SampledStream(NamedTuple):
     first_line: int
     last_line: int
     last: bytes
 
 
-class Voices:
+class RankStreams:
     """Listens to lines in the order of the file."""
 
     def __init__(self, prefixes: Prefixes) -> None:
         self._prefixes = prefixes
-        self._heard: dict[Who, _Heard] = {}
-        self._labels: dict[bytes, Who | None] = {}
+        self._heard: dict[LineAuthor, _SampledStream] = {}
+        self._labels: dict[bytes, LineAuthor | None] = {}
         self._left = _MOST_PARSED
 
-    def copy(self) -> Voices:
+    def copy(self) -> RankStreams:
         """A copy that hears more without changing this one."""
-        other = Voices(self._prefixes)
+        other = RankStreams(self._prefixes)
         other._heard = self._heard.copy()
         other._labels = self._labels
         other._left = self._left
         return other
 
-    def note(self, who: Who, line: int, text: bytes) -> None:
+    def note(self, who: LineAuthor, line: int, text: bytes) -> None:
         """A line is known to be of this process."""
         heard = self._heard.get(who)
         if heard is None:
             if len(self._heard) < _MOST_VOICES:
-                self._heard[who] = _Heard(line, line, text[:_LONGEST])
+                self._heard[who] = _SampledStream(line, line, text[:_LONGEST])
         elif line >= heard.last_line:
-            self._heard[who] = _Heard(heard.first_line, line, text[:_LONGEST])
+            self._heard[who] = _SampledStream(heard.first_line, line, text[:_LONGEST])
         elif line < heard.first_line:
             self._heard[who] = heard._replace(first_line=line)
 
@@ -86,12 +86,12 @@ class Voices:
             if who is not None:
                 heard = self._heard.get(who)
                 if heard is not None and line >= heard.last_line:
-                    self._heard[who] = _Heard(heard[0], line, raw if len(raw) <= _LONGEST else raw[:_LONGEST])
+                    self._heard[who] = _SampledStream(heard[0], line, raw if len(raw) <= _LONGEST else raw[:_LONGEST])
                 else:
                     self.note(who, line, raw)
             line += 1
 
-    def _who(self, raw: bytes, match: re.Match[bytes] | None) -> Who:
+    def _who(self, raw: bytes, match: re.Match[bytes] | None) -> LineAuthor:
         self._left -= 1
         who = self._prefixes.parse(raw[: 4 * _LONGEST].decode("utf-8", "replace")).who
         if who != NOBODY and match and match[1] not in self._labels and len(self._labels) < _MOST_LABELS:
@@ -100,14 +100,14 @@ class Voices:
             self._labels[match[1]] = who if alone == who else None
         return who
 
-    def result(self, shown: Callable[[str], str]) -> tuple[Voice, ...]:
+    def result(self, shown: Callable[[str], str]) -> tuple[RankStream, ...]:
         """The processes, in the order in which they first spoke.
 
         :param shown: makes a text fit to be shown
         """
         voices = []
         for who, heard in sorted(self._heard.items(), key=lambda item: item[1].first_line):
-            head: Head = self._prefixes.parse(heard.last.decode("utf-8", "replace"))
+            head: LineHead = self._prefixes.parse(heard.last.decode("utf-8", "replace"))
             text = shown(head.text.strip()[:LONGEST_TEXT])
-            voices.append(Voice(who, 0, heard.first_line, heard.last_line, head.time, text))
+            voices.append(RankStream(who, 0, heard.first_line, heard.last_line, head.time, text))
         return tuple(voices)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
-from .model import ENDED_BY_SIGTERM, ROLES, Event, Timeline, Who
+from .model import ENDED_BY_SIGTERM, ROLES, Event, LineAuthor, Timeline
 
 #: What explains what: where a rule of the key is the cause, findings of these are what it led to. Sources: the entries
 #: of the same names in the rules' pages.
@@ -179,7 +179,9 @@ def _stand_in(finding: Finding, timeline: Timeline) -> Event:
     """An event for a finding that rests on no line of a text: on what flight recorders kept."""
     where = finding.where
     number = next((number for number, source in enumerate(timeline.sources) if source.path == where.path), 0)
-    return Event("finding", Kind.CAUSE, Who(where.rank, where.local_rank, where.host), number, 0, None, finding.message)
+    return Event(
+        "finding", Kind.CAUSE, LineAuthor(where.rank, where.local_rank, where.host), number, 0, None, finding.message
+    )
 
 
 def _explained(findings: Sequence[Finding], timeline: Timeline, order: dict[tuple[str, int], int]) -> set[str]:
@@ -341,7 +343,7 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
         return None
     known = next((event for event in timeline.events if (event.source, event.line) == (row.source, row.line)), None)
     text = f"ended with exit code {row.exitcode}{_signal_name(row.exitcode)}, and without a word about why"
-    who = Who(row.rank, row.local_rank, row.host)
+    who = LineAuthor(row.rank, row.local_rank, row.host)
     return Event("ended", Kind.FAILURE, who, row.source, row.line, row.time or (known and known.time), text)
 
 

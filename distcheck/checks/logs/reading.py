@@ -20,10 +20,10 @@ from distcheck.rules.signatures import every
 
 from .event_store import BUDGET, Events
 from .matching import LONGEST_LINE, Matcher
-from .model import LONGEST_TEXT, Dump, Reading, Source, Who, WorkerFailure
-from .prefixes import NOBODY, Head, Prefixes
-from .rank_streams import ALL_UP_TO, Voices
-from .sources import Input, Text, find
+from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
+from .prefixes import NOBODY, LineHead, Prefixes
+from .rank_streams import ALL_UP_TO, RankStreams
+from .sources import LogInput, Text, find
 from .torchrun_report import FailureReport
 from .tracebacks import Finished, Tracebacks
 
@@ -141,7 +141,7 @@ class SourceReader:
     """
 
     def __init__(
-        self, source: Source, matcher: Matcher, *, budget: int = BUDGET, tail_lines: int = _TAIL_LINES
+        self, source: LogSource, matcher: Matcher, *, budget: int = BUDGET, tail_lines: int = _TAIL_LINES
     ) -> None:
         self.source = source
         self._matcher = matcher
@@ -150,7 +150,7 @@ class SourceReader:
         self._tracebacks = Tracebacks()
         self._report = FailureReport()
         self._events = Events(budget)
-        self._voices = Voices(self._prefixes)
+        self._voices = RankStreams(self._prefixes)
         self._workers: list[WorkerFailure] = []
         self._notes: list[str] = []
         self._bytes = 0
@@ -169,7 +169,7 @@ class SourceReader:
         self._dense = 0
         self._in_vain = 0
         #: whole tracebacks of each process, and those that were passed over
-        self._raised: dict[Who, int] = {}
+        self._raised: dict[LineAuthor, int] = {}
         self._passed_over = 0
         self._error_lines = 0
         self._noise: dict[int, int] = {}
@@ -184,7 +184,7 @@ class SourceReader:
         if self._unseen >= _ENOUGH:
             self._take_whole_lines()
 
-    def reading(self) -> Reading:
+    def reading(self) -> LogReading:
         """What is known so far, the last line as if nothing followed it; more may be fed afterwards."""
         if not self._pieces:
             # which prefixes a log has is told by a good part of it: until that is there, all is read again
@@ -327,7 +327,7 @@ class SourceReader:
             self._note_workers(self._report.feed(line, head))
         return muted
 
-    def _head(self, data: bytes, start: int, raw: bytes) -> Head:
+    def _head(self, data: bytes, start: int, raw: bytes) -> LineHead:
         head = self._prefixes.parse(raw.decode("utf-8", "replace"))
         if head.who == NOBODY and start and data[start - 1 : start] == b"\r":
             # the launcher's label stands before the first part alone
@@ -337,7 +337,7 @@ class SourceReader:
             return head._replace(who=label.who, time=head.time if head.time is not None else label.time)
         return head
 
-    def _fitting(self, raw: bytes, head: Head) -> list[tuple[int, dict[str, str]]]:
+    def _fitting(self, raw: bytes, head: LineHead) -> list[tuple[int, dict[str, str]]]:
         """The rows that a line fits; where a container's log wraps lines in JSON, the rows that they fit."""
         if raw[:1] == b"{" and not head.text.startswith("{"):
             inner = head.text.encode("utf-8", "replace")
@@ -346,7 +346,7 @@ class SourceReader:
                 return found
         return self._matcher.fitting(raw)
 
-    def _note_fits(self, found: Sequence[tuple[int, dict[str, str]]], head: Head, line: int) -> bool:
+    def _note_fits(self, found: Sequence[tuple[int, dict[str, str]]], head: LineHead, line: int) -> bool:
         """Make events of the rows that a line fits, one for each name; whether one of them became noise."""
         named: dict[str, tuple[int, dict[str, str]]] = {}
         for number, values in found:
@@ -374,7 +374,7 @@ class SourceReader:
                 noisy = True
         return noisy
 
-    def _add(self, number: int, values: dict[str, str], head: Head, line: int) -> bool:
+    def _add(self, number: int, values: dict[str, str], head: LineHead, line: int) -> bool:
         """Keep an event where there is room; false where its row is to be left alone for a while."""
         text = _cut(head.text, values)
         event = self._events.add(self._matcher.rows[number], head.who, line, head.time, text, values, clean=shown)
@@ -393,7 +393,7 @@ class SourceReader:
 
     # --- what spans several lines ---
 
-    def _is_loud(self, who: Who) -> bool:
+    def _is_loud(self, who: LineAuthor) -> bool:
         """Whether a process writes tracebacks without end."""
         return self._raised.get(who, 0) >= _MOST_TRACEBACKS
 
@@ -409,7 +409,7 @@ class SourceReader:
         self._note_once("lines that repeat without end were left out in part")
         return True
 
-    def _follow_tracebacks(self, line: int, head: Head) -> None:
+    def _follow_tracebacks(self, line: int, head: LineHead) -> None:
         self._dense += 1
         self._in_vain += 1
         # a container's log in JSON may hold several lines in one
@@ -440,7 +440,7 @@ class SourceReader:
             for number in self._recent[line]:
                 event = self._events[number]
                 # the line below "-- Process 1 terminated" names no writer, and its traceback does
-                unnamed = event is not None and line == finished.line and event.who == Who()
+                unnamed = event is not None and line == finished.line and event.who == LineAuthor()
                 if event is None or event.line != line or (event.who != who and not unnamed):
                     continue
                 text = event.text.strip()
@@ -492,10 +492,10 @@ class SourceReader:
         self._note_workers(self._report.finish())
         self._voices.listen(*self._last_piece, at_end=True)
 
-    def _result(self) -> Reading:
+    def _result(self) -> LogReading:
         lines = self._lines + (not self._end.endswith(b"\n") and self._end != b"")
         source = self.source._replace(bytes=self._bytes, lines=lines, notes=(*self.source.notes, *self._notes))
-        return Reading(
+        return LogReading(
             source,
             self._events.result(),
             self._voices.result(shown),
@@ -504,7 +504,7 @@ class SourceReader:
             tail=tuple(self._tail(lines)),
         )
 
-    def _tail(self, lines: int) -> Iterator[tuple[int, Who, str]]:
+    def _tail(self, lines: int) -> Iterator[tuple[int, LineAuthor, str]]:
         last = self._end.decode("utf-8", "replace").removesuffix("\n").split("\n")
         for number, text in list(enumerate(last, lines - len(last) + 1))[-self._tail_lines :]:
             head = self._prefixes.parse(text)
@@ -536,7 +536,7 @@ def _cut(text: str, values: dict[str, str]) -> str:
 # --- files ---
 
 
-def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None] | None = None) -> list[Reading]:
+def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None] | None = None) -> list[LogReading]:
     """Read files, folders and standard input (``-``), in processes of their own where there are several files.
 
     :param jobs: processes at most
@@ -556,7 +556,7 @@ def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None
     share = max(1 << 20, BUDGET // max(1, len(inputs)))
     tail = max(20, min(_TAIL_LINES, 20_000 // max(1, len(inputs))))
 
-    def work(number: int, tell_more: Callable[[int], None]) -> Reading:
+    def work(number: int, tell_more: Callable[[int], None]) -> LogReading:
         return _read_input(inputs[number], matcher, share, tail, tell_more)
 
     files = [number for number, item in enumerate(inputs) if item.form and item.source.path != "-"]
@@ -564,15 +564,15 @@ def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None
         return [work(number, note) for number in range(len(inputs))]
     from .pool import in_processes
 
-    def lost(number: int, why: str) -> Reading:
-        return Reading(inputs[number].source._replace(problem=why))
+    def lost(number: int, why: str) -> LogReading:
+        return LogReading(inputs[number].source._replace(problem=why))
 
     order = sorted(files, key=lambda number: -sizes[number])
     readings = in_processes(work, order, jobs=jobs, lost=lost, tell=note)
     return [readings[number] if number in readings else work(number, note) for number in range(len(inputs))]
 
 
-def _size(item: Input) -> int:
+def _size(item: LogInput) -> int:
     try:
         return os.stat(item.source.path).st_size if item.form else 0
     except OSError:
@@ -580,12 +580,12 @@ def _size(item: Input) -> int:
 
 
 def _read_input(
-    item: Input, matcher: Matcher | None, budget: int, tail_lines: int, tell: Callable[[int], None]
-) -> Reading:
+    item: LogInput, matcher: Matcher | None, budget: int, tail_lines: int, tell: Callable[[int], None]
+) -> LogReading:
     if item.form in ("error-file", "dump"):
         return _read_record(item)
     if not item.form or matcher is None:
-        return Reading(item.source)
+        return LogReading(item.source)
     reader = SourceReader(item.source, matcher, budget=budget, tail_lines=tail_lines)
     text = Text(item.source)
     done = 0
@@ -603,13 +603,13 @@ def _read_input(
 _TELL_BYTES = 16 << 20
 
 
-def _read_record(item: Input) -> Reading:
+def _read_record(item: LogInput) -> LogReading:
     """An error file, or a flight recorder's dump."""
     try:
         with open(item.source.path, "rb") as stream:
             data = stream.read()
     except OSError as error:
-        return Reading(item.source._replace(problem=error.strerror or str(error)))
+        return LogReading(item.source._replace(problem=error.strerror or str(error)))
     source = item.source._replace(bytes=len(data))
     if item.form == "dump":
         from .flight_recorder import read_dump
@@ -617,7 +617,7 @@ def _read_record(item: Input) -> Reading:
         dump: Dump = read_dump(data)
         if dump.rank is None and source.who.rank is not None:
             dump = dump._replace(rank=source.who.rank)
-        return Reading(source._replace(problem=dump.problem), dumps=(dump,))
+        return LogReading(source._replace(problem=dump.problem), dumps=(dump,))
     from .torchrun_report import read_error_file
 
-    return Reading(source, workers=tuple(read_error_file(data, source)))
+    return LogReading(source, workers=tuple(read_error_file(data, source)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from distcheck.rules.signatures import Kind
 
-from .model import Event, Reading, Traceback, Who, is_of_a_library
+from .model import Event, LineAuthor, LogReading, Traceback, is_of_a_library
 from .rank_identity import Identities
 
 _PROGRESS = re.compile(
@@ -34,7 +34,7 @@ _SIGNS_OF_LIFE = 5
 _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap", "spawn_main"))
 
 
-def went_on(readings: Sequence[Reading], events: Sequence[Event], identities: Identities) -> bool:
+def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities: Identities) -> bool:
     """Whether the ends of the files show a job that lives, or ended well, after all that looks bad.
 
     :param events: of all files, with their processes and attempts; only those of the last attempt count
@@ -62,7 +62,7 @@ def went_on(readings: Sequence[Reading], events: Sequence[Event], identities: Id
     )
 
 
-def _restarted_at(reading: Reading, number: int, events: Sequence[Event]) -> int:
+def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> int:
     """The line at which torchrun restarted its workers without a word, 0 where it did not.
 
     It says so at INFO only. What tells: a worker's failure is noted, the report that a last failure always gets is not
@@ -107,7 +107,7 @@ def is_uncaught(traceback: Traceback) -> bool:
     return first.function in _BEGINNINGS
 
 
-def _survived(reading: Reading, event: Event, identities: Identities) -> bool:
+def _survived(reading: LogReading, event: Event, identities: Identities) -> bool:
     """Whether the end of the file shows that this very process went on, or that the job ended well."""
     if event.kind is Kind.TABLE:
         return False
@@ -116,12 +116,14 @@ def _survived(reading: Reading, event: Event, identities: Identities) -> bool:
         if line <= event.until or _BAD.search(text):
             continue
         writer = identities.of(who, event.source)
-        if writer == event.who and (_END.search(text) or (not ended and writer != Who() and _PROGRESS.search(text))):
+        if writer == event.who and (
+            _END.search(text) or (not ended and writer != LineAuthor() and _PROGRESS.search(text))
+        ):
             return True
     return False
 
 
-def _lives(reading: Reading, last: Event | None, number: int, identities: Identities) -> bool:
+def _lives(reading: LogReading, last: Event | None, number: int, identities: Identities) -> bool:
     """Whether a file's end shows progress after its last bad line."""
     own = others = 0
     for line, who, text in reading.tail:
@@ -138,7 +140,7 @@ def _lives(reading: Reading, last: Event | None, number: int, identities: Identi
     return own > 0 or others >= _SIGNS_OF_LIFE
 
 
-def _ends_well(reading: Reading, last: Event | None) -> bool:
+def _ends_well(reading: LogReading, last: Event | None) -> bool:
     """Whether a file's end says that the job is done, after its last bad line."""
     return any(
         _END.search(text) is not None and not _BAD.search(text)
@@ -147,7 +149,7 @@ def _ends_well(reading: Reading, last: Event | None) -> bool:
     )
 
 
-def _outlived(event: Event, readings: Sequence[Reading], alive: Iterable[int]) -> bool:
+def _outlived(event: Event, readings: Sequence[LogReading], alive: Iterable[int]) -> bool:
     """Whether a file that shows progress at its end ends later than a bad line of another file."""
     return event.time is not None and any(
         voice.last_time is not None and voice.last_time > event.time

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
 
-from .model import Source, Who
+from .model import LineAuthor, LogSource
 
 #: Bytes that are read at once.
 PIECE = 2 << 20
@@ -28,10 +28,10 @@ _BEGINNING = 4096
 _LARGEST_RECORD = 256 << 20
 
 
-class Input(NamedTuple):
+class LogInput(NamedTuple):
     """A file to read."""
 
-    source: Source
+    source: LogSource
     #: ``log``, ``error-file`` (torchelastic's error.json), ``dump`` (a flight recorder's), or empty where
     #: ``source.problem`` says why it is not read
     form: str = "log"
@@ -39,20 +39,20 @@ class Input(NamedTuple):
     grows: bool = True
 
 
-def find(paths: Sequence[str]) -> list[Input]:
+def find(paths: Sequence[str]) -> list[LogInput]:
     """The inputs that arguments of the command line stand for; ``-`` is standard input."""
     seen: set[tuple[int, int]] = set()
-    inputs: list[Input] = []
+    inputs: list[LogInput] = []
     for path in paths:
-        inputs.extend([Input(Source("-"))] if path == "-" else _below(path, seen))
+        inputs.extend([LogInput(LogSource("-"))] if path == "-" else _below(path, seen))
     return _hinted(_in_order(inputs))
 
 
-def _below(path: str, seen: set[tuple[int, int]]) -> Iterator[Input]:
+def _below(path: str, seen: set[tuple[int, int]]) -> Iterator[LogInput]:
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
-        yield Input(Source(path, problem=_why(error)), "")
+        yield LogInput(LogSource(path, problem=_why(error)), "")
         return
     if not stat.S_ISDIR(status.st_mode):
         if _is_new(status, seen):
@@ -71,12 +71,12 @@ def _below(path: str, seen: set[tuple[int, int]]) -> Iterator[Input]:
             if item.form != "log" or not name.endswith(".json"):
                 yield item
     for name, why in problems:
-        yield Input(Source(name, problem=why), "")
+        yield LogInput(LogSource(name, problem=why), "")
     if left_out:
         why = f"holds more than {_MOST_FILES} files, or more than {_DEEPEST} folders in each other: not all were read"
-        yield Input(Source(path, problem=why), "")
+        yield LogInput(LogSource(path, problem=why), "")
     elif not files and not problems:
-        yield Input(Source(path, problem="holds no log: no file named *.log, *.out, *.err or *.txt"), "")
+        yield LogInput(LogSource(path, problem="holds no log: no file named *.log, *.out, *.err or *.txt"), "")
 
 
 def _is_new(status: os.stat_result, seen: set[tuple[int, int]]) -> bool:
@@ -161,19 +161,19 @@ def _why(error: OSError | ValueError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
-def _look(path: str, status: os.stat_result) -> Input:
+def _look(path: str, status: os.stat_result) -> LogInput:
     """What one file is, by its beginning."""
     kind = status.st_mode
     is_input = stat.S_ISCHR(kind) and os.path.samestat(status, os.fstat(0))
     if (stat.S_ISCHR(kind) and not is_input) or stat.S_ISBLK(kind) or stat.S_ISSOCK(kind):
-        return Input(Source(path, problem="a device, not a file"), "")
+        return LogInput(LogSource(path, problem="a device, not a file"), "")
     if not stat.S_ISREG(kind):
-        return Input(Source(path))
+        return LogInput(LogSource(path))
     try:
         with open(path, "rb") as stream:
             beginning = stream.read(_BEGINNING)
     except OSError as error:
-        return Input(Source(path, problem=_why(error)), "")
+        return LogInput(LogSource(path, problem=_why(error)), "")
     name = os.path.basename(path)
     is_json = beginning.lstrip()[:1] == b"{" and (name.endswith(".json") or "." not in name)
     if beginning.startswith(_PICKLE) or (is_json and _DUMP_KEYS.match(beginning)):
@@ -182,14 +182,14 @@ def _look(path: str, status: os.stat_result) -> Input:
         return _record(path, status, "error-file")
     what = _binary(beginning)
     if what:
-        return Input(Source(path, problem=what), "", grows=False)
-    return Input(Source(path), grows=not (beginning.startswith(_COMPRESSED) or beginning[:2] in _UTF16))
+        return LogInput(LogSource(path, problem=what), "", grows=False)
+    return LogInput(LogSource(path), grows=not (beginning.startswith(_COMPRESSED) or beginning[:2] in _UTF16))
 
 
-def _record(path: str, status: os.stat_result, form: str) -> Input:
+def _record(path: str, status: os.stat_result, form: str) -> LogInput:
     if status.st_size > _LARGEST_RECORD:
-        return Input(Source(path, problem=f"too large for a record of this kind ({status.st_size >> 20} MB)"), "")
-    return Input(Source(path), form)
+        return LogInput(LogSource(path, problem=f"too large for a record of this kind ({status.st_size >> 20} MB)"), "")
+    return LogInput(LogSource(path), form)
 
 
 #: A pickle of protocol 2 to 5 that begins with a dict or a frame, as a flight recorder writes it.
@@ -232,10 +232,10 @@ _ROTATED = re.compile(
 )
 
 
-def _in_order(inputs: list[Input]) -> list[Input]:
+def _in_order(inputs: list[LogInput]) -> list[LogInput]:
     """Parts of a rotated log stand together, the oldest first; all else stays in its order."""
     paths = {item.source.path for item in inputs}
-    groups: dict[str, list[tuple[tuple[int, object], Input]]] = defaultdict(list)
+    groups: dict[str, list[tuple[tuple[int, object], LogInput]]] = defaultdict(list)
     for item in inputs:
         base, age = _part_of(item.source.path, paths)
         groups[base].append((age, item))
@@ -295,7 +295,7 @@ _COUNTS = re.compile(
 )
 
 
-def _hinted(inputs: list[Input]) -> list[Input]:
+def _hinted(inputs: list[LogInput]) -> list[LogInput]:
     tasks = _tasks([item.source.path for item in inputs])
     return [
         item._replace(source=item.source._replace(who=who, attempt=attempt))
@@ -304,15 +304,15 @@ def _hinted(inputs: list[Input]) -> list[Input]:
     ]
 
 
-def _who(item: Input, tasks: dict[str, int]) -> tuple[Who, int | None]:
+def _who(item: LogInput, tasks: dict[str, int]) -> tuple[LineAuthor, int | None]:
     path = item.source.path
     if item.form == "dump" and (match := re.search(r"(\d{1,6})(?:\.\w+)?$", path)):
         # torch writes the rank behind whatever name it was given
-        return Who(rank=int(match[1])), None
+        return LineAuthor(rank=int(match[1])), None
     return who_by_name(path, tasks.get(path))
 
 
-def who_by_name(path: str, task: int | None = None) -> tuple[Who, int | None]:
+def who_by_name(path: str, task: int | None = None) -> tuple[LineAuthor, int | None]:
     """Who wrote a file, and in which attempt of the job, as far as its name and the folders above it say for sure.
 
     :param task: the number of the scheduler's task, where a whole set of files says so
@@ -322,23 +322,23 @@ def who_by_name(path: str, task: int | None = None) -> tuple[Who, int | None]:
     above = folders[-3:]
     attempt = None
     if len(above) >= 2 and above[-1].isdecimal() and (match := _ATTEMPT.match(above[-2])):
-        return Who(local_rank=int(above[-1])), int(match[1])
+        return LineAuthor(local_rank=int(above[-1])), int(match[1])
     stem = _ENDINGS.sub("", name)
     for part in (stem, *reversed(above)):
         for match in _RANK.finditer(part):
             kind = match["kind"].lower().replace("_", "").replace("-", "")
             if kind in ("rank", "globalrank", "worldrank"):
-                return Who(rank=int(match["number"])), attempt
+                return LineAuthor(rank=int(match["number"])), attempt
             if kind == "localrank":
-                return Who(local_rank=int(match["number"])), attempt
+                return LineAuthor(local_rank=int(match["number"])), attempt
     if match := _RAY_WORKER.fullmatch(name):
-        return Who(pid=int(match[1])), attempt
+        return LineAuthor(pid=int(match[1])), attempt
     if match := _NCCL_FILE.fullmatch(name):
-        return Who(host=match["host"], pid=int(match["pid"])), attempt
+        return LineAuthor(host=match["host"], pid=int(match["pid"])), attempt
     host = _host_of(stem) or (
         _host_of(above[-1]) if above and stem in ("stdout", "stderr", "log", "train", "output") else None
     )
-    return Who(host=host, task=task if host is None else None), attempt
+    return LineAuthor(host=host, task=task if host is None else None), attempt
 
 
 def _host_of(stem: str) -> str | None:
@@ -376,7 +376,7 @@ def _tasks(paths: Iterable[str]) -> dict[str, int]:
 class Text:
     """The text of an input as bytes of UTF-8, piece by piece, each piece as long as PIECE or shorter."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LogSource) -> None:
         self.path = source.path
         #: bytes of the file that were read, and that it had when it was opened (0 for a pipe)
         self.done = 0

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from distcheck.core.model import Finding, Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
-from .model import Event, Timeline, Who, by_rank
+from .model import Event, LineAuthor, Timeline, by_rank
 from .ranking import Ranked, first_failed, role_of
 
 #: So many lines stand as evidence for one thing; ``--all`` shows every event.
 _MOST_LINES = 6
 
 
-class Known(NamedTuple):
+class KnownCause(NamedTuple):
     """A cause that a log names and that is no rule's: it is no mistake of a distributed job."""
 
     #: in a few words
@@ -28,25 +28,25 @@ class Known(NamedTuple):
 
 
 _KNOWN = {
-    "cuda-out-of-memory": Known(
+    "cuda-out-of-memory": KnownCause(
         "a GPU is out of memory",
         "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
         "the model, its activations or the batch don't fit into this GPU: a smaller batch, activation checkpointing, "
         "or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved and not allocated",
     ),
-    "interrupted": Known(
+    "interrupted": KnownCause(
         "stopped from outside",
         "the job was stopped from outside; that is no mistake, and no rule of distcheck",
         "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
         "launch-line",
     ),
-    "cuda-device-assert": Known(
+    "cuda-device-assert": KnownCause(
         "an assertion failed on a GPU",
         "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no rule of distcheck",
         "look for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
         "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
     ),
-    "node-failed": Known(
+    "node-failed": KnownCause(
         "a node failed",
         "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "
         "distcheck",
@@ -137,13 +137,13 @@ def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str,
         return {} if node is None else {"host": node}
     if lead is None and first.kind >= Kind.TIMEOUT:
         # whoever writes of a consequence is not to blame for it
-        who = Who()
+        who = LineAuthor()
         lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
         failed = first_failed(timeline) - lost
         return {"rank": failed.pop()} if len(failed) == 1 else {}
     if lead is not None:
         where = lead.where
-        who = Who(where.rank, where.local_rank, where.host)
+        who = LineAuthor(where.rank, where.local_rank, where.host)
         if where.ranks is not None:
             return {"ranks": where.ranks, **({} if where.host is None else {"host": where.host})}
     if who.rank is None and first.who.rank is None:

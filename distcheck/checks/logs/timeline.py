@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from distcheck.rules.signatures import Kind
 
 from .attempts import Attempts, in_order
-from .model import MOST_RANKS, Dump, Event, Reading, Source, Timeline, Voice, Who, WorkerFailure
+from .model import MOST_RANKS, Dump, Event, LineAuthor, LogReading, LogSource, RankStream, Timeline, WorkerFailure
 from .rank_identity import Identities, filled
 from .recovery import went_on
 
@@ -29,7 +29,7 @@ _NOT_THE_WORLD = re.compile(
 _HINTS = ("orld", "WORLD", "ranks", "Ranks", "rocesses", "clients joined", "MEMBER")
 
 
-def join(readings: Sequence[Reading]) -> Timeline:
+def join(readings: Sequence[LogReading]) -> Timeline:
     """One timeline of all that was read; its sources are the readings', in their order."""
     sources = _with_sure_hosts([reading.source for reading in readings])
     events = [_as_own(_at(event, number)) for number, reading in enumerate(readings) for event in reading.events]
@@ -72,11 +72,12 @@ def _at(event: Event, source: int) -> Event:
     return event if event.source == source else event._replace(source=source)
 
 
-def _with_sure_hosts(sources: Sequence[Source]) -> tuple[Source, ...]:
+def _with_sure_hosts(sources: Sequence[LogSource]) -> tuple[LogSource, ...]:
     """A name like ``node7-run.log`` names a host only among others that name theirs."""
     if len(sources) == 1:
         return tuple(
-            source._replace(who=Who()) if source.who == Who(host=source.who.host) else source for source in sources
+            source._replace(who=LineAuthor()) if source.who == LineAuthor(host=source.who.host) else source
+            for source in sources
         )
     return tuple(sources)
 
@@ -118,7 +119,7 @@ _SPEAKING = frozenset((Kind.CAUSE, Kind.FAILURE))
 
 
 def _highest_rank(
-    events: Iterable[Event], voices: Iterable[Voice], workers: Iterable[WorkerFailure], dumps: Iterable[Dump]
+    events: Iterable[Event], voices: Iterable[RankStream], workers: Iterable[WorkerFailure], dumps: Iterable[Dump]
 ) -> int | None:
     ranks = [event.who.rank for event in events]
     ranks += [voice.who.rank for voice in voices]
@@ -128,10 +129,10 @@ def _highest_rank(
 
 
 def _placed(
-    worker: WorkerFailure, sources: Sequence[Source], identities: Identities, attempts: Attempts
+    worker: WorkerFailure, sources: Sequence[LogSource], identities: Identities, attempts: Attempts
 ) -> WorkerFailure:
     """A row with its rank, where another line tells it, and its attempt."""
-    who = identities.of(Who(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source)
+    who = identities.of(LineAuthor(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source)
     attempt = attempts.of(worker.source, worker.line, worker.time)
     return worker._replace(
         rank=who.rank, local_rank=who.local_rank, host=who.host, attempt=max(attempt, worker.attempt)
@@ -182,9 +183,9 @@ def _both(one: WorkerFailure, other: WorkerFailure) -> WorkerFailure:
     )
 
 
-def merged_voices(voices: Iterable[Voice]) -> tuple[Voice, ...]:
+def merged_voices(voices: Iterable[RankStream]) -> tuple[RankStream, ...]:
     """One voice a process, whatever number or file it wrote under: its last words are the latest."""
-    found: dict[object, Voice] = {}
+    found: dict[object, RankStream] = {}
     for voice in voices:
         who = voice.who
         key: object = ("rank", who.rank)
@@ -195,7 +196,7 @@ def merged_voices(voices: Iterable[Voice]) -> tuple[Voice, ...]:
     return tuple(found.values())
 
 
-def _one_voice(one: Voice, other: Voice) -> Voice:
+def _one_voice(one: RankStream, other: RankStream) -> RankStream:
     first, last = one, other
     if one.source == other.source:
         if one.last_line > other.last_line:

@@ -14,10 +14,10 @@ from collections.abc import Hashable
 from signal import Signals
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .model import LONGEST_TEXT, Source, WorkerFailure
+from .model import LONGEST_TEXT, LogSource, WorkerFailure
 
 if TYPE_CHECKING:
-    from .prefixes import Head
+    from .prefixes import LineHead
 
 _INDEX = re.compile(r"\[\d{1,10}\]:$")
 _ROOT = re.compile(r"Root Cause(?P<new> \(first observed failure\))?:$")
@@ -183,7 +183,7 @@ class FailureReport:
         """Whether lines of a report are still to come."""
         return bool(self._tables)
 
-    def feed(self, line: int, head: Head) -> list[WorkerFailure]:
+    def feed(self, line: int, head: LineHead) -> list[WorkerFailure]:
         """The rows that this line completes."""
         text = head.text.strip()
         one = worker_in(text)
@@ -219,7 +219,7 @@ def _begins(text: str) -> bool:
     )
 
 
-def _of(row: WorkerFailure, head: Head) -> WorkerFailure:
+def _of(row: WorkerFailure, head: LineHead) -> WorkerFailure:
     """A row with the host that the line's prefix names, where it names none itself."""
     return row if row.host is not None or head.who.host is None else row._replace(host=head.who.host)
 
@@ -283,7 +283,7 @@ class _Recorded(NamedTuple):
     time: float | None
 
 
-def read_error_file(data: bytes, source: Source) -> list[WorkerFailure]:
+def read_error_file(data: bytes, source: LogSource) -> list[WorkerFailure]:
     """The row that an ``error.json`` stands for: what a worker under ``@record`` wrote of its own end.
 
     :param source: its folder (``attempt_0/3``) says whose it is

@@ -12,8 +12,8 @@ from collections import deque
 from functools import lru_cache
 from typing import NamedTuple
 
-from .model import LONGEST_TEXT, Frame, Traceback, Who
-from .prefixes import NOBODY, Head
+from .model import LONGEST_TEXT, LineAuthor, Traceback, TracebackFrame
+from .prefixes import NOBODY, LineHead
 
 #: Lines of a message that are kept; torch's own longest explanations have nine.
 MESSAGE_LINES = 10
@@ -40,7 +40,7 @@ class Finished(NamedTuple):
     #: where ``Traceback (most recent call last):`` stands
     first_line: int
     #: of its first line; the time is that of the first of its lines that has one
-    head: Head
+    head: LineHead
     traceback: Traceback
     #: the line of the exception that this one followed (``direct cause``, ``During handling``); 0: none
     after: int = 0
@@ -77,7 +77,7 @@ _UNNAMED = re.compile(
 )
 
 
-class _Open:
+class _OpenTraceback:
     """A traceback whose end has not been seen."""
 
     __slots__ = (
@@ -93,11 +93,11 @@ class _Open:
         "state",
     )
 
-    def __init__(self, line: int, head: Head, after: int) -> None:
+    def __init__(self, line: int, head: LineHead, after: int) -> None:
         self.first_line = self.last_line = line
         self.head = head
         self.after = after
-        self.frames: list[Frame] = []
+        self.frames: list[TracebackFrame] = []
         #: the last line named a frame, and its code may follow
         self.code_due = False
         self.exception = ""
@@ -106,35 +106,35 @@ class _Open:
         self.state: _State = (0, False, None)
 
 
-_State = tuple[int, bool, "Frame | None"]
+_State = tuple[int, bool, "TracebackFrame | None"]
 
 
-class _Writer:
+class _TracebackWriter:
     """What is open of one writer, in groups of equal states: in each, whoever came first is served first."""
 
     def __init__(self) -> None:
-        self.groups: dict[_State, deque[_Open]] = {}
+        self.groups: dict[_State, deque[_OpenTraceback]] = {}
         self.count = 0
         #: the one whose line came last
-        self.latest: _Open | None = None
+        self.latest: _OpenTraceback | None = None
         #: one whose exception was seen and whose message may go on
-        self.speaking: _Open | None = None
+        self.speaking: _OpenTraceback | None = None
         self.strangers = 0
         self.last_finished = 0
         self.last_line = 0
         self.follows = 0
         #: who the tracebacks are of that come next, and those that follow from them, where a line before says so
-        self.next_named: Who | None = None
-        self.named: Who | None = None
+        self.next_named: LineAuthor | None = None
+        self.named: LineAuthor | None = None
 
-    def put(self, one: _Open) -> None:
+    def put(self, one: _OpenTraceback) -> None:
         state: _State = (len(one.frames), one.code_due, one.frames[-1] if one.frames else None)
         one.state = state
         self.groups.setdefault(state, deque()).append(one)
         self.latest = one
         self.count += 1
 
-    def take(self, one: _Open) -> None:
+    def take(self, one: _OpenTraceback) -> None:
         group = self.groups[one.state]
         if group[0] is one:
             group.popleft()
@@ -146,7 +146,7 @@ class _Writer:
         if self.latest is one:
             self.latest = None
 
-    def candidates(self) -> list[_Open]:
+    def candidates(self) -> list[_OpenTraceback]:
         """One of each state, and the latest before others of its state."""
         if self.count == 1 and self.latest is not None:
             return [self.latest]
@@ -157,7 +157,7 @@ class _Writer:
         return ones
 
 
-class _Known:
+class _SeenTracebacks:
     """What earlier tracebacks of the file tell of the next: hundreds of ranks fail alike."""
 
     def __init__(self) -> None:
@@ -166,23 +166,23 @@ class _Known:
         #: names of functions that were seen in frames
         self.functions: set[str] = set()
         #: the exceptions that tracebacks with this last frame ended in
-        self.raised: dict[Frame, str] = {}
+        self.raised: dict[TracebackFrame, str] = {}
 
 
 class Tracebacks:
     """Takes lines in the order of the file, gives tracebacks back when they are whole."""
 
     def __init__(self) -> None:
-        self._writers: dict[Who, _Writer] = {}
-        self._frames: dict[Frame, Frame] = {}
-        self._stacks: dict[tuple[Frame, ...], tuple[Frame, ...]] = {}
-        self._known = _Known()
+        self._writers: dict[LineAuthor, _TracebackWriter] = {}
+        self._frames: dict[TracebackFrame, TracebackFrame] = {}
+        self._stacks: dict[tuple[TracebackFrame, ...], tuple[TracebackFrame, ...]] = {}
+        self._known = _SeenTracebacks()
         self._open = 0
         #: whether the last line was a frame of what is open
         self.went_on = False
         #: lines for which one that seems over may still have a successor
         self._lingering = 0
-        self._last_writer: _Writer | None = None
+        self._last_writer: _TracebackWriter | None = None
         self._swept = 0
 
     @property
@@ -190,7 +190,7 @@ class Tracebacks:
         """Whether lines are still due: a file's other lines need not be fed while this is false."""
         return self._open > 0 or self._lingering > 0
 
-    def feed(self, line: int, head: Head) -> list[Finished]:
+    def feed(self, line: int, head: LineHead) -> list[Finished]:
         """Take one line.
 
         :param line: its number in the file
@@ -216,7 +216,7 @@ class Tracebacks:
 
     def finish(self) -> list[Finished]:
         """The log is over: what is left, in the order of its lines."""
-        left: list[_Open] = []
+        left: list[_OpenTraceback] = []
         for writer in self._writers.values():
             if writer.speaking is not None:
                 left.append(writer.speaking)
@@ -226,7 +226,7 @@ class Tracebacks:
         self._last_writer = None
         return sorted(map(self._finished, left), key=lambda item: item.line)
 
-    def _writer_of(self, head: Head, begins: bool) -> _Writer | None:
+    def _writer_of(self, head: LineHead, begins: bool) -> _TracebackWriter | None:
         who = head.who
         writer = self._writers.get(who)
         if writer is not None and (begins or writer.count or writer.speaking or who != NOBODY):
@@ -235,7 +235,7 @@ class Tracebacks:
         if begins:
             if len(self._writers) > MOST_OPEN:
                 self._forget_idle()
-            writer = self._writers[who] = _Writer()
+            writer = self._writers[who] = _TracebackWriter()
             self._last_writer = writer
             return writer
         # the lines after the first of a logged traceback have no prefix
@@ -245,7 +245,7 @@ class Tracebacks:
                 return last if who == NOBODY else None
         return None
 
-    def _begin(self, line: int, head: Head, writer: _Writer, headers: int, done: list[Finished]) -> None:
+    def _begin(self, line: int, head: LineHead, writer: _TracebackWriter, headers: int, done: list[Finished]) -> None:
         self._hush(writer, done)
         after, writer.follows = writer.follows, 0
         writer.last_finished = 0
@@ -256,12 +256,12 @@ class Tracebacks:
         for _ in range(min(headers, 8)):
             if writer.count >= MOST_ALIKE:
                 self._cut_off(writer, min(self._of(writer), key=lambda one: one.last_line), done)
-            writer.put(_Open(line, head, after))
+            writer.put(_OpenTraceback(line, head, after))
             self._open += 1
         if self._open > MOST_OPEN:
             self._sweep(line, done, force=True)
 
-    def _continues(self, line: int, head: Head, writer: _Writer, done: list[Finished]) -> bool:
+    def _continues(self, line: int, head: LineHead, writer: _TracebackWriter, done: list[Finished]) -> bool:
         text = head.text
         tree = _TREE.match(text)
         if tree is not None:
@@ -290,8 +290,10 @@ class Tracebacks:
             return self._code(line, writer, text, stripped)
         return self._exception(line, writer, text, done)
 
-    def _frame(self, line: int, head: Head, writer: _Writer, match: re.Match[str], done: list[Finished]) -> bool:
-        frame = Frame(match[1], int(match[2]), (match[3] or "").rstrip())
+    def _frame(
+        self, line: int, head: LineHead, writer: _TracebackWriter, match: re.Match[str], done: list[Finished]
+    ) -> bool:
+        frame = TracebackFrame(match[1], int(match[2]), (match[3] or "").rstrip())
         speaking = writer.speaking
         if speaking is not None and not writer.count and "RayTaskError" in speaking.exception:
             # Ray writes the stack of the remote side below its message, without a header
@@ -301,7 +303,7 @@ class Tracebacks:
             who = head.who
             if remote is not None and who.pid is None:
                 who = who._replace(pid=int(remote[1]), host=who.host or remote[2])
-            writer.put(_Open(line, head._replace(who=who), after))
+            writer.put(_OpenTraceback(line, head._replace(who=who), after))
             self._open += 1
         if not writer.count:
             return False
@@ -316,7 +318,7 @@ class Tracebacks:
         self._touch(writer, one, line)
         return True
 
-    def _code(self, line: int, writer: _Writer, text: str, stripped: str) -> bool:
+    def _code(self, line: int, writer: _TracebackWriter, text: str, stripped: str) -> bool:
         """A line of code below a frame, or marks below that."""
         if not stripped:
             return False
@@ -342,7 +344,7 @@ class Tracebacks:
         self._touch(writer, one, line)
         return True
 
-    def _waiting_for(self, code: str, writer: _Writer, direct: _Open | None) -> _Open | None:
+    def _waiting_for(self, code: str, writer: _TracebackWriter, direct: _OpenTraceback | None) -> _OpenTraceback | None:
         """Whose last frame waits for this code: where it was seen before, else right above, else the longest."""
         due = [one for one in writer.candidates() if one.code_due]
         if len(due) < 2:
@@ -353,7 +355,7 @@ class Tracebacks:
             fitting = [one for one, seen in zip(due, known, strict=True) if seen is None] or due
         return direct if direct in fitting else min(fitting, key=lambda one: one.last_line)
 
-    def _exception(self, line: int, writer: _Writer, text: str, done: list[Finished]) -> bool:
+    def _exception(self, line: int, writer: _TracebackWriter, text: str, done: list[Finished]) -> bool:
         match = _EXCEPTION.match(text.rstrip())
         if match is None:
             return False
@@ -380,7 +382,9 @@ class Tracebacks:
         writer.speaking = one
         return True
 
-    def _speaks_on(self, line: int, head: Head, one: _Open, writer: _Writer, text: str, done: list[Finished]) -> bool:
+    def _speaks_on(
+        self, line: int, head: LineHead, one: _OpenTraceback, writer: _TracebackWriter, text: str, done: list[Finished]
+    ) -> bool:
         """Whether a line goes on with the message of the exception before it; ends the message where it does not."""
         stripped = text.strip()
         if stripped and self._is_of_message(line, head, one, writer, text, stripped):
@@ -393,7 +397,9 @@ class Tracebacks:
         self._hush(writer, done)
         return not stripped
 
-    def _is_of_message(self, line: int, head: Head, one: _Open, writer: _Writer, text: str, stripped: str) -> bool:
+    def _is_of_message(
+        self, line: int, head: LineHead, one: _OpenTraceback, writer: _TracebackWriter, text: str, stripped: str
+    ) -> bool:
         if len(one.message) >= MESSAGE_LINES or head.time is not None or _NO_MESSAGE.match(stripped):
             return False
         if stripped in _CHAIN or _SPAWNED.match(stripped) or (head.who == NOBODY and line != one.last_line + 1):
@@ -405,7 +411,7 @@ class Tracebacks:
         match = _EXCEPTION.match(stripped)
         return match is None or not _SURE.search(match[1]) or match[1].startswith("nccl")
 
-    def _hush(self, writer: _Writer, done: list[Finished]) -> None:
+    def _hush(self, writer: _TracebackWriter, done: list[Finished]) -> None:
         """Nothing can be added to the message of the last exception."""
         one = writer.speaking
         if one is not None:
@@ -415,7 +421,7 @@ class Tracebacks:
             self._lingering = _LINGERING
             done.append(self._finished(one))
 
-    def _stranger(self, line: int, writer: _Writer, done: list[Finished]) -> None:
+    def _stranger(self, line: int, writer: _TracebackWriter, done: list[Finished]) -> None:
         writer.follows = 0
         if not writer.count:
             return
@@ -425,15 +431,15 @@ class Tracebacks:
             for one in self._of(writer):
                 self._cut_off(writer, one, done)
 
-    def _of(self, writer: _Writer) -> list[_Open]:
+    def _of(self, writer: _TracebackWriter) -> list[_OpenTraceback]:
         return sorted((one for group in writer.groups.values() for one in group), key=lambda one: one.first_line)
 
-    def _cut_off(self, writer: _Writer, one: _Open, done: list[Finished]) -> None:
+    def _cut_off(self, writer: _TracebackWriter, one: _OpenTraceback, done: list[Finished]) -> None:
         writer.take(one)
         self._open -= 1
         done.append(self._finished(one))
 
-    def _touch(self, writer: _Writer, one: _Open, line: int) -> None:
+    def _touch(self, writer: _TracebackWriter, one: _OpenTraceback, line: int) -> None:
         one.last_line = line
         writer.put(one)
 
@@ -453,13 +459,13 @@ class Tracebacks:
         for who in [who for who, writer in self._writers.items() if not writer.count and writer.speaking is None]:
             del self._writers[who]
 
-    def _interned(self, frame: Frame) -> Frame:
+    def _interned(self, frame: TracebackFrame) -> TracebackFrame:
         """One value for equal frames: hundreds of ranks fail at the same place."""
         if len(self._frames) > _KEPT_FRAMES:
             self._frames.clear()
         return self._frames.setdefault(frame, frame)
 
-    def _finished(self, one: _Open) -> Finished:
+    def _finished(self, one: _OpenTraceback) -> Finished:
         frames = tuple(one.frames)
         if len(self._stacks) > _KEPT_FRAMES // 10:
             self._stacks.clear()
@@ -480,7 +486,7 @@ def _called(code: str) -> frozenset[str]:
     return frozenset(re.findall(r"(\w+)\s*\(", code))
 
 
-def _fits(one: _Open, frame: Frame) -> tuple[int, int, int, int]:
+def _fits(one: _OpenTraceback, frame: TracebackFrame) -> tuple[int, int, int, int]:
     """How well a frame goes on with a traceback: by the call, then by place in the file, then whose turn it is."""
     if not one.frames:
         likely = 3 if frame.function in _BEGINNINGS else 1
@@ -501,14 +507,16 @@ def _fits(one: _Open, frame: Frame) -> tuple[int, int, int, int]:
     return likely, -len(one.frames), -int(one.code_due), -one.last_line
 
 
-def _raises(one: _Open, name: str) -> bool:
+def _raises(one: _OpenTraceback, name: str) -> bool:
     return (
         bool(one.frames)
         and re.match(r"raise (?:\w+\.)*" + re.escape(name.rpartition(".")[2]) + r"\b", one.frames[-1].code) is not None
     )
 
 
-def _ends(one: _Open, name: str, writer: _Writer, known: _Known) -> tuple[int, bool, int, bool, int, int]:
+def _ends(
+    one: _OpenTraceback, name: str, writer: _TracebackWriter, known: _SeenTracebacks
+) -> tuple[int, bool, int, bool, int, int]:
     """How well an exception ends a traceback: one whose last line calls what others go on to is not at its end."""
     last = one.frames[-1] if one.frames else None
     code = last.code if last is not None else ""

@@ -44,7 +44,7 @@ _NAMES = {
 }
 
 
-class Wait(NamedTuple):
+class WaitingRank(NamedTuple):
     """A rank in a collective that did not end."""
 
     rank: int
@@ -70,7 +70,7 @@ class Wait(NamedTuple):
         return f"{self.operation}{number}{sizes}" + (f" at {self.place}" if self.place else "")
 
 
-class Standing(NamedTuple):
+class LastCollective(NamedTuple):
     """How far a rank came that did not say that it waits: the last collective that it called."""
 
     rank: int
@@ -78,14 +78,14 @@ class Standing(NamedTuple):
     enqueued: int
 
 
-def watchdog_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing]]:
+def watchdog_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollective]]:
     """The first wait of each rank in the group in which most wait, and the standing of the others."""
     events = timeline.of("watchdog-timeout")
     if not events:
         return [], []
     attempt = events[0].attempt
     places = [event for event in timeline.of("watchdog-place", "watchdog-dump") if event.attempt == attempt]
-    found: dict[tuple[str, int], Wait] = {}
+    found: dict[tuple[str, int], WaitingRank] = {}
     for event in events:
         rank = rank_of(event)
         if event.attempt != attempt or rank is None:
@@ -98,23 +98,25 @@ def watchdog_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing]]:
     group = max(sizes, key=lambda name: (sizes[name], -list(sizes).index(name)))
     waits = [wait for (name, _), wait in found.items() if name == group]
     waiting = {rank for _, rank in found}
-    standings: dict[int, Standing] = {}
+    standings: dict[int, LastCollective] = {}
     for event in places:
         rank, enqueued = rank_of(event), _count(event, "enqueued")
         label = event.values.get("group") or ""
         if rank is None or enqueued is None or rank in waiting or (group and label and label != group):
             continue
-        standings[rank] = Standing(rank, event, max(enqueued, standings[rank].enqueued if rank in standings else 0))
+        standings[rank] = LastCollective(
+            rank, event, max(enqueued, standings[rank].enqueued if rank in standings else 0)
+        )
     return sorted(waits), sorted(standings.values())
 
 
-def _wait(event: Event, rank: int, places: Sequence[Event]) -> Wait:
+def _wait(event: Event, rank: int, places: Sequence[Event]) -> WaitingRank:
     sequence = event.number("sequence")
     milliseconds = event.number("timeout_ms")
     own = [place for place in places if rank_of(place) == rank]
     near = [place for place in own if place.number("sequence") == sequence and sequence is not None]
     known = near or (own if not any(place.values.get("group") for place in own) else [])
-    return Wait(
+    return WaitingRank(
         rank=rank,
         event=event,
         operation=event.values.get("operation") or "",
@@ -142,14 +144,14 @@ def _count(event: Event, name: str) -> int | None:
     return number if number is not None and number < _GARBAGE else None
 
 
-def gloo_waits(timeline: Timeline) -> list[Wait]:
+def gloo_waits(timeline: Timeline) -> list[WaitingRank]:
     """The ranks whose gloo operation came to its time limit; what they called is known where there is a traceback."""
-    found: dict[int, Wait] = {}
+    found: dict[int, WaitingRank] = {}
     for event in timeline.of("gloo-timeout"):
         rank = event.who.rank
         if rank is not None and rank not in found:
             milliseconds = event.number("timeout_ms")
-            found[rank] = Wait(
+            found[rank] = WaitingRank(
                 rank,
                 event,
                 called_in(event) or "a collective",
@@ -180,7 +182,7 @@ def called_in(event: Event) -> str:
     return ""
 
 
-def dump_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing]]:
+def dump_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollective]]:
     """The same from flight recorders: those that are furthest wait, the others did not come so far."""
     histories = dump_histories(timeline)
     if len(histories) < 2:
@@ -188,18 +190,20 @@ def dump_waits(timeline: Timeline) -> tuple[list[Wait], list[Standing]]:
     last = {rank: max(history) for rank, history in histories.items()}
     front = max(last.values())
     waits = [histories[rank][front] for rank, number in last.items() if number == front]
-    return sorted(waits), [Standing(rank, None, number) for rank, number in sorted(last.items()) if number < front]
+    return sorted(waits), [
+        LastCollective(rank, None, number) for rank, number in sorted(last.items()) if number < front
+    ]
 
 
-def dump_histories(timeline: Timeline) -> dict[int, dict[int, Wait]]:
+def dump_histories(timeline: Timeline) -> dict[int, dict[int, WaitingRank]]:
     """By rank the collectives of the group in which the ranks part, by number."""
-    by_group: dict[str, dict[int, dict[int, Wait]]] = {}
+    by_group: dict[str, dict[int, dict[int, WaitingRank]]] = {}
     for dump in timeline.dumps:
         for entry in dump.entries:
             if dump.rank is None or entry.sequence is None:
                 continue
             words = ", ".join(filter(None, (entry.dtypes.lower(), entry.sizes)))
-            wait = Wait(dump.rank, None, entry.operation, entry.sequence, words, entry.group, place=entry.place)
+            wait = WaitingRank(dump.rank, None, entry.operation, entry.sequence, words, entry.group, place=entry.place)
             by_group.setdefault(entry.group, {}).setdefault(dump.rank, {})[entry.sequence] = wait
     several = {group: ranks for group, ranks in by_group.items() if len(ranks) > 1}
     for ranks in several.values():
@@ -208,7 +212,7 @@ def dump_histories(timeline: Timeline) -> dict[int, dict[int, Wait]]:
     return max(several.values(), key=len, default={})
 
 
-def first_difference(histories: Mapping[int, Mapping[int, Wait]]) -> list[Wait]:
+def first_difference(histories: Mapping[int, Mapping[int, WaitingRank]]) -> list[WaitingRank]:
     """The calls at the first number at which ranks called different things; empty where they did not."""
     common = set.intersection(*(set(history) for history in histories.values())) if histories else set()
     for number in sorted(common):
@@ -218,7 +222,7 @@ def first_difference(histories: Mapping[int, Mapping[int, Wait]]) -> list[Wait]:
     return []
 
 
-def differ(waits: Sequence[Wait]) -> bool:
+def differ(waits: Sequence[WaitingRank]) -> bool:
     """Whether ranks called different operations, or the same with sizes that have to be equal and are not."""
     operations = {wait.operation for wait in waits}
     if len(operations) > 1:
@@ -228,7 +232,7 @@ def differ(waits: Sequence[Wait]) -> bool:
     return len({wait.sizes for wait in waits if wait.sizes}) > 1
 
 
-def odd_one(waits: Iterable[Wait]) -> int:
+def odd_one(waits: Iterable[WaitingRank]) -> int:
     """The only rank that differs from all others, which are at least two; -1 where there is no such rank."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for wait in waits:
@@ -239,7 +243,7 @@ def odd_one(waits: Iterable[Wait]) -> int:
     return small[0] if len(small) == 1 and len(large) > 1 else -1
 
 
-def spoken(waits: Iterable[Wait]) -> str:
+def spoken(waits: Iterable[WaitingRank]) -> str:
     """``ranks 0-2 wait in ALLREDUCE #412 (1 element), rank 3 in BROADCAST #411``."""
     groups: dict[str, list[int]] = {}
     for wait in waits:

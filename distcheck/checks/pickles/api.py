@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from .picklability import PickleReport
     from .picklefile import PickleFile
-    from .source_bytes import Limits, Source
-    from .verdict import Danger, Policy, Verdict
+    from .source_bytes import ByteSource, ScanLimits
+    from .verdict import Danger, FileVerdict, Policy
 
 #: From the worst to the best.
 VERDICTS = ("dangerous", "malformed", "incomplete", "needs-allow-listing", "safe")
@@ -133,7 +133,7 @@ class Scanner:
         policy: Policy,
         *,
         selection: Selection | None = None,
-        limits: Limits | None = None,
+        limits: ScanLimits | None = None,
         plug_ins: bool = True,
     ) -> None:
         self.policy = policy
@@ -153,7 +153,7 @@ class Scanner:
             self._plan = checker.plan(JudgedFile, command="pickle", closed=True)
         return self._plan
 
-    def scan(self, given: str | bytes | Source, path: str | None = None) -> FileReport:
+    def scan(self, given: str | bytes | ByteSource, path: str | None = None) -> FileReport:
         """Judge one file.
 
         :param given: a path, the bytes themselves, or a source of bytes
@@ -176,15 +176,15 @@ class Scanner:
             return failed(name, f"{type(error).__name__}: {error}", selection=self.selection, error=error)
         return _described(file, verdict, purpose_of(file, self.policy), report, time.monotonic() - begin)
 
-    def _read(self, given: str | bytes | Source, name: str) -> PickleFile:
+    def _read(self, given: str | bytes | ByteSource, name: str) -> PickleFile:
         from . import files
-        from .source_bytes import Limits
+        from .source_bytes import ScanLimits
 
-        limits = Limits() if self.limits is None else self.limits
+        limits = ScanLimits() if self.limits is None else self.limits
         return files.read_file(given, limits, name=name)
 
 
-def _described(file: PickleFile, verdict: Verdict, purpose: str, report: Report, elapsed_s: float) -> FileReport:
+def _described(file: PickleFile, verdict: FileVerdict, purpose: str, report: Report, elapsed_s: float) -> FileReport:
     from .file_probes import locations, prefixes
 
     answer = verdict.weights_only
@@ -222,7 +222,7 @@ _PACKED = (" in gzip", " in bz2", " in xz", " in lzma", " in zlib", " in zstd")
 _ARCHIVES = ("tar archive", "zip archive")
 
 
-def _sentence(file: PickleFile, verdict: Verdict, unopened: tuple[str, ...], purpose: str) -> str:
+def _sentence(file: PickleFile, verdict: FileVerdict, unopened: tuple[str, ...], purpose: str) -> str:
     """The verdict in a line: ``loads with weights_only=True``."""
     answer = verdict.weights_only
     if verdict.word == "dangerous":
@@ -254,7 +254,7 @@ def _when(file: PickleFile) -> str:
     return ", each member by itself" if file.format in _ARCHIVES else ""
 
 
-def _needs(verdict: Verdict, purpose: str) -> str:
+def _needs(verdict: FileVerdict, purpose: str) -> str:
     answer = verdict.weights_only
     unknown = len(verdict.unvouched)
     vouched = f", {unknown} of unknown code" if unknown else ""

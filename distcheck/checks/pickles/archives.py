@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .archives_tar import TarMember, Trouble, tar_members
-from .source_bytes import PartSource, Source
+from .archives_tar import TarError, TarMember, tar_members
+from .source_bytes import ByteSource, PartSource
 from .stream_collector import Collector, counted, shown
 from .torch_zip import Survey, is_torch_zip, note_odd_name, read_torch_zip, survey
 from .unpacking import BrokenError, UnpackedSource
@@ -30,7 +30,7 @@ _KINDS = (
 _IN_A_ROW = 100_000
 
 
-def read_zip(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_zip(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
     """Read what begins like a zip archive: torch's, several in a row, any other. The format in users' words."""
     row = archives_in_a_row(source, _IN_A_ROW)
     if row is not None:
@@ -62,14 +62,14 @@ def read_zip(source: Source, label: str | None, depth: int, notes: Collector, ro
     return form
 
 
-def _torch_view(source: Source, record: int) -> tuple[Directory | None, str | None]:
+def _torch_view(source: ByteSource, record: int) -> tuple[Directory | None, str | None]:
     try:
         return torch_directory(source, record), None
     except BadDirectoryError as error:
         return None, str(error)
 
 
-def _usual_views(source: Source, records: list[int]) -> list[Directory]:
+def _usual_views(source: ByteSource, records: list[int]) -> list[Directory]:
     """The directories that other readers may find: by the last record, or by one that ends where the file does."""
     found: list[Directory] = []
     for record in records:
@@ -83,7 +83,7 @@ def _usual_views(source: Source, records: list[int]) -> list[Directory]:
 
 
 def _read_any_zip(
-    source: Source,
+    source: ByteSource,
     directory: Directory,
     label: str | None,
     depth: int,
@@ -132,7 +132,7 @@ def _read_any_zip(
 
 
 def _note_differences(
-    source: Source,
+    source: ByteSource,
     torch: Directory | None,
     refusal: str | None,
     views: list[Directory],
@@ -183,7 +183,7 @@ def _note_differences(
         _hidden_in_front(source, found.first, label, depth, notes)
 
 
-def _without_directory(source: Source, label: str | None, depth: int, notes: Collector) -> str:
+def _without_directory(source: ByteSource, label: str | None, depth: int, notes: Collector) -> str:
     """A zip archive that was cut off, or has too much behind its end: look at what stands in front."""
     notes.odd(
         "malformed",
@@ -198,7 +198,7 @@ def _without_directory(source: Source, label: str | None, depth: int, notes: Col
     return form or "zip archive"
 
 
-def _hidden_in_front(source: Source, stop: int, label: str | None, depth: int, notes: Collector) -> str:
+def _hidden_in_front(source: ByteSource, stop: int, label: str | None, depth: int, notes: Collector) -> str:
     """Follow the headers from the first byte on, and look at what stands behind; ``torch zip`` if it looks so."""
     form = ""
     at = 0
@@ -225,7 +225,7 @@ def _hidden_in_front(source: Source, stop: int, label: str | None, depth: int, n
     return form
 
 
-def zip_behind(source: Source, after: int) -> Directory | None:
+def zip_behind(source: ByteSource, after: int) -> Directory | None:
     """The directory of a zip archive behind what this source begins with, which ends at ``after``; None without one."""
     if source.size - after < 22:
         return None
@@ -241,13 +241,13 @@ def zip_behind(source: Source, after: int) -> Directory | None:
     return None
 
 
-def read_zip_behind(source: Source, view: Directory, label: str | None, depth: int, notes: Collector) -> None:
+def read_zip_behind(source: ByteSource, view: Directory, label: str | None, depth: int, notes: Collector) -> None:
     """Look at an archive that only those see who start at the end."""
     _read_any_zip(source, view, label, depth, notes, "hidden")
 
 
 def read_compressed(
-    source: Source, kind: str, label: str | None, depth: int, notes: Collector, role: str | None
+    source: ByteSource, kind: str, label: str | None, depth: int, notes: Collector, role: str | None
 ) -> str:
     """Read what compressed bytes unpack to. The format of what is in them, ``""`` for none of ours."""
     try:
@@ -291,14 +291,14 @@ def read_row(row: list[PartSource], label: str | None, depth: int, notes: Collec
     return "torch zip" if "torch zip" in forms else "zip archive"
 
 
-def read_tar(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_tar(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
     """Read a tar archive: torch's legacy one, or any other."""
     from .legacy import TAR_MEMBERS, read_legacy_tar
 
     prefix = "" if label is None else f"{label}/"
     legacy: dict[str, TarMember] = {}
     for member in tar_members(source, notes):
-        if isinstance(member, Trouble):
+        if isinstance(member, TarError):
             if member.ours:
                 notes.not_opened(f"the tar archive from offset {member.offset:,} on: {member.why}")
             else:

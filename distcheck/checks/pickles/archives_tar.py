@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .formats import tar_checksum_fits
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .stream_collector import Collector
 
 BLOCK = 512
@@ -32,7 +32,7 @@ class TarMember(NamedTuple):
     size: int
 
 
-class Trouble(NamedTuple):
+class TarError(NamedTuple):
     """Why the archive could not be followed any further."""
 
     why: str
@@ -41,7 +41,7 @@ class Trouble(NamedTuple):
     ours: bool = False
 
 
-def tar_members(source: Source, notes: Collector) -> Iterator[TarMember | Trouble]:
+def tar_members(source: ByteSource, notes: Collector) -> Iterator[TarMember | TarError]:
     """Files of the archive in their order; links, devices and folders are passed over. A Trouble is the last item."""
     at = 0
     name: str | None = None
@@ -51,11 +51,11 @@ def tar_members(source: Source, notes: Collector) -> Iterator[TarMember | Troubl
         if not header.strip(b"\0"):
             return
         if len(header) < BLOCK or not tar_checksum_fits(header):
-            yield Trouble("the next header is damaged or cut off", at)
+            yield TarError("the next header is damaged or cut off", at)
             return
         stated = _number(header[124:136])
         if stated is None:
-            yield Trouble("a member has no readable size", at)
+            yield TarError("a member has no readable size", at)
             return
         kind = header[156:157]
         if not notes.take_member():
@@ -64,7 +64,7 @@ def tar_members(source: Source, notes: Collector) -> Iterator[TarMember | Troubl
         length = stated if size is None or kind in (_LONG_NAME, _LONG_LINK) or kind[0] in _PAX else size
         if kind in (_LONG_NAME, _LONG_LINK) or kind[0] in _PAX or kind == _PAX_GLOBAL:
             if length > _LONGEST:
-                yield Trouble("an extended header is too long", at, ours=True)
+                yield TarError("an extended header is too long", at, ours=True)
                 return
             content = source.read(data, length)
             if kind == _LONG_NAME:
@@ -74,23 +74,23 @@ def tar_members(source: Source, notes: Collector) -> Iterator[TarMember | Troubl
                 name = records.get("path", name)
                 if "size" in records:
                     if not records["size"].isdecimal() or len(records["size"]) >= 20:
-                        yield Trouble("a member has no readable size", at)
+                        yield TarError("a member has no readable size", at)
                         return
                     size = int(records["size"])
                 if any(key.startswith("GNU.sparse.") for key in records):
-                    yield Trouble("a sparse member is not read", at, ours=True)
+                    yield TarError("a sparse member is not read", at, ours=True)
                     return
             elif kind == _PAX_GLOBAL and not _FOR_ALL.isdisjoint(_pax(content)):
-                yield Trouble("a header gives all members after it one name or size", at, ours=True)
+                yield TarError("a header gives all members after it one name or size", at, ours=True)
                 return
         else:
             if kind == _SPARSE:
-                yield Trouble("a sparse member is not read", at, ours=True)
+                yield TarError("a sparse member is not read", at, ours=True)
                 return
             if kind not in _WITHOUT_BYTES:
                 yield TarMember(name if name is not None else _name(header), data, length)
                 if data + length > source.size:
-                    yield Trouble("it is cut off in its last member", source.size)
+                    yield TarError("it is cut off in its last member", source.size)
                     return
             else:
                 length = 0

@@ -12,8 +12,8 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
-from .picklefile import Oddity, PickleFile
-from .verdict import Policy, Verdict, WeightsOnly, purpose_of
+from .picklefile import Anomaly, PickleFile
+from .verdict import FileVerdict, Policy, WeightsOnly, purpose_of
 
 #: Findings of one rule about one file; a file can be made that has a million reasons.
 _MOST = 20
@@ -42,7 +42,7 @@ class JudgedFile(NamedTuple):
     """A file with its verdict, and what the caller wanted to know."""
 
     file: PickleFile
-    verdict: Verdict
+    verdict: FileVerdict
     policy: Policy = Policy()
 
 
@@ -218,7 +218,7 @@ _COPY_AGAIN = Fix(
 )
 
 
-def _cure(oddity: Oddity) -> Fix:
+def _cure(oddity: Anomaly) -> Fix:
     if oddity.cure and oddity.cure.startswith("git lfs pull"):
         return Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
     if oddity.cure:
@@ -234,7 +234,7 @@ def _cure(oddity: Oddity) -> Fix:
     return _COPY_AGAIN
 
 
-def _worst_first(oddities: list[Oddity]) -> list[Oddity]:
+def _worst_first(oddities: list[Anomaly]) -> list[Anomaly]:
     order = ("disagree", "malformed", "note")
     return sorted(oddities, key=lambda oddity: order.index(oddity.kind))
 

@@ -10,7 +10,7 @@ from functools import partial
 from .formats import HEAD, NOT_OPENED, PACKED, PROMISING, ending, is_distributed_checkpoint, sniff
 from .picklefile import PickleFile
 from .raw_pickles import METADATA, add_stream, begins_here, follow_appended, holds_pickle, is_magic_number, is_pickle
-from .source_bytes import BytesSource, FileSource, Limits, Source
+from .source_bytes import ByteSource, BytesSource, FileSource, ScanLimits
 from .stream_collector import Collector, shown
 from .trace import Global
 
@@ -42,7 +42,7 @@ _FOLLOWED = _PLAIN | {"legacy", "pickle"}
 
 
 def read_file(
-    path: str | os.PathLike[str] | bytes | Source, limits: Limits = Limits(), *, name: str | None = None
+    path: str | os.PathLike[str] | bytes | ByteSource, limits: ScanLimits = ScanLimits(), *, name: str | None = None
 ) -> PickleFile:
     """What a file holds: format, pickle streams with their traces, oddities.
 
@@ -65,9 +65,9 @@ def read_file(
         os.close(descriptor)
 
 
-def read_source(source: Source, path: str, limits: Limits = Limits()) -> PickleFile:
+def read_source(source: ByteSource, path: str, limits: ScanLimits = ScanLimits()) -> PickleFile:
     """What these bytes hold. Raises OSError where they can't be read."""
-    notes = _Notes(limits)
+    notes = _FileCollector(limits)
     form = notes.read_content(source, None, 0, notes, None)
     return notes.result(path, form, source.size, executes_nothing=notes.harmless())
 
@@ -106,9 +106,9 @@ def _must_be_regular(mode: int, path: str) -> None:
         raise OSError(errno.EINVAL, f"{what}, no regular file", path)
 
 
-def _read_folder(folder: str, name: str, limits: Limits) -> PickleFile:
+def _read_folder(folder: str, name: str, limits: ScanLimits) -> PickleFile:
     """A distributed checkpoint as one unit: its files are members."""
-    notes = _Notes(limits)
+    notes = _FileCollector(limits)
     from .distributed_checkpoint import files_of
 
     names = files_of(folder)
@@ -132,10 +132,10 @@ def _read_folder(folder: str, name: str, limits: Limits) -> PickleFile:
     return notes.result(name, "distributed checkpoint", size)
 
 
-class _Notes(Collector):
+class _FileCollector(Collector):
     """The notebook of one file, with the table of readers."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ScanLimits) -> None:
         super().__init__(limits, _read_content)
         #: formats met, those of members included
         self.forms: set[str] = set()
@@ -146,7 +146,7 @@ class _Notes(Collector):
         return bool(met) and met <= _HARMLESS
 
 
-def _read_content(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def _read_content(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
     """Read a file or a member by its content; the format in users' words, ``""`` for a member that is none of ours."""
     head = source.read(0, HEAD)
     kind = sniff(head, source.size)
@@ -160,13 +160,13 @@ def _read_content(source: Source, label: str | None, depth: int, notes: Collecto
         _look_for_a_pickle(source, label, depth, notes, form)
     if depth == 0 and label is None and kind != "zip":
         form = _look_behind(source, label, notes, form)
-    if isinstance(notes, _Notes):
+    if isinstance(notes, _FileCollector):
         notes.forms.add(form)
     return form
 
 
 def _read_kind(
-    source: Source, kind: str, head: bytes, label: str | None, depth: int, notes: Collector, role: str | None
+    source: ByteSource, kind: str, head: bytes, label: str | None, depth: int, notes: Collector, role: str | None
 ) -> str:
     """Hand it to its reader; each is imported where it is needed, since most files need one."""
     if kind == "zip":
@@ -224,7 +224,7 @@ def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes
     return kind
 
 
-def _look_for_a_pickle(source: Source, label: str | None, depth: int, notes: Collector, form: str) -> None:
+def _look_for_a_pickle(source: ByteSource, label: str | None, depth: int, notes: Collector, form: str) -> None:
     """The same bytes as ``pickle.load`` would see them."""
     if source.read(0, 1) == b"P":  # PERSID, with which every zip archive begins: pickle.load stops there
         return
@@ -245,7 +245,7 @@ def _look_for_a_pickle(source: Source, label: str | None, depth: int, notes: Col
         )
 
 
-def _look_behind(source: Source, label: str | None, notes: Collector, form: str) -> str:
+def _look_behind(source: ByteSource, label: str | None, notes: Collector, form: str) -> str:
     """A zip archive at the end of something else: zip tools see it, torch sees what is in front."""
     start = notes.content_end if form else 0
     tail = max(start, source.size - _TAIL)
@@ -272,7 +272,7 @@ def _look_behind(source: Source, label: str | None, notes: Collector, form: str)
 
 
 def read_raw(
-    source: Source, label: str | None, depth: int, notes: Collector, role: str | None, *, sure: bool = False
+    source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None, *, sure: bool = False
 ) -> str:
     """Follow the pickles of a source from its first byte; the format in users' words, ``""`` where there is none.
 
@@ -304,7 +304,7 @@ _OTHER_ZIPS = frozenset({
 })  # fmt: skip
 
 
-def is_candidate(name: str, source: Source) -> bool:
+def is_candidate(name: str, source: ByteSource) -> bool:
     """Whether a file found in a folder is worth scanning.
 
     By its content, or because its name promises a model: one that can't hold what it promises is worth reporting.

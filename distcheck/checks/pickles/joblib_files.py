@@ -12,9 +12,9 @@ from typing import Any
 from .literals import ARRAY, Instance, UnreadableError, read_value
 from .numpy_arrays import element_size
 from .raw_pickles import add_stream, is_importable, read_nested
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .stream_collector import Collector
-from .trace import Doubt, Global, Trace
+from .trace import Global, Trace, Unresolved
 
 #: The class that describes an array, and those of joblib before 0.10, whose arrays stood in files of their own or
 #: compressed in the stream. By name alone: what calls itself so is read so.
@@ -42,7 +42,7 @@ def _is_old(what: Any) -> bool:
 class SplicedSource:
     """A source without some stretches of it."""
 
-    def __init__(self, whole: Source, gaps: list[tuple[int, int]]) -> None:
+    def __init__(self, whole: ByteSource, gaps: list[tuple[int, int]]) -> None:
         self._whole = whole
         #: for each kept stretch: where it begins here, and where in the whole
         self._here = [0]
@@ -58,7 +58,7 @@ class SplicedSource:
         return self._there[place] + offset - self._here[place]
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :class:`.Source`."""
+        """See :class:`.ByteSource`."""
         parts = []
         wanted = max(0, min(size, self.size - offset))
         while wanted > 0:
@@ -73,7 +73,9 @@ class SplicedSource:
         return b"".join(parts)
 
 
-def read_joblib(source: Source, label: str | None, depth: int, notes: Collector, role: str | None, plain: Trace) -> str:
+def read_joblib(
+    source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None, plain: Trace
+) -> str:
     """Follow a stream past the raw bytes in it.
 
     :param plain: what the machine made of it without stepping over anything: what ``pickle.load`` would see
@@ -150,7 +152,7 @@ def _class_of(target: Any) -> Any:
     raise UnreadableError("something of an unknown class is filled")
 
 
-def _after_array(source: Source, instance: Instance, at: int) -> int | None:
+def _after_array(source: ByteSource, instance: Instance, at: int) -> int | None:
     """Offset after the raw bytes of an array; None where a pickle of its own follows instead.
 
     Raises UnreadableError where joblib might step over more or less.
@@ -193,7 +195,7 @@ def moved(trace: Trace, spliced: SplicedSource) -> Trace:
     """The trace with the offsets of the whole source."""
     where = spliced.original
 
-    def doubts(items: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
+    def doubts(items: tuple[Unresolved, ...]) -> tuple[Unresolved, ...]:
         return tuple(item._replace(offset=where(item.offset)) for item in items)
 
     return trace._replace(

@@ -12,7 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from . import kinds_table as tables
-from .kinds_table import Kind
+from .kinds_table import KindEntry
 
 #: What pickling is asked for, and how a message says that it does not work.
 REFUSALS = {
@@ -117,7 +117,7 @@ def _row(name: str, exact: dict[str, Any], prefixes: dict[str, Any], own: str = 
     return None
 
 
-def _kind_of(cls: type) -> tuple[Kind, type] | None:
+def _kind_of(cls: type) -> tuple[KindEntry, type] | None:
     """What is known about a type or the nearest of its bases."""
     own = _module(cls).partition(".")[0]
     for base in _mro(cls):
@@ -130,9 +130,9 @@ def _kind_of(cls: type) -> tuple[Kind, type] | None:
     return None
 
 
-def kind_named(name: str) -> Kind | None:
+def kind_named(name: str) -> KindEntry | None:
     """What is known about a type of this name, as :func:`type_name` writes it."""
-    found: Kind | None = _row(name if "." in name else f"builtins.{name}", tables.EXACT, tables.PREFIXES)
+    found: KindEntry | None = _row(name if "." in name else f"builtins.{name}", tables.EXACT, tables.PREFIXES)
     return found
 
 
@@ -225,7 +225,7 @@ def anew(name: str) -> str:
     return found.anew if found is not None else ""
 
 
-def _explain_kind(kind: Kind, mode: str, path: str, holder: str = "") -> Explanation:
+def _explain_kind(kind: KindEntry, mode: str, path: str, holder: str = "") -> Explanation:
     own = {"deepcopy": kind.copy, "spawn": kind.spawn, "collective": kind.send}.get(mode, "")
     fix = own or _compose(mode, path, kind.anew, kind.instead, holder, late=kind.kind == "process-group")
     return Explanation(kind.why, fix, kind.kind)

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple, TypeVar
 
 
-class Kind(NamedTuple):
+class KindEntry(NamedTuple):
     """What is known about types that can't be pickled."""
 
     #: one sentence without a full stop, which can follow the path of a member
@@ -42,9 +42,9 @@ class Pitfall(NamedTuple):
 _GROUP = "process-group"
 _DIST = ("torch._C._distributed_c10d.", "torch.distributed.distributed_c10d.")
 
-TENSOR = Kind("a tensor")
+TENSOR = KindEntry("a tensor")
 
-_ROWS: tuple[tuple[str, Kind], ...] = (
+_ROWS: tuple[tuple[str, KindEntry], ...] = (
     # torch.distributed
     (
         " ".join(
@@ -52,7 +52,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
             for room in _DIST
             for name in ("ProcessGroup", "ProcessGroup*", "Backend", "Backend*", "_ProcessGroupWrapper")
         ),
-        Kind(
+        KindEntry(
             "a process group is a set of live connections between running processes, which no file and no copy can"
             " hold",
             "dist.new_group(ranks)",
@@ -70,7 +70,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
         " ".join(
             f"{room}{name}" for room in _DIST for name in ("Work", "_Work", "_WorkNCCL", "FutureWork", "FakeWork")
         ),
-        Kind(
+        KindEntry(
             "it is the handle of a collective that runs in this process",
             "",
             "call .wait() on it and let it go (set it to None) before anything is written",
@@ -86,7 +86,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
             for room in _DIST
             for name in ("Store", "TCPStore", "FileStore", "HashStore", "PrefixStore", "_ControlCollectives")
         ),
-        Kind(
+        KindEntry(
             "a store is an open connection to the job's key-value server",
             "dist.TCPStore(host, port, world_size, is_master)",
             "keep its host and port (or the path of a FileStore), and connect again where it is used",
@@ -98,7 +98,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         " ".join(_DIST),
-        Kind(
+        KindEntry(
             "it belongs to the running process group of this process",
             "",
             "make it again after init_process_group",
@@ -107,7 +107,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.nn.parallel.distributed.DistributedDataParallel",
-        Kind(
+        KindEntry(
             "this DistributedDataParallel has a process group of its own, or the default group is gone already, and"
             " refuses to be pickled",
             "",
@@ -121,7 +121,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel"
         " torch.distributed.fsdp.FullyShardedDataParallel",
-        Kind(
+        KindEntry(
             "an FSDP module holds only this rank's shards, and the process group that gathers them",
             "",
             "save its state with torch.distributed.checkpoint (dcp.save) or with FSDP.state_dict_type(…) on all ranks",
@@ -134,7 +134,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.distributed.fsdp.FSDPModule torch.distributed.fsdp._fully_shard._fully_shard.FSDPModule"
         " torch.distributed.fsdp._fully_shard._fsdp_init.*",
-        Kind(
+        KindEntry(
             "fully_shard gave the module a class that was made at run time, and its state is spread over the ranks",
             "",
             "save its state on all ranks: get_model_state_dict(model) with torch.distributed.checkpoint (dcp.save)",
@@ -146,7 +146,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.distributed.fsdp.",
-        Kind(
+        KindEntry(
             "it is the bookkeeping of FSDP about this rank's shards",
             "",
             "save the state through torch.distributed.checkpoint",
@@ -154,7 +154,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.distributed.device_mesh.DeviceMesh",
-        Kind(
+        KindEntry(
             "a device mesh leads to the process groups of this job",
             'init_device_mesh("cuda", shape)',
             "keep its shape and the names of its dimensions, and call init_device_mesh after init_process_group",
@@ -165,7 +165,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.distributed.tensor.DTensor torch.distributed.tensor._api.DTensor torch.distributed._tensor.api.DTensor",
-        Kind(
+        KindEntry(
             "a DTensor is one rank's shard, and its mesh leads to the process groups of this job",
             "",
             "save it with torch.distributed.checkpoint, or save tensor.full_tensor() (a collective: on all ranks)",
@@ -176,7 +176,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.distributed.rpc. torch._C._distributed_rpc.",
-        Kind(
+        KindEntry(
             "it is a reference of torch's RPC, which counts who holds it and may travel in RPC messages only",
             "",
             "send the value: rref.to_here()",
@@ -186,7 +186,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.Stream torch.cuda.streams.Stream torch.cuda.streams.ExternalStream torch._C._CudaStreamBase"
         " torch._utils._CudaStreamBase torch.xpu.streams.Stream torch._C.Stream torch_npu.npu.streams.Stream",
-        Kind(
+        KindEntry(
             "a stream is a queue of work on a GPU of this process",
             "torch.cuda.Stream()",
             spawn="make the stream inside of the worker: torch.cuda.Stream()",
@@ -195,7 +195,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.Event torch.cuda.streams.Event torch._C._CudaEventBase torch._utils._CudaEventBase"
         " torch.xpu.streams.Event torch_npu.npu.streams.Event",
-        Kind(
+        KindEntry(
             "an event is a mark in the queue of a GPU of this process",
             "torch.cuda.Event(enable_timing=True)",
             "keep the time that it measured (start.elapsed_time(end)) as a number",
@@ -204,7 +204,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.cuda.graphs.CUDAGraph torch._C._CUDAGraph torch._utils._CUDAGraph torch.cuda.memory.MemPool"
         " torch._C._MemPool",
-        Kind(
+        KindEntry(
             "it is a recording of work, or memory, on a GPU of this process",
             "torch.cuda.CUDAGraph()",
             "capture the graph again after loading, once the tensors are on the GPU",
@@ -212,7 +212,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch._C.Generator torch.Generator torch.mtia.Generator",
-        Kind(
+        KindEntry(
             "this torch can't pickle a random number generator",
             "torch.Generator()",
             "keep generator.get_state(), a tensor, and call set_state() on a new torch.Generator()",
@@ -220,7 +220,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.futures.Future torch.jit.Future torch.Future torch._C.Future",
-        Kind(
+        KindEntry(
             "a future is a result that this process still waits for",
             "",
             "wait for it, and keep the result: future.wait()",
@@ -229,7 +229,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.utils.data.dataloader._BaseDataLoaderIter torch.utils.data.dataloader._SingleProcessDataLoaderIter"
         " torch.utils.data.dataloader._MultiProcessingDataLoaderIter",
-        Kind(
+        KindEntry(
             "the iterator of a DataLoader is tied to the workers and queues of this process",
             "iter(self.loader)",
             "keep the epoch and the number of batches done, and call iter(loader) again",
@@ -237,7 +237,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.utils.data.",
-        Kind(
+        KindEntry(
             "it is the inner part of a DataLoader of this process",
             "",
             "make the loader again from dataset and settings; keep epoch and batch number",
@@ -246,7 +246,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "torch.utils.tensorboard. tensorboardX. tensorboard.summary."
         " torch.utils.tensorboard.writer.SummaryWriter tensorboardX.writer.SummaryWriter",
-        Kind(
+        KindEntry(
             "a summary writer holds an open event file and the thread that writes it",
             "SummaryWriter(self.log_dir, purge_step=self.step)",
             "keep log_dir and the step, and open the writer on rank 0 after loading",
@@ -256,7 +256,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.profiler. torch.autograd.profiler. torch._C._profiler.",
-        Kind(
+        KindEntry(
             "a profiler records this process while it runs",
             "",
             "write its result (prof.export_chrome_trace(path)), and start a new one after loading",
@@ -267,7 +267,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
         "torch.jit. torch.jit._script.RecursiveScriptModule torch.jit._script.ScriptModule torch._C.ScriptModule"
         " torch._C.ScriptFunction torch.jit._trace. torch._C.ScriptObject torch.ScriptObject torch.ScriptFunction"
         " torch._C.Graph torch._C.CompilationUnit torch.jit.CompilationUnit torch.ScriptModule",
-        Kind(
+        KindEntry(
             "scripted and traced code lives in torch's interpreter, and Python's pickle can't reach it",
             "torch.jit.load(path)",
             "write it with torch.jit.save(module, path), or save its state_dict()",
@@ -276,7 +276,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.nn.utils.parametrize.Parametrized*",
-        Kind(
+        KindEntry(
             "a module with parametrizations (weight_norm, spectral_norm, orthogonal) has a class that was made at"
             " run time",
             "",
@@ -288,7 +288,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch._dynamo. torch._inductor. torch._functorch. torch.compiler.",
-        Kind(
+        KindEntry(
             "it is compiled code, or what torch.compile keeps about it, and exists in this process only",
             "torch.compile(self.model)",
             "keep and save the plain module (compiled._orig_mod.state_dict()), and compile again after loading",
@@ -299,7 +299,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch._dynamo.eval_frame.OptimizedModule",
-        Kind(
+        KindEntry(
             "a compiled module holds code that torch.compile made in this process",
             "torch.compile(self.model)",
             "save compiled._orig_mod.state_dict(), and call torch.compile again after loading",
@@ -310,7 +310,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch._ops. torch._library.",
-        Kind(
+        KindEntry(
             "an operator of torch.ops is an entry in this process's dispatcher",
             "torch.ops.<namespace>.<name>",
             'keep its name as text ("aten::add"), and look it up in torch.ops after loading',
@@ -319,7 +319,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch._subclasses. torch._subclasses.fake_tensor.FakeTensor torch._C._functorch.",
-        Kind(
+        KindEntry(
             "a fake tensor has a shape and no data: there is nothing to write",
             "",
             'keep shape, dtype and device, or make the tensor outside of FakeTensorMode (torch.empty on device="meta")',
@@ -328,11 +328,13 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.finfo torch.iinfo",
-        Kind("it is a table of limits inside of torch", "torch.finfo(self.dtype)", "keep the dtype", one_piece=True),
+        KindEntry(
+            "it is a table of limits inside of torch", "torch.finfo(self.dtype)", "keep the dtype", one_piece=True
+        ),
     ),
     (
         "torch.memory_format torch.layout torch.qscheme",
-        Kind(
+        KindEntry(
             "torch.save writes protocol 2, in which this constant of torch has no spelling",
             "",
             'keep its name as text ("channels_last"), and look it up with getattr(torch, name)',
@@ -341,7 +343,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.autograd.function. torch._C._FunctionBase torch._C._functions. torch.autograd.graph.",
-        Kind(
+        KindEntry(
             "it is a node of the autograd graph of this process",
             "",
             "keep tensors that are detached (.detach()), and let the next forward build the graph",
@@ -349,7 +351,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.utils.hooks.RemovableHandle torch.utils.hooks.",
-        Kind(
+        KindEntry(
             "it is the handle of a hook, by which the hook is removed in this process",
             "",
             "call .remove() on it, and register the hook again after loading",
@@ -358,7 +360,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ("torch.Tensor torch._tensor.Tensor torch._C.TensorBase torch.nn.parameter.Parameter", TENSOR),
     (
         "torch.storage. torch._C.StorageBase",
-        Kind(
+        KindEntry(
             "this storage can't be written by itself",
             "",
             "keep a tensor that has this storage",
@@ -366,7 +368,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "torch.classes. torch._classes. torch._C.",
-        Kind(
+        KindEntry(
             "it is an object of torch's C++ part that lives in this process only",
             "",
             "keep what it was made from",
@@ -375,7 +377,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     # trainers of frameworks
     (
         "deepspeed.runtime.engine.DeepSpeedEngine deepspeed.runtime.pipe.engine.PipelineEngine",
-        Kind(
+        KindEntry(
             "the engine holds process groups, streams and hooks of this process",
             "",
             "let it write itself, on all ranks: engine.save_checkpoint(folder)",
@@ -384,7 +386,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "lightning.pytorch.trainer.trainer.Trainer pytorch_lightning.trainer.trainer.Trainer",
-        Kind(
+        KindEntry(
             "a Trainer of Lightning is tied to loops, loggers and processes of this run",
             "",
             "let it write itself, on all ranks: trainer.save_checkpoint(path)",
@@ -393,7 +395,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "lightning.fabric.fabric.Fabric lightning_fabric.fabric.Fabric",
-        Kind(
+        KindEntry(
             "a Fabric of Lightning is tied to the processes of this run",
             "",
             "let it write the state, on all ranks: fabric.save(path, state)",
@@ -402,7 +404,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "accelerate.accelerator.Accelerator accelerate.state.",
-        Kind(
+        KindEntry(
             "it holds the distributed state of this process",
             "Accelerator()",
             "let it write the state, on all ranks: accelerator.save_state(folder)",
@@ -411,12 +413,12 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "ray. ray.actor.",
-        Kind("it is a handle of a running Ray cluster", "", "send the data: ray.get(reference)", one_piece=True),
+        KindEntry("it is a handle of a running Ray cluster", "", "send the data: ray.get(reference)", one_piece=True),
     ),
     # threads
     (
         "_thread.lock _thread.LockType",
-        Kind(
+        KindEntry(
             "a lock belongs to the threads of this process",
             "threading.Lock()",
             spawn="take one that processes can share, and pass it as an argument:"
@@ -425,7 +427,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "_thread.RLock threading._RLock",
-        Kind(
+        KindEntry(
             "a re-entrant lock belongs to the threads of this process",
             "threading.RLock()",
             spawn="take one that processes can share, and pass it as an argument:"
@@ -434,11 +436,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "threading.Condition",
-        Kind("a condition is built on a lock of this process", "threading.Condition()", one_piece=True),
+        KindEntry("a condition is built on a lock of this process", "threading.Condition()", one_piece=True),
     ),
     (
         "threading.Event",
-        Kind(
+        KindEntry(
             "an event is built on a lock of this process",
             "threading.Event()",
             "keep a plain bool (event.is_set())",
@@ -449,20 +451,23 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "threading.Semaphore",
-        Kind("a semaphore is built on a lock of this process", "threading.Semaphore(n)", one_piece=True),
+        KindEntry("a semaphore is built on a lock of this process", "threading.Semaphore(n)", one_piece=True),
     ),
     (
         "threading.BoundedSemaphore",
-        Kind("a semaphore is built on a lock of this process", "threading.BoundedSemaphore(n)", one_piece=True),
+        KindEntry("a semaphore is built on a lock of this process", "threading.BoundedSemaphore(n)", one_piece=True),
     ),
-    ("threading.Barrier", Kind("a barrier is built on a lock of this process", "threading.Barrier(n)", one_piece=True)),
+    (
+        "threading.Barrier",
+        KindEntry("a barrier is built on a lock of this process", "threading.Barrier(n)", one_piece=True),
+    ),
     (
         "threading.Timer",
-        Kind("a timer is a thread of this process", "threading.Timer(seconds, self.method)", one_piece=True),
+        KindEntry("a timer is a thread of this process", "threading.Timer(seconds, self.method)", one_piece=True),
     ),
     (
         "threading.Thread threading._MainThread threading._DummyThread _thread._ThreadHandle threading._ThreadHandle",
-        Kind(
+        KindEntry(
             "a thread runs in this process only",
             "threading.Thread(target=self.method, daemon=True)",
             "keep what it works on, and start the thread again after loading",
@@ -471,11 +476,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "_thread._local threading.local _threading_local.local _thread._localdummy",
-        Kind("threading.local has other contents in each thread of this process", "threading.local()"),
+        KindEntry("threading.local has other contents in each thread of this process", "threading.local()"),
     ),
     (
         "queue.Queue queue.LifoQueue queue.PriorityQueue",
-        Kind(
+        KindEntry(
             "a queue.Queue is built on locks of this process",
             "queue.Queue()",
             "keep the waiting items as a list",
@@ -486,7 +491,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "_queue.SimpleQueue queue.SimpleQueue queue._PySimpleQueue",
-        Kind(
+        KindEntry(
             "a SimpleQueue joins threads of this process",
             "queue.SimpleQueue()",
             "keep the waiting items as a list",
@@ -495,7 +500,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "concurrent.futures.thread.ThreadPoolExecutor",
-        Kind(
+        KindEntry(
             "an executor is a set of threads of this process",
             "concurrent.futures.ThreadPoolExecutor(max_workers)",
             one_piece=True,
@@ -504,7 +509,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "concurrent.futures.process.ProcessPoolExecutor concurrent.futures.interpreter.InterpreterPoolExecutor"
         " concurrent.futures.",
-        Kind(
+        KindEntry(
             "an executor is a set of running processes and the pipes to them",
             "concurrent.futures.ProcessPoolExecutor(max_workers)",
             one_piece=True,
@@ -512,7 +517,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "concurrent.futures._base.Future",
-        Kind(
+        KindEntry(
             "a future is a result that this process still waits for",
             "",
             "keep its result: future.result()",
@@ -521,7 +526,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "asyncio. _asyncio. uvloop. trio. anyio. uvloop.loop.",
-        Kind(
+        KindEntry(
             "it belongs to a running event loop of this process",
             "",
             "make it inside of the coroutine that uses it",
@@ -531,7 +536,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     # processes
     (
         "subprocess.Popen asyncio.subprocess.Process",
-        Kind(
+        KindEntry(
             "it is the handle of a running child process",
             "subprocess.Popen(self.command)",
             "keep the command, or its result: subprocess.run(…) gives plain data",
@@ -542,7 +547,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
         "multiprocessing.process.BaseProcess multiprocessing.process.AuthenticationString"
         " multiprocessing.context.Process multiprocessing.context.SpawnProcess multiprocessing.context.ForkProcess"
         " multiprocessing.context.ForkServerProcess",
-        Kind(
+        KindEntry(
             "it is a process that this one started, with its secret key",
             "",
             "keep its pid or its name as plain data",
@@ -551,7 +556,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "multiprocessing.synchronize. _multiprocessing.SemLock",
-        Kind(
+        KindEntry(
             "a lock between processes is inherited by children as they start, and goes no other way",
             'multiprocessing.get_context("spawn").Lock()',
             "pass it to Process(args=…) or to an initializer, not inside of a larger object that is pickled",
@@ -563,7 +568,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "multiprocessing.queues.",
-        Kind(
+        KindEntry(
             "a queue between processes is inherited by children as they start, and goes no other way",
             'multiprocessing.get_context("spawn").Queue()',
             "pass it to Process(args=…) or to an initializer, and keep it out of objects that are saved",
@@ -575,7 +580,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "multiprocessing.sharedctypes. multiprocessing.heap.",
-        Kind(
+        KindEntry(
             "a shared value is inherited by children as they start, and goes no other way",
             'multiprocessing.get_context("spawn").Value("i", 0)',
             "keep the number (value.value), or a tensor in shared memory (tensor.share_memory_())",
@@ -587,7 +592,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "multiprocessing.connection.",
-        Kind(
+        KindEntry(
             "a pipe's end is an open file of this process",
             "multiprocessing.Pipe()",
             "pass it to Process(args=…) as the child starts",
@@ -595,16 +600,16 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "multiprocessing.pool.",
-        Kind("a pool is a set of running workers", "torch.multiprocessing.Pool(processes)", one_piece=True),
+        KindEntry("a pool is a set of running workers", "torch.multiprocessing.Pool(processes)", one_piece=True),
     ),
     (
         "multiprocessing.managers.",
-        Kind("a manager is a server process that this one started", "multiprocessing.Manager()", one_piece=True),
+        KindEntry("a manager is a server process that this one started", "multiprocessing.Manager()", one_piece=True),
     ),
     # sockets and servers
     (
         "socket.socket _socket.socket ssl.SSLSocket",
-        Kind(
+        KindEntry(
             "a socket is a connection of this process",
             "socket.create_connection((self.host, self.port))",
             "keep host and port, and connect where it is used",
@@ -612,16 +617,16 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "ssl. _ssl.",
-        Kind("it is the state of encrypted connections of this process", "ssl.create_default_context()"),
+        KindEntry("it is the state of encrypted connections of this process", "ssl.create_default_context()"),
     ),
     (
         "select. selectors.",
-        Kind("it watches open files of this process", "selectors.DefaultSelector()", one_piece=True),
+        KindEntry("it watches open files of this process", "selectors.DefaultSelector()", one_piece=True),
     ),
     (
         "http.client. http.server. urllib.request. urllib.response. socketserver. smtplib. ftplib. imaplib. xmlrpc."
         " urllib3. httpx. aiohttp. grpc. zmq. websockets. paramiko. requests. pika. kafka. nats. paho.",
-        Kind(
+        KindEntry(
             "it holds an open network connection of this process",
             "",
             "keep the address, and connect where it is used",
@@ -630,7 +635,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "boto3. botocore. s3transfer. google.cloud. azure.",
-        Kind(
+        KindEntry(
             "a cloud client holds connections, locks and classes made at run time",
             'boto3.client("s3")',
             "keep bucket and key, and make one client in each process where it is first used",
@@ -641,7 +646,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "_io.TextIOWrapper _io.BufferedReader _io.BufferedWriter _io.BufferedRandom _io.BufferedRWPair _io.FileIO"
         " _pyio. codecs.StreamReaderWriter codecs.StreamReader codecs.StreamWriter",
-        Kind(
+        KindEntry(
             "an open file is a descriptor of this process",
             "open(self.path)",
             "keep its path, and open it where it is read or written",
@@ -651,7 +656,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "tempfile. tempfile.SpooledTemporaryFile",
-        Kind(
+        KindEntry(
             "a temporary file or folder belongs to this process, which deletes it",
             "tempfile.TemporaryDirectory()",
             "keep what it holds, or a path that outlives the process",
@@ -660,7 +665,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "gzip. bz2. lzma. _bz2. _lzma. zlib. zipfile. tarfile. _zstd. compression. zstandard. lz4. zipfile._path.",
-        Kind(
+        KindEntry(
             "it is an open archive, or a stream that is half read",
             "",
             "keep its path, and open it where it is read",
@@ -670,7 +675,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "posix.ScandirIterator nt.ScandirIterator posix.DirEntry nt.DirEntry",
-        Kind(
+        KindEntry(
             "it is an open listing of a folder",
             "os.listdir(self.folder)",
             "keep names: [entry.name for entry in os.scandir(folder)]",
@@ -678,13 +683,13 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "_csv.reader _csv.writer _csv.Reader _csv.Writer csv.DictReader csv.DictWriter",
-        Kind(
+        KindEntry(
             "it reads from, or writes to, an open file", "", "keep the path, or the rows: list(reader)", one_piece=True
         ),
     ),
     (
         "mmap.mmap",
-        Kind(
+        KindEntry(
             "a mapping of a file is memory of this process",
             "mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)",
             "keep the path, and map the file where it is read",
@@ -693,7 +698,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "h5py. tables. netCDF4. _netCDF4.",
-        Kind(
+        KindEntry(
             "an HDF5 file, group or data set is open in this process",
             "h5py.File(self.path)",
             "keep the path, and open the file in each process where it is first read (in __getitem__ of a data set)",
@@ -703,7 +708,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "lmdb. builtins.Environment builtins.Transaction rocksdb. leveldb. plyvel. dbm. _dbm. _gdbm. shelve.",
-        Kind(
+        KindEntry(
             "a key-value file is open in this process",
             "lmdb.open(self.path, readonly=True, lock=False)",
             "keep the path, and open it in each process where it is first read",
@@ -713,7 +718,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "pyarrow. cv2. av. decord. torchcodec. imageio. soundfile. rasterio. osgeo. PIL.",
-        Kind(
+        KindEntry(
             "it is a file or stream that a C library has open in this process",
             "",
             "keep the path, and open it where it is read",
@@ -724,7 +729,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     # data bases
     (
         "sqlite3.Connection sqlite3.Cursor sqlite3.Blob sqlite3. _sqlite3.",
-        Kind(
+        KindEntry(
             "a database connection is an open file with locks of this process",
             "sqlite3.connect(self.path)",
             "keep the path, and connect in each process where it is first used",
@@ -736,7 +741,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
         " aiomysql. pymssql."
         " pyodbc. oracledb. cx_Oracle. duckdb. _duckdb. clickhouse_driver. clickhouse_connect. snowflake. pymongo."
         " redis. elasticsearch. cassandra. neo4j. influxdb. peewee. aiosqlite. pyodbc.",
-        Kind(
+        KindEntry(
             "a database connection is a socket with a session of this process",
             "",
             "keep the address of the database, and connect in each process where it is first used",
@@ -746,7 +751,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "sqlalchemy.",
-        Kind(
+        KindEntry(
             "an engine or session of SQLAlchemy holds a pool of open connections",
             "sqlalchemy.create_engine(self.url)",
             "keep the URL, and call create_engine in each process where it is first used",
@@ -757,7 +762,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     # logging, progress, trackers
     (
         "logging.Logger logging.RootLogger",
-        Kind(
+        KindEntry(
             "this logger is not the one that logging.getLogger gives for its name, and only the name could be written",
             "logging.getLogger(self.name)",
             "use logging.getLogger(__name__) at the top of the module instead of a member",
@@ -765,7 +770,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "logging.Handler logging. logging.handlers.",
-        Kind(
+        KindEntry(
             "a handler of logging holds a lock and an open stream",
             "",
             "keep the path or the name of the logger, and add the handler again after loading",
@@ -774,7 +779,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "loguru. structlog.",
-        Kind(
+        KindEntry(
             "a logger holds the sinks of this process",
             "loguru.logger",
             "import the logger in the module instead of keeping it as a member",
@@ -783,7 +788,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "tqdm. tqdm.std.tqdm tqdm.asyncio.tqdm_asyncio tqdm.notebook.tqdm_notebook",
-        Kind(
+        KindEntry(
             "a progress bar writes to the terminal of this process, and holds its lock",
             "tqdm(total=self.total, initial=self.step)",
             "keep the count (bar.n), and make the bar where the loop is",
@@ -792,7 +797,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "rich. rich.progress.Progress rich.live.Live rich.console.Console progressbar. alive_progress. enlighten.",
-        Kind(
+        KindEntry(
             "a progress display writes to the terminal of this process, from a thread with a lock",
             "rich.progress.Progress()",
             "keep the count, and make the display where the loop is",
@@ -801,7 +806,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "wandb.",
-        Kind(
+        KindEntry(
             "a run of wandb is tied to a background process of this one",
             'wandb.init(id=self.run_id, resume="allow")',
             "keep run.id as text, and resume the run on rank 0 after loading",
@@ -810,7 +815,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "mlflow. comet_ml. neptune. clearml. aim. swanlab.",
-        Kind(
+        KindEntry(
             "an experiment tracker holds connections and threads of this process",
             "",
             "keep the id of the run as text, and resume it on rank 0 after loading",
@@ -820,7 +825,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     # Python itself
     (
         "builtins.generator",
-        Kind(
+        KindEntry(
             "a generator is a function that stopped half-way, and its frame can't be written",
             "",
             "keep a list of its items, or the arguments of the function that makes it and how many items were taken",
@@ -831,11 +836,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "builtins.coroutine builtins.async_generator builtins.coroutine_wrapper builtins.async_generator_asend",
-        Kind("a coroutine is a call that stopped half-way", "", "await it and keep the result"),
+        KindEntry("a coroutine is a call that stopped half-way", "", "await it and keep the result"),
     ),
     (
         "builtins.frame builtins.traceback",
-        Kind(
+        KindEntry(
             "it is a piece of a call stack of this process",
             "",
             "keep its text: traceback.format_exc(), or traceback.format_exception(error)",
@@ -843,7 +848,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "builtins.module types.ModuleType",
-        Kind(
+        KindEntry(
             "a module is code that is loaded in this process",
             "importlib.import_module(self.module_name)",
             "keep its name (module.__name__), or import it at the top of the file",
@@ -852,7 +857,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "builtins.code builtins.cell builtins.FrameLocalsProxy",
-        Kind(
+        KindEntry(
             "it is compiled code or a variable of a closure",
             "",
             "keep the function by its import path, or the source as text",
@@ -860,14 +865,14 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "builtins.mappingproxy",
-        Kind(
+        KindEntry(
             "a mappingproxy is a view of another dict", "types.MappingProxyType(self.values)", "keep a copy: dict(view)"
         ),
     ),
     (
         "builtins.dict_keys builtins.dict_values builtins.dict_items builtins.odict_keys builtins.odict_values"
         " builtins.odict_items collections.abc.KeysView collections.abc.ValuesView collections.abc.ItemsView",
-        Kind(
+        KindEntry(
             "it is a view of a dict, without items of its own",
             "",
             "keep a list: list(view)",
@@ -877,7 +882,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "builtins.memoryview builtins.managedbuffer",
-        Kind(
+        KindEntry(
             "a memoryview is a window on memory of another object",
             "",
             "keep the bytes: bytes(view)",
@@ -889,7 +894,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
         "builtins.property builtins.staticmethod builtins.classmethod functools.cached_property"
         " builtins.member_descriptor"
         " builtins.getset_descriptor builtins.wrapper_descriptor builtins.classmethod_descriptor builtins.super",
-        Kind(
+        KindEntry(
             "it is a part of a class, and has no import path of its own",
             "",
             "keep the class, or the name of the attribute as text",
@@ -897,15 +902,17 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "builtins.PyCapsule types.CapsuleType",
-        Kind("a capsule is a pointer of a C library into this process", "", "keep what it was made from"),
+        KindEntry("a capsule is a pointer of a C library into this process", "", "keep what it was made from"),
     ),
     (
         "builtins.callable_iterator builtins.anext_awaitable",
-        Kind("it is an iterator that was begun, over something that can't be written", "", "keep a list of its items"),
+        KindEntry(
+            "it is an iterator that was begun, over something that can't be written", "", "keep a list of its items"
+        ),
     ),
     (
         "itertools.",
-        Kind(
+        KindEntry(
             "iterators of itertools can't be pickled from Python 3.14 on",
             "",
             "keep a list of the items, or the arguments and how many were taken",
@@ -914,7 +921,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "weakref.ReferenceType weakref.ref weakref.WeakMethod weakref.KeyedRef weakref.ProxyType"
         " weakref.CallableProxyType _weakref.",
-        Kind(
+        KindEntry(
             "a weak reference is an address in this process",
             "weakref.ref(self.target)",
             "keep the object itself, or a name by which it is found again",
@@ -922,7 +929,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "weakref.WeakKeyDictionary weakref.WeakValueDictionary weakref.WeakSet _weakrefset.WeakSet weakref.finalize",
-        Kind(
+        KindEntry(
             "a weak collection is made of addresses in this process",
             "weakref.WeakValueDictionary()",
             "keep dict(collection) or list(collection) where the items matter",
@@ -931,7 +938,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "ctypes.CDLL ctypes.PyDLL ctypes.WinDLL ctypes.LibraryLoader ctypes.CDLL.* _ctypes.CFuncPtr _ctypes.PyCFuncPtr",
-        Kind(
+        KindEntry(
             "a library that ctypes loaded, and its functions, are addresses in this process",
             "ctypes.CDLL(self.library_path)",
             "keep the path of the library, and load it where it is used",
@@ -941,7 +948,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     (
         "ctypes. _ctypes. _ctypes._Pointer _ctypes.Array _ctypes.Structure _ctypes.Union _ctypes._SimpleCData"
         " _ctypes._CData",
-        Kind(
+        KindEntry(
             "a ctypes object with a pointer in it holds an address in this process",
             "",
             "keep what it points to as plain data: bytes(…), or the fields as numbers",
@@ -949,11 +956,13 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "cffi. _cffi_backend.",
-        Kind("a cffi object holds addresses in this process", "", "keep what it points to: bytes(ffi.buffer(value))"),
+        KindEntry(
+            "a cffi object holds addresses in this process", "", "keep what it points to: bytes(ffi.buffer(value))"
+        ),
     ),
     (
         "_contextvars. contextvars.",
-        Kind(
+        KindEntry(
             "a context variable has its value in this thread's context",
             "contextvars.ContextVar(name)",
             "keep its value: variable.get()",
@@ -961,7 +970,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "re.Match _sre. re.Scanner",
-        Kind(
+        KindEntry(
             "a match of a regular expression points into C data",
             "",
             "keep the groups: match.groups() or match.groupdict()",
@@ -969,7 +978,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "os._Environ",
-        Kind(
+        KindEntry(
             "os.environ is the live environment of this process",
             "os.environ",
             "keep a copy of what is needed: dict(os.environ), or single variables (mind the credentials in it)",
@@ -978,7 +987,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "random.SystemRandom secrets.SystemRandom",
-        Kind(
+        KindEntry(
             "SystemRandom draws from the operating system and has no state",
             "random.SystemRandom()",
             "use random.Random(seed) where the draws must be repeated",
@@ -986,11 +995,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "_hashlib. _blake2. _sha1. _sha2. _sha256. _sha512. _sha3. _md5. hmac.",
-        Kind("a half-fed hash lives in a C library", "hashlib.sha256()", "keep its digest: value.hexdigest()"),
+        KindEntry("a half-fed hash lives in a C library", "hashlib.sha256()", "keep its digest: value.hexdigest()"),
     ),
     (
         "_struct.Struct",
-        Kind(
+        KindEntry(
             "it is a compiled format of the struct module",
             "struct.Struct(self.format)",
             "keep the format as text: value.format",
@@ -998,7 +1007,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "contextlib. contextlib._GeneratorContextManager",
-        Kind(
+        KindEntry(
             "a context manager that is open holds what it has to close",
             "",
             "open it where it is used: with …",
@@ -1007,7 +1016,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "functools._lru_cache_wrapper",
-        Kind(
+        KindEntry(
             "a cached function is written as its import path, and this one has none that leads to it (made inside of a"
             " function or method)",
             "functools.lru_cache(self.method)",
@@ -1016,11 +1025,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "functools.",
-        Kind("it is bound to a function that has no import path", "", "use functions at the top of a module"),
+        KindEntry("it is bound to a function that has no import path", "", "use functions at the top of a module"),
     ),
     (
         "argparse.",
-        Kind(
+        KindEntry(
             "a parser of arguments holds functions without an import path",
             "",
             "keep the parsed arguments: vars(parser.parse_args())",
@@ -1029,7 +1038,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "unittest.mock.",
-        Kind(
+        KindEntry(
             "every mock has a class of its own, made at run time",
             "",
             "use a small class of the test module, with the attributes that are needed",
@@ -1038,7 +1047,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "pyexpat. xml. lxml. _elementtree.",
-        Kind(
+        KindEntry(
             "it is a document or parser of a C library",
             "",
             "keep the text: ElementTree.tostring(element)",
@@ -1047,7 +1056,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "tkinter. _tkinter. matplotlib. PyQt5. PyQt6. PySide6.",
-        Kind(
+        KindEntry(
             "it is tied to a window or a canvas of this process",
             "",
             "keep the data that is drawn, or the picture as a file",
@@ -1057,7 +1066,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     # numeric libraries
     (
         "triton.",
-        Kind(
+        KindEntry(
             "it is a kernel that Triton compiled for the GPU of this process",
             "",
             "keep the function by its import path, and let Triton compile it again",
@@ -1066,7 +1075,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "numba. llvmlite.",
-        Kind(
+        KindEntry(
             "it is code that numba compiled in this process",
             "",
             "put @njit on a function at the top of a module",
@@ -1075,11 +1084,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "cupy. cupy_backends. pycuda.",
-        Kind("it belongs to a GPU of this process", "", "keep the data on the host: cupy.asnumpy(array)"),
+        KindEntry("it belongs to a GPU of this process", "", "keep the data on the host: cupy.asnumpy(array)"),
     ),
     (
         "pynvml.",
-        Kind(
+        KindEntry(
             "it is a handle of NVIDIA's management library",
             "pynvml.nvmlDeviceGetHandleByIndex(index)",
             "keep the UUID of the GPU as text",
@@ -1087,7 +1096,7 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
     (
         "onnxruntime. tensorrt. openvino.",
-        Kind(
+        KindEntry(
             "an inference session holds a model that is loaded in this process",
             "onnxruntime.InferenceSession(self.path)",
             "keep the path of the model, and open the session where it is used",
@@ -1096,11 +1105,11 @@ _ROWS: tuple[tuple[str, Kind], ...] = (
     ),
 )
 
-EXACT: dict[str, Kind] = {}
-PREFIXES: dict[str, Kind] = {}
+EXACT: dict[str, KindEntry] = {}
+PREFIXES: dict[str, KindEntry] = {}
 
 
-Row = TypeVar("Row", Kind, Pitfall)
+Row = TypeVar("Row", KindEntry, Pitfall)
 
 
 def _fill(rows: tuple[tuple[str, Row], ...], exact: dict[str, Row], prefixes: dict[str, Row]) -> None:

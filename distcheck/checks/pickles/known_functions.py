@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from .trace import Global, Nested
-from .trace_builder import Notes, StoppedError
+from .trace_builder import StoppedError, TraceBuilder
 from .values import (
     CONSTANT,
     DICT,
@@ -105,7 +105,7 @@ _TENSOR_CLASSES = ("Tensor", "Parameter", "Buffer")
 class KnownFunctions:
     """What is known of the functions that one stream names, by their places in the table of globals."""
 
-    def __init__(self, values: Values, notes: Notes) -> None:
+    def __init__(self, values: Values, notes: TraceBuilder) -> None:
         self._values = values
         self._notes = notes
         #: values of ``getattr`` and of loaders of bytes: where they go is watched

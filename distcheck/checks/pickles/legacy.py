@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .known_functions import ELEMENT_BYTES
 from .literals import UnreadableError, read_value
 from .raw_pickles import add_stream, follow_appended
-from .source_bytes import PartSource, Source
+from .source_bytes import ByteSource, PartSource
 from .stream_collector import Collector, counted, shown
 from .trace import Global
 
@@ -33,7 +33,7 @@ _CURE = "download or save the file again"
 TAR_MEMBERS = ("storages", "tensors", "pickle")
 
 
-def read_legacy(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_legacy(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
     """Follow the magic number, the protocol, the system, the object and the keys; then check that the storages fit."""
     at = keys_at = object_at = 0
     known: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ def read_legacy(source: Source, label: str | None, depth: int, notes: Collector,
 _PARTS = ("magic number", "protocol", "description of the system", "object", "list of storages")
 
 
-def _check_protocol(source: Source, at: int, label: str | None, notes: Collector) -> None:
+def _check_protocol(source: ByteSource, at: int, label: str | None, notes: Collector) -> None:
     try:
         version, _ = read_value(source, at)
     except UnreadableError:
@@ -80,7 +80,7 @@ def _check_protocol(source: Source, at: int, label: str | None, notes: Collector
         )
 
 
-def _element_widths(source: Source, start: int, stop: int) -> dict[str, int]:
+def _element_widths(source: ByteSource, start: int, stop: int) -> dict[str, int]:
     """Bytes of an element of each storage, by what a short object asks for; what is not told is left out."""
     widths: dict[str, int] = {}
 
@@ -97,7 +97,7 @@ def _element_widths(source: Source, start: int, stop: int) -> dict[str, int]:
 
 
 def _end_of_storages(
-    source: Source,
+    source: ByteSource,
     keys_at: int,
     at: int,
     widths: Mapping[str, int],
@@ -167,7 +167,7 @@ def _end_of_storages(
 
 def read_legacy_tar(
     members: dict[str, TarMember],
-    source: Source,
+    source: ByteSource,
     label: str | None,
     depth: int,
     notes: Collector,
@@ -195,7 +195,7 @@ def read_legacy_tar(
     return "torch legacy tar"
 
 
-def _read_records(content: Source, name: str, label: str, depth: int, notes: Collector, role: str | None) -> None:
+def _read_records(content: ByteSource, name: str, label: str, depth: int, notes: Collector, role: str | None) -> None:
     """The pickles of ``storages`` or ``tensors``: a number, then a record for each, with raw bytes behind it."""
     trace = notes.trace(content)
     add_stream(content, label, "torch-legacy", trace, depth, notes, role or "header")
@@ -224,7 +224,7 @@ def _read_records(content: Source, name: str, label: str, depth: int, notes: Col
         add_stream(content, label, "torch-legacy", trace, depth, notes, role or "keys")
 
 
-def _after_record(content: Source, at: int, name: str) -> int | None:
+def _after_record(content: ByteSource, at: int, name: str) -> int | None:
     """Offset after a record and its raw bytes; None where it can't be told."""
     try:
         record, at = read_value(content, at)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .opcodes import CODES, COUNTED, NAMES, TEXTS
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .trace import Global
 
 #: Longer strings and numbers are not kept.
@@ -25,13 +25,13 @@ class UnreadableError(Exception):
     """The stream is no plain data, is damaged, or is longer than it may be."""
 
 
-class Opaque:
+class SkippedValue:
     """A value that was not kept."""
 
 
-OPAQUE = Opaque()
+OPAQUE = SkippedValue()
 #: What a reader puts in the place of something that it filled.
-ARRAY = Opaque()
+ARRAY = SkippedValue()
 
 
 class Instance:
@@ -46,7 +46,7 @@ class Instance:
 #: Called after each BUILD with what was filled and the offset after the opcode; gives where to go on, and whether what
 #: was filled is replaced by something that is not known.
 AfterBuild = Callable[[Any, int], "tuple[int, bool]"]
-_MARK = Opaque()
+_MARK = SkippedValue()
 _FIXED = {
     CODES["BININT"]: "<i",
     CODES["BININT1"]: "<B",
@@ -57,10 +57,10 @@ _CONSTANTS = {CODES["NONE"]: None, CODES["NEWTRUE"]: True, CODES["NEWFALSE"]: Fa
 _INDEXES = {"BINGET": 1, "BINPUT": 1, "LONG_BINGET": 4, "LONG_BINPUT": 4}
 
 
-class _Reader:
+class _LiteralReader:
     def __init__(
         self,
-        source: Source,
+        source: ByteSource,
         start: int,
         opcodes: int,
         items: int,
@@ -272,7 +272,7 @@ def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
 
 
 def read_value(
-    source: Source,
+    source: ByteSource,
     start: int = 0,
     *,
     opcodes: int = 10_000_000,
@@ -286,7 +286,7 @@ def read_value(
 
     Raises :class:`UnreadableError` where it is no plain data, is damaged, or has more than ``opcodes``.
     """
-    reader = _Reader(source, start, opcodes, items, after_build, on_id)
+    reader = _LiteralReader(source, start, opcodes, items, after_build, on_id)
     try:
         return reader.run(), reader.at
     except (IndexError, RecursionError):

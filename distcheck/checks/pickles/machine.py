@@ -2,7 +2,7 @@
 
 Nothing that a stream names is imported, looked up or called. The semantics are those of CPython's C unpickler
 (``Modules/_pickle.c``, 3.8 to 3.14); where the one in Python goes on and that one stops, the machine goes on and says
-so. Time is linear in the opcodes, memory is bounded by :class:`~.source_bytes.Limits`, and large strings are not read.
+so. Time is linear in the opcodes, :class:`.ScanLimits` bounds the memory, and large strings are not read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from time import monotonic
 
 from .known_functions import KnownFunctions
 from .opcodes import CODES, COUNTED, HIGHEST_PROTOCOL, NAMES, PLAIN, TEXTS
-from .source_bytes import Limits, Source
-from .trace import Doubt, Global, Trace
-from .trace_builder import MOST_CHARACTERS, Notes, StoppedError
+from .source_bytes import ByteSource, ScanLimits
+from .trace import Global, Trace, Unresolved
+from .trace_builder import MOST_CHARACTERS, StoppedError, TraceBuilder
 from .values import (
     CONSTANT,
     DICT,
@@ -153,7 +153,7 @@ _LONG = _INTEGER.replace(rb"\s*\Z", rb"L?\s*\Z")
 _LONGEST_NUMBER = 4300
 
 
-def run(source: Source, start: int, limits: Limits) -> Trace:
+def run(source: ByteSource, start: int, limits: ScanLimits) -> Trace:
     """Follow the pickle at ``start`` to its STOP, or as far as it goes. Raises OSError where reading fails."""
     machine = _Machine(source, limits)
     try:
@@ -162,7 +162,7 @@ def run(source: Source, start: int, limits: Limits) -> Trace:
         machine.handlers.clear()  # else stack and memo live on until the next collection of circles
 
 
-def follow(source: Source, start: int, limits: Limits) -> tuple[Trace, ...]:
+def follow(source: ByteSource, start: int, limits: ScanLimits) -> tuple[Trace, ...]:
     """The pickle at ``start`` and those directly after it; the limits hold for all of them together.
 
     Ends at the first bytes that begin no pickle. From the 65th on, all streams are one trace: what it says holds for
@@ -188,7 +188,7 @@ def follow(source: Source, start: int, limits: Limits) -> tuple[Trace, ...]:
 class _Machine:
     """The state of one unpickler, in symbols."""
 
-    def __init__(self, source: Source, limits: Limits) -> None:
+    def __init__(self, source: ByteSource, limits: ScanLimits) -> None:
         self.window = Window(source, monotonic() + limits.seconds)
         self.size = source.size
         self.limits = limits
@@ -207,7 +207,7 @@ class _Machine:
 
     def _begin(self) -> None:
         """New notes."""
-        self.notes = Notes()
+        self.notes = TraceBuilder()
         self.values = Values(self.window)
         self.written: dict[int, str] = {}
         self.indexes: dict[tuple[Global, str | None], int] = {}
@@ -233,7 +233,7 @@ class _Machine:
         #: where the frame ends that was begun last; 0 outside of frames
         self.frame_end = 0
         ended: str = "stop"
-        trouble: Doubt | None = None
+        trouble: Unresolved | None = None
         result: str | Global = "nothing"
         self.ticks = repeat(None, self.opcodes_left)
         self.swallowed = 0
@@ -247,7 +247,7 @@ class _Machine:
                 self._frame_crossed(self.end)
         except OutOfTimeError:
             ended, self.end = "budget", self.window.base
-            trouble = Doubt(self.end, f"more than {self.limits.seconds:g} seconds")
+            trouble = Unresolved(self.end, f"more than {self.limits.seconds:g} seconds")
         if ended != "budget" and self.late is not None:
             ended, trouble = self.late.ended, self.late.trouble
         steps = self.opcodes_left - length_hint(self.ticks) + self.swallowed + len(self.memo)

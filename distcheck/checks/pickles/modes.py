@@ -54,7 +54,7 @@ _BUILTIN_ITERATORS = frozenset(map(type, (iter([]), iter({}.items()), iter(()), 
 _OBJECT_GETSTATE = object.__dict__.get("__getstate__", object_layout.MISSING)  # since 3.11
 
 
-class Refused(Exception):  # noqa: N818 - an outcome
+class PicklingRefused(Exception):  # noqa: N818 - an outcome
     """Pickling ends here. The text is type and text of what pickling raises.
 
     :param culprit: the object that is at fault, where it is another one than the one that was asked about
@@ -106,7 +106,7 @@ def copied(value: Any, memo: dict[int, Any]) -> None:
             if frame.f_code is copy.deepcopy.__code__:
                 culprit = frame.f_locals.get("x", culprit)
             trace = trace.tb_next
-        raise Refused(said(error), culprit) from None
+        raise PicklingRefused(said(error), culprit) from None
 
 
 class Mode:
@@ -137,7 +137,7 @@ class Mode:
         self._references: dict[int, tuple[object, str | None]] = {}
         self._honest: dict[type, bool] = {}
         self._storage_dtypes: dict[int, Any] = {}
-        self._torch = _Torch.find()
+        self._torch = _TorchTypes.find()
         self._numpy = _numpy_array()
         self.copied_bytes = 0
         self._loads: str | None = None
@@ -241,11 +241,11 @@ class Mode:
     # by object
 
     def expand(self, value: Any, kind: type, plan: int) -> Expansion:
-        """What an object is reduced to. Raises :class:`Refused`, and whatever the hooks of the object raise."""
+        """What an object is reduced to. Raises :class:`PicklingRefused`, and whatever the hooks of the object raise."""
         if plan == REFERENCE:
             refusal = self.refers(value)
             if refusal is not None:
-                raise Refused(refusal)
+                raise PicklingRefused(refusal)
             return _NOTHING
         if plan == TENSOR:
             return self._expand_tensor(value, kind)
@@ -257,7 +257,9 @@ class Mode:
             return Expansion([(("attribute", "__self__"), value.__self__)], [])
         if plan == BUFFER:
             if self.protocol < 5 or not memoryview(value).contiguous:
-                raise Refused("PicklingError: PickleBuffer can be pickled with protocol 5, and in one piece only")
+                raise PicklingRefused(
+                    "PicklingError: PickleBuffer can be pickled with protocol 5, and in one piece only"
+                )
             return _NOTHING
         if self.copying and getattr(value, "__deepcopy__", None) is not None:
             copied(value, {})
@@ -292,21 +294,23 @@ class Mode:
         reduce: Any = getattr(value, "__reduce__", missing)
         if reduce is not missing:
             return reduce()
-        raise Refused(f"PicklingError: can't pickle '{kind.__name__}' object")
+        raise PicklingRefused(f"PicklingError: can't pickle '{kind.__name__}' object")
 
     def _unpack(self, value: Any, kind: type, answer: Any) -> Expansion:
         """What follows from what ``__reduce_ex__`` gave, checked as pickle checks it."""
         if isinstance(answer, str):
             return _NOTHING if self.copying else self._named(value, answer)
         if not isinstance(answer, tuple):
-            raise Refused(f"PicklingError: __reduce__ must return a string or tuple, not {type(answer).__name__}")
+            raise PicklingRefused(
+                f"PicklingError: __reduce__ must return a string or tuple, not {type(answer).__name__}"
+            )
         parts = list(tuple.__iter__(answer))
         most = 5 if self.copying else 6
         if not 2 <= len(parts) <= most:
-            raise Refused(f"PicklingError: __reduce__ must return 2 to {most} elements, not {len(parts)}")
+            raise PicklingRefused(f"PicklingError: __reduce__ must return 2 to {most} elements, not {len(parts)}")
         function, arguments, state, items, pairs, setter = parts + [None] * (6 - len(parts))
         if not callable(function):
-            raise Refused("PicklingError: first item of the tuple returned by __reduce__ must be callable")
+            raise PicklingRefused("PicklingError: first item of the tuple returned by __reduce__ must be callable")
         before: list[tuple[Any, Any]] = []
         refusal = None
         if self.copying:
@@ -314,12 +318,14 @@ class Mode:
                 before += [(("argument", number), each) for number, each in enumerate(arguments)]
         else:
             if not isinstance(arguments, tuple):
-                raise Refused("PicklingError: second item of the tuple returned by __reduce__ must be a tuple")
+                raise PicklingRefused("PicklingError: second item of the tuple returned by __reduce__ must be a tuple")
             for content, ordinal in ((items, "fourth"), (pairs, "fifth")):
                 if content is not None and not hasattr(type(content), "__next__"):
-                    raise Refused(f"PicklingError: {ordinal} item of what __reduce__ returned must be an iterator")
+                    raise PicklingRefused(
+                        f"PicklingError: {ordinal} item of what __reduce__ returned must be an iterator"
+                    )
             if setter is not None and not callable(setter):
-                raise Refused("PicklingError: sixth item of the tuple returned by __reduce__ must be callable")
+                raise PicklingRefused("PicklingError: sixth item of the tuple returned by __reduce__ must be callable")
             before, refusal = self._make(value, kind, function, arguments)
         after: list[tuple[Any, Any]] = []
         if items is not None:
@@ -340,19 +346,19 @@ class Mode:
         parts = list(tuple.__iter__(arguments))
         if name == "__newobj_ex__":
             if len(parts) != 3:
-                raise Refused(f"PicklingError: __newobj_ex__ needs 3 arguments, not {len(parts)}")
+                raise PicklingRefused(f"PicklingError: __newobj_ex__ needs 3 arguments, not {len(parts)}")
             made, positional, named = parts
             if not isinstance(made, type) or not isinstance(positional, tuple) or not isinstance(named, dict):
-                raise Refused("PicklingError: __newobj_ex__ needs a class, a tuple and a dict")
+                raise PicklingRefused("PicklingError: __newobj_ex__ needs a class, a tuple and a dict")
             rest: list[tuple[Any, Any]] = [(("argument", 1), positional), (("argument", 2), named)]
         elif name == "__newobj__":
             if not parts:
-                raise Refused("PicklingError: __newobj__ arglist is empty")
+                raise PicklingRefused("PicklingError: __newobj__ arglist is empty")
             made = parts[0]
             if not isinstance(made, type):
-                raise Refused("PicklingError: args[0] from __newobj__ args must be a class")
+                raise PicklingRefused("PicklingError: args[0] from __newobj__ args must be a class")
             if made is not _class_of(value, kind):
-                raise Refused("PicklingError: args[0] from __newobj__ args has the wrong class")
+                raise PicklingRefused("PicklingError: args[0] from __newobj__ args has the wrong class")
             rest = [(("argument", number), each) for number, each in enumerate(parts) if number]
         else:
             made = function
@@ -398,7 +404,7 @@ class Mode:
                 key, content = pair
             else:
                 if not isinstance(pair, tuple) or tuple.__len__(pair) != 2:
-                    raise Refused("TypeError: dict items iterator must return 2-tuples")
+                    raise PicklingRefused("TypeError: dict items iterator must return 2-tuples")
                 key, content = tuple.__iter__(pair)
             if type(key) not in atoms:
                 found.append((("key", number), key))
@@ -415,14 +421,16 @@ class Mode:
             parent = found
             for part in name.split("."):
                 if part == "<locals>":
-                    raise Refused(f"AttributeError: Can't pickle local object {name!r}")
+                    raise PicklingRefused(f"AttributeError: Can't pickle local object {name!r}")
                 parent, found = found, getattr(found, part)
         except (ImportError, KeyError, AttributeError) as error:
-            raise Refused(f"PicklingError: Can't pickle it as {module_name}.{name}: {said(error)}") from None
+            raise PicklingRefused(f"PicklingError: Can't pickle it as {module_name}.{name}: {said(error)}") from None
         if found is not value:
-            raise Refused(f"PicklingError: Can't pickle it as {module_name}.{name}: it's not the same object")
+            raise PicklingRefused(f"PicklingError: Can't pickle it as {module_name}.{name}: it's not the same object")
         if self.protocol < 3 and not f"{module_name}{name}".isascii():
-            raise Refused(f"PicklingError: can't pickle global identifier '{module_name}.{name}' using protocol 2")
+            raise PicklingRefused(
+                f"PicklingError: can't pickle global identifier '{module_name}.{name}' using protocol 2"
+            )
         if self.protocol < 4 and "." in name:
             return Expansion([(("argument", 0), parent)], [])
         return _NOTHING
@@ -433,12 +441,14 @@ class Mode:
         """A tensor of torch's own two classes. Its storage is never asked for its bytes."""
         if self.name == "spawn" and kind in self.dispatch:
             if tensor.requires_grad and not tensor.is_leaf:
-                raise Refused("RuntimeError: Cowardly refusing to serialize non-leaf tensor which requires_grad")
+                raise PicklingRefused(
+                    "RuntimeError: Cowardly refusing to serialize non-leaf tensor which requires_grad"
+                )
             return _NOTHING
         if self.copying:
             self.copied_bytes += _bytes_of(tensor)
             if not tensor.is_leaf:
-                raise Refused(
+                raise PicklingRefused(
                     "RuntimeError: Only Tensors created explicitly by the user (graph leaves) support the deepcopy"
                     " protocol"
                 )
@@ -458,16 +468,18 @@ class Mode:
         device = untyped.device.type
         if self.name == "spawn" and device in ("cuda", "meta"):
             # a tensor there is sent by its own reducer, without its storage
-            raise Refused(f"RuntimeError: Cannot pickle {device} storage; try pickling a {device} tensor instead")
+            raise PicklingRefused(
+                f"RuntimeError: Cannot pickle {device} storage; try pickling a {device} tensor instead"
+            )
         if self.name == "collective" and not typed:
             trouble = self._storage_trouble()
             if trouble:
-                raise Refused(trouble)
+                raise PicklingRefused(trouble)
         if self.name == "torch.save" and self._torch is not None and device != "meta":
             address = untyped.data_ptr()
             dtype = storage.dtype if typed else self._torch.uint8
             if address and self._storage_dtypes.setdefault(address, dtype) is not dtype:
-                raise Refused(
+                raise PicklingRefused(
                     "RuntimeError: Cannot save multiple tensors or storages that view the same data as different types"
                 )
         return _NOTHING
@@ -500,7 +512,7 @@ class Mode:
         return Expansion(before, after, refusal)
 
 
-class _Torch(NamedTuple):
+class _TorchTypes(NamedTuple):
     """torch's classes, where it is imported already. We never import it."""
 
     tensor: type
@@ -509,7 +521,7 @@ class _Torch(NamedTuple):
     uint8: Any
 
     @classmethod
-    def find(cls) -> _Torch | None:
+    def find(cls) -> _TorchTypes | None:
         torch = sys.modules.get("torch")
         try:
             return cls(

@@ -87,14 +87,14 @@ _WRAPS: tuple[Callable[[object], object], ...] = (
 _UNITS = 1_000_000_000
 
 
-class _Nowhere:
+class _NullFile:
     """A file that keeps nothing."""
 
     def write(self, data: Any) -> int:
         return len(data)
 
 
-class _Asking(pickle.Pickler):
+class _DepthProbe(pickle.Pickler):
     """A pickler with a persistent id for nothing, found out in ``depth`` calls."""
 
     depth = 1
@@ -110,8 +110,8 @@ def _descend(depth: int) -> None:
 
 def _pickled(protocol: int, with_ids: int) -> Callable[[object], int]:
     def count(value: object) -> int:
-        pickler = _Asking(_Nowhere(), protocol) if with_ids else pickle.Pickler(_Nowhere(), protocol)
-        if isinstance(pickler, _Asking):
+        pickler = _DepthProbe(_NullFile(), protocol) if with_ids else pickle.Pickler(_NullFile(), protocol)
+        if isinstance(pickler, _DepthProbe):
             pickler.depth = with_ids
         with contextlib.suppress(RecursionError):  # that is what is measured; the memo says how far it came
             pickler.dump(value)

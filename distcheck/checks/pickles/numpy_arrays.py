@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from .raw_pickles import add_stream
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .stream_collector import Collector, counted, shown
 
 MAGIC = b"\x93NUMPY"
@@ -42,7 +42,7 @@ _WIDTHS = {
 }
 
 
-def read_npy(source: Source, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_npy(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
     """Read the header of each array in a file, and follow the pickle of an array of objects."""
     at = 0
     while True:
@@ -61,7 +61,7 @@ def read_npy(source: Source, label: str | None, depth: int, notes: Collector, ro
 
 
 def _read_array(
-    source: Source, at: int, label: str | None, depth: int, notes: Collector, role: str | None
+    source: ByteSource, at: int, label: str | None, depth: int, notes: Collector, role: str | None
 ) -> int | None:
     """Look at one array; the offset after it, None where nothing can follow."""
 

@@ -9,12 +9,12 @@ from types import FunctionType
 from typing import Any
 
 from . import kinds, object_layout
-from .modes import MOST_COPIED_BYTES, Mode, Refused, as_if_spawning, copied
-from .paths import Place, Step, place
+from .modes import MOST_COPIED_BYTES, Mode, PicklingRefused, as_if_spawning, copied
+from .paths import ObjectPath, PathStep, place
 from .picklability import Caution, Offender, PickleReport
 from .real_pickling import outcome
-from .time_limit import Overrun, Watch
-from .walk import MOST_ALIASES, Finding, Walk
+from .time_limit import TimeLimit, TimeLimitExceeded
+from .walk import MOST_ALIASES, Walk, WalkStop
 
 #: Characters of what pickling says.
 _LONGEST_ERROR = 300
@@ -54,7 +54,7 @@ def find_unpicklable(
     paused = gc.isenabled()
     gc.disable()  # nothing becomes garbage here, and looking for it takes as long as the walk
     try:
-        with Watch() as watch, as_if_spawning(mode):
+        with TimeLimit() as watch, as_if_spawning(mode):
             cautions = _Cautions(mode)
             walk = Walk(way, watch=watch, limit=limit, frames=5, caution=cautions)
             walk.run(obj)
@@ -117,9 +117,9 @@ def _rebuild(walk: Walk, root: Any) -> None:
     for value in [*walk.to_rebuild, *walk.hashed]:
         try:
             walk.watch.run(copied, value, memo)
-        except Overrun:
+        except TimeLimitExceeded:
             failed[id(value)] = (value, f"TimeoutError: it did not come back within {walk.watch.limit_s:g} s")
-        except Refused as refusal:
+        except PicklingRefused as refusal:
             culprit = refusal.culprit if id(refusal.culprit) in walk.memo else value
             if not str(refusal).startswith("RecursionError"):  # depth is judged by itself
                 failed.setdefault(id(culprit), (culprit, str(refusal)))
@@ -128,7 +128,7 @@ def _rebuild(walk: Walk, root: Any) -> None:
         if number not in known and not _leads_to(walk, value, known):
             steps = walk.first_way(root, value)
             if steps is not None:
-                walk.findings.append(Finding(steps, value, error))
+                walk.findings.append(WalkStop(steps, value, error))
 
 
 def _leads_to(walk: Walk, value: Any, known: set[int]) -> bool:
@@ -189,20 +189,20 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
 
 
 def _spread(
-    walk: Walk, root: Any, findings: list[Finding], places: list[Place], name: str
-) -> dict[int, list[tuple[Step, ...]]]:
+    walk: Walk, root: Any, findings: list[WalkStop], places: list[ObjectPath], name: str
+) -> dict[int, list[tuple[PathStep, ...]]]:
     """Add the findings that the pickler would not make again, since it knows their holders after the first time.
 
     What is reachable by other ways may lie on them too, so they are looked for in turns, as long as there are new ones.
 
     :return: the other ways to what stands on the way to a finding, by its id
     """
-    ways: dict[int, list[tuple[Step, ...]]] = {}
+    ways: dict[int, list[tuple[PathStep, ...]]] = {}
     whole: set[int] = set()  # all ways to these are known
     spread = 0
     for _ in range(MOST_TURNS):
         ends: dict[int, None] = {}
-        waiting: list[tuple[Finding, int, int]] = []
+        waiting: list[tuple[WalkStop, int, int]] = []
         for finding, where in zip(findings[spread:], places[spread:], strict=True):
             for end, steps in _known(finding, where):
                 if id(end) not in whole:
@@ -223,7 +223,7 @@ def _spread(
     return ways
 
 
-def _known(finding: Finding, where: Place) -> Iterator[tuple[Any, int]]:
+def _known(finding: WalkStop, where: ObjectPath) -> Iterator[tuple[Any, int]]:
     """What the pickler knows of a finding when it comes there again, each after so many of the steps.
 
     That is the holder whose hook gave it out, and the thing that users see as one, of which an inner part was found.
@@ -234,7 +234,7 @@ def _known(finding: Finding, where: Place) -> Iterator[tuple[Any, int]]:
         yield finding.value, len(finding.steps)
 
 
-def _insides_first(findings: list[Finding], places: list[Place]) -> list[int]:
+def _insides_first(findings: list[WalkStop], places: list[ObjectPath]) -> list[int]:
     """The order in which to tell: pickle's, but what is in another offender before it: so all can be dropped in turn.
 
     Those that are told at the same place are one.
@@ -263,10 +263,10 @@ def _disagreement(said: str, found: bool, complete: bool) -> str:
     return ""
 
 
-def _as_users_see_them(findings: list[Finding]) -> list[Finding]:
+def _as_users_see_them(findings: list[WalkStop]) -> list[WalkStop]:
     """The findings, those in the inner parts of one thing (the locks of a queue) as one on that thing."""
     seen: set[tuple[Any, ...]] = set()
-    kept: list[Finding] = []
+    kept: list[WalkStop] = []
     pieces: dict[type, bool] = {}
     for finding in findings:
         whole = finding if finding.depth else _whole(finding, pieces)
@@ -279,7 +279,7 @@ def _as_users_see_them(findings: list[Finding]) -> list[Finding]:
     return kept
 
 
-def _whole(finding: Finding, pieces: dict[type, bool]) -> Finding:
+def _whole(finding: WalkStop, pieces: dict[type, bool]) -> WalkStop:
     """The outermost thing that users see as one, of which the object is a part; else the object itself."""
     steps = finding.steps
     best = len(steps)
@@ -296,14 +296,14 @@ def _whole(finding: Finding, pieces: dict[type, bool]) -> Finding:
         inner.add(kind)
     if best == len(steps):
         return finding
-    return Finding(steps[:best], nodes[best - 1], finding.error, whole=True)
+    return WalkStop(steps[:best], nodes[best - 1], finding.error, whole=True)
 
 
-def _containers(ways: Iterable[tuple[Step, ...]]) -> set[int]:
+def _containers(ways: Iterable[tuple[PathStep, ...]]) -> set[int]:
     return {id(step.container) for steps in ways for step in steps[1:]}
 
 
-def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]], name: str) -> list[str]:
+def _by_shared_parents(finding: WalkStop, ways: dict[int, list[tuple[PathStep, ...]]], name: str) -> list[str]:
     """Other paths, through containers of the object that are reachable by several ways."""
     found: dict[str, None] = {}
     waiting = deque([finding.steps])
@@ -324,7 +324,9 @@ def _by_shared_parents(finding: Finding, ways: dict[int, list[tuple[Step, ...]]]
     return list(found)
 
 
-def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ...], names: dict[type, str]) -> Offender:
+def _offender(
+    walk: Walk, finding: WalkStop, where: ObjectPath, aliases: tuple[str, ...], names: dict[type, str]
+) -> Offender:
     value, kind, mode = finding.value, type(finding.value), walk.mode.name
     path = where.path
     if kind not in names:
@@ -350,7 +352,7 @@ def _offender(walk: Walk, finding: Finding, where: Place, aliases: tuple[str, ..
     )
 
 
-def _what_holds(finding: Finding, where: Place) -> str:
+def _what_holds(finding: WalkStop, where: ObjectPath) -> str:
     """What the class of the instance whose attribute it is does by other means than ``__getstate__``; see kinds."""
     last = finding.steps[-1]
     if (
@@ -386,7 +388,7 @@ def _shown(text: str, longest: int) -> str:
     return text if len(text) <= longest and text.isprintable() else kinds.shown(text, longest)
 
 
-def _owner(where: Place) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
+def _owner(where: ObjectPath) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
     """The nearest instance on the way whose class its user can change; else the nearest one."""
     if not where.owners:
         return None, None, None, ()

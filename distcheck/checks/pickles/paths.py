@@ -20,7 +20,7 @@ from . import object_layout
 _LONGEST_KEY = 60
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step from a container to what is in it."""
 
     container: Any
@@ -40,7 +40,7 @@ class Owner(NamedTuple):
     reach: tuple[int, int]
 
 
-class Place:
+class ObjectPath:
     """Where something is."""
 
     def __init__(self, name: str) -> None:
@@ -103,13 +103,13 @@ _WORDS = {
 _TENSOR_HOLDERS = frozenset(["_modules", "_parameters", "_buffers"])
 
 
-def place(name: str, steps: list[Step], target: Any) -> Place:
+def place(name: str, steps: list[PathStep], target: Any) -> ObjectPath:
     """Where steps lead.
 
     :param name: what the first object is called
     :param target: the object at the end
     """
-    where = Place(name)
+    where = ObjectPath(name)
     where.end, where.steps = target, len(steps)
     inside: list[str] = []
     nodes = [step.container for step in steps[1:]] + [target]
@@ -238,7 +238,7 @@ def _named(key: Any) -> str:
     return f"<{type.__dict__['__name__'].__get__(type(key))}>"
 
 
-def _submodule(owner: Any, name: Any, steps: list[Step], number: int) -> str | None:
+def _submodule(owner: Any, name: Any, steps: list[PathStep], number: int) -> str | None:
     """``.encoder`` for ``._modules['encoder']``: torch's modules hand out what they hold there."""
     if name not in _TENSOR_HOLDERS or number + 1 >= len(steps) or steps[number + 1].kind not in ("item", "step"):
         return None
@@ -264,7 +264,7 @@ def _submodule(owner: Any, name: Any, steps: list[Step], number: int) -> str | N
 
 
 def _held(
-    owner: Any, kind: str, label: Any, steps: list[Step], nodes: list[Any], number: int
+    owner: Any, kind: str, label: Any, steps: list[PathStep], nodes: list[Any], number: int
 ) -> tuple[int, str | None, str | None]:
     """How something that a reduction of ``owner`` holds is reached from it without asking for the reduction.
 
@@ -290,14 +290,14 @@ def _held(
     return 1, None, None
 
 
-def _name_in(step: Step) -> Any:
+def _name_in(step: PathStep) -> Any:
     if step.kind == "step":
         return step.label[1] if step.label[0] == "paired" else None
     return step.label
 
 
 def _known(
-    owner: Any, kind: str, label: Any, steps: list[Step], number: int
+    owner: Any, kind: str, label: Any, steps: list[PathStep], number: int
 ) -> tuple[int, str | None, str | None] | None:
     """The types of Python whose reduction is known: what their parts are called."""
     cls = type(owner)
@@ -336,7 +336,7 @@ def _known(
     return None
 
 
-def _is_plain_tuple(steps: list[Step], number: int) -> bool:
+def _is_plain_tuple(steps: list[PathStep], number: int) -> bool:
     """Whether the step leads to the tuple of all elements, and not to one of them."""
     return (
         number + 1 < len(steps)

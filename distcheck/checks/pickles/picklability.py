@@ -73,7 +73,7 @@ class Caution(NamedTuple):
     kind: str = "breaks"
 
 
-class Group(NamedTuple):
+class OffenderGroup(NamedTuple):
     """Offenders that are alike."""
 
     #: their path with ``[*]`` where they differ: ``trainer.callbacks[*].fn``
@@ -105,7 +105,7 @@ class PickleReport(NamedTuple):
         """All was walked, nothing stops the pickler, and the real one, where it was asked, does not disagree."""
         return self.complete and not self.offenders and not self.confirmation
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[OffenderGroup, ...]:
         """The offenders, those alike (same type and reason, paths that differ in indices and keys only) as one."""
         counts: dict[tuple[str, str, str], int] = {}
         firsts: dict[tuple[str, str, str], Offender] = {}
@@ -114,7 +114,8 @@ class PickleReport(NamedTuple):
             counts[key] = counts.get(key, 0) + 1
             firsts.setdefault(key, offender)
         return tuple(
-            Group(key[0] if count > 1 else firsts[key].place, count, firsts[key]) for key, count in counts.items()
+            OffenderGroup(key[0] if count > 1 else firsts[key].place, count, firsts[key])
+            for key, count in counts.items()
         )
 
     def raise_if_any(self) -> None:

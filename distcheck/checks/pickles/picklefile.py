@@ -20,7 +20,7 @@ class Stream(NamedTuple):
     role: str = "object"
 
 
-class Oddity(NamedTuple):
+class Anomaly(NamedTuple):
     """Something about the container that is not as it should be."""
 
     #: one sentence without a full stop
@@ -47,7 +47,7 @@ class PickleFile(NamedTuple):
     #: bytes
     size: int
     streams: tuple[Stream, ...] = ()
-    oddities: tuple[Oddity, ...] = ()
+    oddities: tuple[Anomaly, ...] = ()
     #: storages that a stream asks for and the container does not hold
     storages_absent: tuple[str, ...] = ()
     #: what could not be looked into, and why: each makes the file *incomplete*

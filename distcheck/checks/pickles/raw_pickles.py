@@ -8,7 +8,7 @@ from functools import partial
 
 from .formats import LEGACY_NUMBER
 from .opcodes import HIGHEST_PROTOCOL
-from .source_bytes import BytesSource, Limits, PartSource, Source
+from .source_bytes import ByteSource, BytesSource, PartSource, ScanLimits
 from .stream_collector import Collector, counted
 from .trace import Global, Trace
 
@@ -27,7 +27,7 @@ _BETWEEN, _BETWEEN_OR_BLANK = re.compile(r"[^\w.+@~ -]"), re.compile(r"[^\w.+@~-
 _BLANK = b"\0 \t\r\n"
 
 
-def begins_pickle(source: Source, *, whole: bool = True) -> bool:
+def begins_pickle(source: ByteSource, *, whole: bool = True) -> bool:
     """Whether a source begins a pickle, or may: it is followed as far as an unpickler reads, up to 50,000 opcodes.
 
     Raises OSError where reading fails.
@@ -36,7 +36,7 @@ def begins_pickle(source: Source, *, whole: bool = True) -> bool:
     """
     from . import machine
 
-    limits = Limits(opcodes=_TRIAL, seconds=_TRIAL_S)
+    limits = ScanLimits(opcodes=_TRIAL, seconds=_TRIAL_S)
     trace = machine.run(source, 0, limits)
     if trace.ended == "cut" and not whole:
         return True
@@ -67,12 +67,12 @@ def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
     return trace.ended == "cut" and len(trace.opcodes) >= 4 and trace.end - trace.start > 16
 
 
-def holds_pickle(source: Source, notes: Collector) -> bool:
+def holds_pickle(source: ByteSource, notes: Collector) -> bool:
     """Whether a source of no known format is a pickle, or several in a row. Raises OSError where reading fails."""
     return bool(source.size) and begins_here(source, notes.trace(source), partial(notes.trace, source))
 
 
-def begins_here(source: Source, trace: Trace, follow: Callable[[int], Trace]) -> bool:
+def begins_here(source: ByteSource, trace: Trace, follow: Callable[[int], Trace]) -> bool:
     """Whether a source begins with a pickle: the first one is, or one right behind it leaves no doubt."""
     for _ in range(_IN_FRONT):
         if is_pickle(trace, source.read(trace.start, 2), source.read(trace.end, 64)):
@@ -85,7 +85,7 @@ def begins_here(source: Source, trace: Trace, follow: Callable[[int], Trace]) ->
     return True  # text and numbers hold no row of so many
 
 
-def is_magic_number(source: Source, trace: Trace) -> bool:
+def is_magic_number(source: ByteSource, trace: Trace) -> bool:
     """Whether a pickle gives the number that files of torch.save before 1.6 begin with, in whatever opcodes."""
     if trace.start or trace.end > 4096:
         return False
@@ -107,7 +107,7 @@ def is_importable(what: Global, *, called: bool = False) -> bool:
 
 
 def follow_appended(
-    source: Source,
+    source: ByteSource,
     trace: Trace,
     label: str | None,
     depth: int,
@@ -141,7 +141,7 @@ def follow_appended(
         at = trace.end
 
 
-def _is_blank(source: Source, at: int, notes: Collector) -> bool:
+def _is_blank(source: ByteSource, at: int, notes: Collector) -> bool:
     """Whether only zeros and blanks follow: what a file was padded with."""
     while part := source.read(at, 1 << 20):
         if part.strip(_BLANK) or notes.out_of_time():
@@ -151,19 +151,19 @@ def _is_blank(source: Source, at: int, notes: Collector) -> bool:
 
 
 def add_stream(
-    source: Source, label: str | None, reader: str, trace: Trace, depth: int, notes: Collector, role: str
+    source: ByteSource, label: str | None, reader: str, trace: Trace, depth: int, notes: Collector, role: str
 ) -> None:
     """Note a stream and read what it holds for another loader: the judges take for granted that this was done."""
     notes.add(label, reader, trace, role)
     read_nested(source, trace, label, depth, notes)
 
 
-def read_nested(source: Source, trace: Trace, label: str | None, depth: int, notes: Collector) -> None:
+def read_nested(source: ByteSource, trace: Trace, label: str | None, depth: int, notes: Collector) -> None:
     """Read the files that a stream holds as bytes and hands to torch to be loaded (``_load_from_bytes``)."""
     for nested in trace.nested:
         if not notes.take_member():
             return
-        content: Source = PartSource(source, nested.offset, nested.size)
+        content: ByteSource = PartSource(source, nested.offset, nested.size)
         if nested.encoding == "latin-1":
             if nested.size > _LARGEST_TEXT:
                 notes.not_opened(

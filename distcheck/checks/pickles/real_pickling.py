@@ -9,21 +9,21 @@ import sys
 from typing import Any
 
 from .modes import Mode, said
-from .time_limit import Overrun, Watch
+from .time_limit import TimeLimit, TimeLimitExceeded
 
 
-class _Nowhere(io.RawIOBase):
+class _DiscardFile(io.RawIOBase):
     """A file that keeps nothing."""
 
     def write(self, data: Any) -> int:
         return len(data)
 
 
-def outcome(value: Any, mode: Mode, watch: Watch) -> str:
+def outcome(value: Any, mode: Mode, watch: TimeLimit) -> str:
     """What the real pickler raises, type and text; empty where it succeeds. Storages of tensors are left out."""
     try:
         watch.run(_run, value, mode)
-    except Overrun:
+    except TimeLimitExceeded:
         return f"TimeoutError: it did not come back within {watch.limit_s:g} s"
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - whatever it is, it is the answer
         return said(error)
@@ -36,9 +36,9 @@ def _run(value: Any, mode: Mode) -> None:
         return
     torch = sys.modules.get("torch")
     if torch is None and mode.name != "spawn":
-        pickle.Pickler(_Nowhere(), mode.protocol).dump(value)
+        pickle.Pickler(_DiscardFile(), mode.protocol).dump(value)
         return
-    _pickler(mode)(_Nowhere(), mode.protocol).dump(value)
+    _pickler(mode)(_DiscardFile(), mode.protocol).dump(value)
 
 
 def _pickler(mode: Mode) -> type[pickle.Pickler]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .stream_collector import Collector, counted, shown
 
 #: Longer headers are not parsed: JSON takes about ten times its length in memory. About 30,000 tensors fit.
 _PARSED = 4 << 20
 
 
-def read_safetensors(source: Source, label: str | None, depth: int, notes: Collector) -> str:
+def read_safetensors(source: ByteSource, label: str | None, depth: int, notes: Collector) -> str:
     """Check what the header promises against the bytes that are there. The format in users' words."""
     import json
 

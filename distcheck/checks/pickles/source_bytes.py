@@ -11,7 +11,7 @@ else:  # it costs too much where start-up counts
     Protocol = object
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that can be read anywhere. Offsets count from the start of this source."""
 
     @property
@@ -30,7 +30,7 @@ class BytesSource:
         self.size = len(content)
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :class:`Source`."""
+        """See :class:`ByteSource`."""
         return self._content[offset : offset + size]
 
 
@@ -48,7 +48,7 @@ class FileSource:
         self._whole: bytes | None = None
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :class:`Source`. It leaves the position of the descriptor alone."""
+        """See :class:`ByteSource`. It leaves the position of the descriptor alone."""
         if self.size > _SMALL:
             return self._read(offset, size)
         if self._whole is None:
@@ -71,17 +71,17 @@ class FileSource:
 class PartSource:
     """A stretch of another source: a member that is stored as it is."""
 
-    def __init__(self, whole: Source, start: int, size: int) -> None:
+    def __init__(self, whole: ByteSource, start: int, size: int) -> None:
         self._whole = whole
         self._start = start
         self.size = max(0, min(size, whole.size - start))
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :class:`Source`."""
+        """See :class:`ByteSource`."""
         return self._whole.read(self._start + offset, max(0, min(size, self.size - offset)))
 
 
-class Limits(NamedTuple):
+class ScanLimits(NamedTuple):
     """What one file may cost. Where a limit is reached, the answer is *incomplete*, never *fine*."""
 
     #: opcodes of all streams of a file, about; a checkpoint of 100,000 tensors has about 5 million

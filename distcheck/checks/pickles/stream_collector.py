@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from . import machine
-from .picklefile import Oddity, PickleFile, Stream
-from .source_bytes import Limits, Source
+from .picklefile import Anomaly, PickleFile, Stream
+from .source_bytes import ByteSource, ScanLimits
 from .trace import Trace
 
 #: Streams of a file that are kept as they are; of more, only those that say something new.
@@ -20,7 +20,7 @@ LINES_KEPT = 200
 #: How a reader of archives has a member read: source, its label, depth in nested archives, notebook, and the role of
 #: its streams where that is not what they are in a file of their own. It gives the format in users' words, ``""`` for
 #: what is none of ours.
-ReadContent = Callable[[Source, "str | None", int, "Collector", "str | None"], str]
+ReadContent = Callable[[ByteSource, "str | None", int, "Collector", "str | None"], str]
 
 
 def shown(name: str | bytes, limit: int = 120) -> str:
@@ -39,11 +39,11 @@ def counted(count: int, thing: str) -> str:
 class Collector:
     """The notes about one file, its nested archives included."""
 
-    def __init__(self, limits: Limits, read_content: ReadContent) -> None:
+    def __init__(self, limits: ScanLimits, read_content: ReadContent) -> None:
         self.limits = limits
         self.read_content = read_content
         self.streams: list[Stream] = []
-        self.oddities: list[Oddity] = []
+        self.oddities: list[Anomaly] = []
         self.absent: list[str] = []
         self.unopened: list[str] = []
         #: bytes that may still be unpacked, those that are unpacked again included
@@ -77,7 +77,7 @@ class Collector:
         self.members_left -= 1
         return not self.out_of_time()
 
-    def trace(self, source: Source, start: int = 0, opcodes: int | None = None) -> Trace:
+    def trace(self, source: ByteSource, start: int = 0, opcodes: int | None = None) -> Trace:
         """Run the machine on a pickle within what is left for this file. Raises OSError where reading fails."""
         allowed = self._opcodes_left if opcodes is None else min(opcodes, self._opcodes_left)
         limits = self.limits._replace(opcodes=allowed, seconds=self.seconds_left())
@@ -104,7 +104,7 @@ class Collector:
     ) -> None:
         """Note something that is not as it should be, each once."""
         label = None if member is None else shown(member, 300)
-        oddity = Oddity(what, kind, offset, label, cure)
+        oddity = Anomaly(what, kind, offset, label, cure)
         # an empty notebook of its own for each kind: a thousand notes must not push out what readers disagree about
         if sum(one.kind == kind for one in self.oddities) < LINES_KEPT and oddity not in self.oddities:
             self.oddities.append(oddity)

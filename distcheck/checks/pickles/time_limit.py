@@ -20,11 +20,11 @@ LIMIT_S = 5.0
 Answer = TypeVar("Answer")
 
 
-class Overrun(BaseException):
+class TimeLimitExceeded(BaseException):
     """Raised in code that did not come back in time. No ``except Exception`` of that code swallows it."""
 
 
-class Watch:
+class TimeLimit:
     """Runs functions in this thread, each under the limit. Costs next to nothing until the first one runs."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
@@ -38,7 +38,7 @@ class Watch:
         self._before: Any = None
         self._watched = threading.get_ident()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> TimeLimit:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,7 +49,7 @@ class Watch:
             signal.signal(self._signal, self._before)
 
     def run(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        """What ``function(*arguments)`` gives. Raises what it raises, or :class:`Overrun`."""
+        """What ``function(*arguments)`` gives. Raises what it raises, or :class:`TimeLimitExceeded`."""
         if self._thread is None:
             self._start()
         try:
@@ -58,7 +58,7 @@ class Watch:
                 return function(*arguments)
             finally:
                 self._settle()
-        except Overrun:
+        except TimeLimitExceeded:
             self._settle()  # it may have come while the first attempt was under way
             raise
 
@@ -84,7 +84,7 @@ class Watch:
 
     def _arrived(self, *_: object) -> None:
         if self._started:
-            raise Overrun
+            raise TimeLimitExceeded
 
     def _look(self) -> None:
         pause = min(0.25, self.limit_s / 4)
@@ -99,7 +99,7 @@ class Watch:
                 if self._signal is not None:
                     signal.pthread_kill(self._watched, self._signal)
                 else:
-                    _interrupt(self._watched, Overrun)
+                    _interrupt(self._watched, TimeLimitExceeded)
 
 
 def _free_signals() -> Iterator[int]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from .formats import HEAD, sniff
 from .raw_pickles import add_stream, begins_pickle, follow_appended
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .stream_collector import Collector, shown
 from .trace import Trace
 from .unpacking import UnpackedSource
@@ -83,7 +83,7 @@ class Survey:
         return lower.startswith(TENSOR_FOLDERS, start) and lower[:start] == self.top.lower() + b"/"
 
 
-def survey(source: Source, directory: Directory, notes: Collector) -> Survey:
+def survey(source: ByteSource, directory: Directory, notes: Collector) -> Survey:
     """Go through a directory once; nothing but it is read."""
     found = Survey(directory)
     tensors: set[int] = set()
@@ -149,11 +149,11 @@ def is_torch_zip(found: Survey) -> bool:
     return top + b"/version" in names and (top + b"/byteorder" in names or found.count > len(found.others))
 
 
-class _Reading:
+class _ArchiveReader:
     """One archive while it is read."""
 
     def __init__(
-        self, source: Source, found: Survey, label: str | None, depth: int, notes: Collector, role: str | None
+        self, source: ByteSource, found: Survey, label: str | None, depth: int, notes: Collector, role: str | None
     ) -> None:
         self.source = source
         self.found = found
@@ -167,7 +167,7 @@ class _Reading:
 
 
 def read_torch_zip(
-    source: Source,
+    source: ByteSource,
     found: Survey,
     refusal: str | None,
     label: str | None,
@@ -180,7 +180,7 @@ def read_torch_zip(
     :param found: as torch sees it, or, where torch finds no directory, as others do
     :param refusal: why torch finds no directory
     """
-    reading = _Reading(source, found, label, depth, notes, role)
+    reading = _ArchiveReader(source, found, label, depth, notes, role)
     script = _find(reading, b"constants.pkl", exact=True) is not None
     package = _find(reading, b"data.pkl") is None and any(
         member.raw_name.endswith((b"/.data/extern_modules", b"/.data/python_version")) for member in found.others
@@ -221,7 +221,7 @@ _SCRIPT = (
 )
 
 
-def _note_equal_names(reading: _Reading) -> None:
+def _note_equal_names(reading: _ArchiveReader) -> None:
     """Two members of one name, but for case."""
     seen: set[bytes] = set()
     for member in reading.found.others:
@@ -237,7 +237,7 @@ def _note_equal_names(reading: _Reading) -> None:
         seen.add(lower)
 
 
-def _find(reading: _Reading, name: bytes, *, exact: bool = False) -> Member | None:
+def _find(reading: _ArchiveReader, name: bytes, *, exact: bool = False) -> Member | None:
     """The member that torch's reader gives for a name below the folder."""
     found = reading.found
     if found.top is None:
@@ -254,7 +254,7 @@ def _find(reading: _Reading, name: bytes, *, exact: bool = False) -> Member | No
     return next((member for member in alike if member.place == place), alike[0])
 
 
-def _chosen(reading: _Reading) -> Member | None:
+def _chosen(reading: _ArchiveReader) -> Member | None:
     """The pickle that torch unpickles; where torch would refuse the archive, the one that is meant."""
     named = _find(reading, b"data.pkl")
     if named is not None:
@@ -265,7 +265,7 @@ def _chosen(reading: _Reading) -> Member | None:
     return None
 
 
-def _refusal(reading: _Reading, chosen: Member | None, script: bool) -> str | None:
+def _refusal(reading: _ArchiveReader, chosen: Member | None, script: bool) -> str | None:
     """Why torch.load refuses the archive whatever is in its pickle."""
     found = reading.found
     if found.refusal is not None:
@@ -290,7 +290,7 @@ def _refusal(reading: _Reading, chosen: Member | None, script: bool) -> str | No
     return _unreadable(reading, chosen, "data.pkl") or _wrong_settings(reading)
 
 
-def _unreadable(reading: _Reading, member: Member, name: str) -> str | None:
+def _unreadable(reading: _ArchiveReader, member: Member, name: str) -> str | None:
     """Why torch's reader can't extract a member; None where it can."""
     if member.is_folder:
         return f"its member {name!r} is marked as a folder"
@@ -313,7 +313,7 @@ def _unreadable(reading: _Reading, member: Member, name: str) -> str | None:
     return None
 
 
-def _wrong_version(reading: _Reading, version: Member) -> str | None:
+def _wrong_version(reading: _ArchiveReader, version: Member) -> str | None:
     """torch parses the number as C++ does: leading blanks, a sign, digits, whatever follows."""
     content = _content(reading, version).lstrip(b" \t\n\v\f\r")
     digits = content[1:] if content[:1] == b"+" else content
@@ -325,7 +325,7 @@ def _wrong_version(reading: _Reading, version: Member) -> str | None:
     return None
 
 
-def _wrong_settings(reading: _Reading) -> str | None:
+def _wrong_settings(reading: _ArchiveReader) -> str | None:
     """Small members that ``torch.load`` reads before the pickle: each may be missing, none may be odd."""
     for name in (b".format_version", b"byteorder", b".storage_alignment"):
         member = _find(reading, name)
@@ -353,13 +353,13 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _content(reading: _Reading, member: Member) -> bytes:
+def _content(reading: _ArchiveReader, member: Member) -> bytes:
     """The first bytes of a small member that can be read."""
     opened = open_member(reading.source, member, reading.notes, torch=True)
     return b"" if isinstance(opened, str) else opened.content.read(0, _SMALL)
 
 
-def _read_member(reading: _Reading, member: Member, chosen: bool, script: bool) -> None:
+def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: bool) -> None:
     """Look into one member that is no tensor."""
     notes = reading.notes
     path = reading.path(member)
@@ -422,7 +422,7 @@ def note_odd_name(member: Member, notes: Collector, path: str) -> None:
         notes.odd("disagree", "its path leads out of the archive", member=path, offset=member.header)
 
 
-def _read_tensors(reading: _Reading, trace: Trace | None) -> None:
+def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
     """Storages that the pickle asks for: are they there, and large enough? Others: is something hidden there?"""
     notes, found = reading.notes, reading.found
     keys = frozenset() if trace is None else trace.storage_keys
@@ -462,13 +462,13 @@ def _read_tensors(reading: _Reading, trace: Trace | None) -> None:
         notes.lacks(key)
 
 
-def _entries(reading: _Reading) -> Iterator[Member]:
+def _entries(reading: _ArchiveReader) -> Iterator[Member]:
     """All entries once more, as far as the directory is sound."""
     with suppress(BadDirectoryError):  # said when it was surveyed
         yield from members(reading.source, reading.found.directory)
 
 
-def _read_unasked(reading: _Reading, member: Member) -> None:
+def _read_unasked(reading: _ArchiveReader, member: Member) -> None:
     """What stands among the tensors and is none that the pickle asks for."""
     notes = reading.notes
     opened = open_member(reading.source, member, notes, torch=True)

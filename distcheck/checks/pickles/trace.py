@@ -36,7 +36,7 @@ class Naming(NamedTuple):
     written: str | None = None
 
 
-class Call(NamedTuple):
+class StreamCall(NamedTuple):
     """Code that the stream runs: REDUCE, INST, OBJ, NEWOBJ, NEWOBJ_EX, or BUILD (its ``__setstate__``).
 
     Equal ones (same function, same opcode) are one entry with a count; of ``numpy.dtype``, same text as well.
@@ -51,7 +51,7 @@ class Call(NamedTuple):
     count: int = 1  # type: ignore[assignment]
 
 
-class Write(NamedTuple):
+class StreamWrite(NamedTuple):
     """APPEND(S), SETITEM(S), ADDITEMS or BUILD: what would be filled. One entry for each opcode and target."""
 
     opcode: str
@@ -66,7 +66,7 @@ class Write(NamedTuple):
     count: int = 1  # type: ignore[assignment]
 
 
-class Doubt(NamedTuple):
+class Unresolved(NamedTuple):
     """A place where the machine can't know what would happen, or that no unpickler would get past."""
 
     offset: int
@@ -119,21 +119,21 @@ class Trace(NamedTuple):
     #: ``stop``; ``broken`` (undecodable or impossible: see ``trouble``); ``cut`` (the bytes end first);
     #: ``budget`` (a limit of ours was reached: see ``trouble``)
     ended: str
-    trouble: Doubt | None
+    trouble: Unresolved | None
     #: name of each opcode that occurs → offset of its first place
     opcodes: Mapping[str, int]
     globals: tuple[Naming, ...]
-    calls: tuple[Call, ...]
-    writes: tuple[Write, ...]
+    calls: tuple[StreamCall, ...]
+    writes: tuple[StreamWrite, ...]
     #: computed names, calls of what can't be known, attributes set on functions: to be judged as dangerous
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[Unresolved, ...]
     storages: tuple[Storages, ...]
     #: keys of the storages that are asked for (``'0'``, ``'1'``): at most 100,000
     storage_keys: frozenset[str]
     #: first offset of a persistent id that is no ``('storage', …)`` tuple of torch's shape, with what it is
-    foreign_ids: tuple[Doubt, ...]
+    foreign_ids: tuple[Unresolved, ...]
     keys: Keys
-    #: what the stream gives in the end: a word as in :class:`Write` (``dict``, ``constant``, ``global`` …), ``nothing``
+    #: the result of the stream: a word as in :class:`StreamWrite` (``dict``, ``constant``, ``global`` …), ``nothing``
     #: without STOP, or the global whose call gave it
     result: str | Global
     #: opcodes that were executed, about

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .trace import Call, Doubt, Global, Keys, Naming, Nested, Storages, Trace, Write
+from .trace import Global, Keys, Naming, Nested, Storages, StreamCall, StreamWrite, Trace, Unresolved
 from .values import printable
 
 #: Doubts that are kept, calls of what can't be known, foreign ids; more of them say nothing new.
@@ -25,10 +25,10 @@ class StoppedError(Exception):
     def __init__(self, ended: str, offset: int, why: str) -> None:
         super().__init__(why)
         self.ended = ended
-        self.trouble = Doubt(offset, why)
+        self.trouble = Unresolved(offset, why)
 
 
-class Notes:
+class TraceBuilder:
     """Everything seen so far. Equal things are one entry: its first offset, and how often."""
 
     def __init__(self) -> None:
@@ -118,22 +118,25 @@ class Notes:
         start: int,
         end: int,
         ended: str,
-        trouble: Doubt | None,
+        trouble: Unresolved | None,
         result: str | Global,
         known: list[Global | None],
         written: dict[int, str],
         steps: int,
     ) -> Trace:
         """What was seen so far; ``known`` is the table of globals, ``written`` how some of them stand in the stream."""
-        calls: dict[tuple[Global | None, str, str], Call] = {}
+        calls: dict[tuple[Global | None, str, str], StreamCall] = {}
         for (index, opcode, variant), ((offset, count), text) in self.calls.items():
             what = known[index]
             other = calls.get((what, opcode, variant))
             calls[what, opcode, variant] = (
-                Call(what, opcode, offset, text, count) if other is None else other._replace(count=other.count + count)
+                StreamCall(what, opcode, offset, text, count)
+                if other is None
+                else other._replace(count=other.count + count)
             )
         unknown = [
-            Call(None, opcode, offset, text, count) for (opcode, text), (offset, count) in self.unknown_calls.items()
+            StreamCall(None, opcode, offset, text, count)
+            for (opcode, text), (offset, count) in self.unknown_calls.items()
         ]
         return Trace(
             start=start,
@@ -149,13 +152,13 @@ class Notes:
             ),
             calls=tuple(sorted((*calls.values(), *unknown), key=lambda call: call.offset)),
             writes=tuple(
-                Write(opcode, target, known[index], offset, tuple(names), count)
+                StreamWrite(opcode, target, known[index], offset, tuple(names), count)
                 for (opcode, target, index), ((offset, count), names) in self.writes.items()
             ),
-            doubts=tuple(Doubt(offset, why) for why, offset in self._doubts.items()),
+            doubts=tuple(Unresolved(offset, why) for why, offset in self._doubts.items()),
             storages=tuple(Storages(location, count, offset) for location, (offset, count) in self._storages.items()),
             storage_keys=frozenset(self._storage_keys),
-            foreign_ids=tuple(Doubt(offset, what) for what, offset in self._foreign.items()),
+            foreign_ids=tuple(Unresolved(offset, what) for what, offset in self._foreign.items()),
             keys=Keys(dict(self._prefixes), dict(self._examples), self._named_tensors),
             result=result,
             steps=steps,

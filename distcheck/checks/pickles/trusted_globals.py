@@ -646,7 +646,7 @@ _STEPS = _words(
 )
 
 
-class Standing(NamedTuple):
+class Trust(NamedTuple):
     """What is known about an importable thing."""
 
     #: ``inert``, ``unvouched`` or ``dangerous``
@@ -666,47 +666,47 @@ def python3_name(what: Global) -> Global:
 
 
 @lru_cache(maxsize=4096)
-def standing(what: Global) -> Standing:
+def standing(what: Global) -> Trust:
     """Whether a thing is inert, unvouched or dangerous, and why, whatever torch thinks of it."""
     module, name = python3_name(what)
     parts = name.split(".")
     if (module, name) in _inert():
-        return Standing("inert", _inert()[module, name])
+        return Trust("inert", _inert()[module, name])
     if not name:  # the stream ends within it: all that would happen is an import
         return _standing_of_module(module)
     if not all(part.isidentifier() for part in (*module.split("."), *parts)):
-        return Standing("dangerous", "has a name that no program gives to anything")
+        return Trust("dangerous", "has a name that no program gives to anything")
     if neutral := _neutral().get(f"{module}.{name}"):
-        return Standing("unvouched", neutral)
+        return Trust("unvouched", neutral)
     root = module.partition(".")[0]
     if root in STANDARD_LIBRARY or f"{module}.".startswith(_TESTS_OF_PYTHON):
-        return Standing("dangerous", _longest(_reasons(), f"{module}.{name}") or _FROM_THE_LIBRARY)
+        return Trust("dangerous", _longest(_reasons(), f"{module}.{name}") or _FROM_THE_LIBRARY)
     if any(part.startswith("__") and part.endswith("__") for part in parts):
-        return Standing("dangerous", "reaches into the inside of an object")
+        return Trust("dangerous", "reaches into the inside of an object")
     for step in parts[:-1]:
         if step in STANDARD_LIBRARY or step == step.lower():
-            return Standing("dangerous", f"goes through {step} of {module} to something else")
+            return Trust("dangerous", f"goes through {step} of {module} to something else")
     if parts[-1] in _STEPS:
-        return Standing("dangerous", f"takes the module {parts[-1]} out of {module}")
+        return Trust("dangerous", f"takes the module {parts[-1]} out of {module}")
     if harm := _longest(_harms(), f"{module}.{name}"):
-        return Standing("dangerous", harm)
+        return Trust("dangerous", harm)
     if reason := _inert_by_pattern(module, name):
-        return Standing("inert", reason)
+        return Trust("inert", reason)
     if parts[-1] in _NOTORIOUS:
-        return Standing("dangerous", "is called like a function that runs or loads what it is given")
+        return Trust("dangerous", "is called like a function that runs or loads what it is given")
     if module in ("__main__", "__mp_main__"):
-        return Standing("unvouched", "is from the script that wrote the file")
+        return Trust("unvouched", "is from the script that wrote the file")
     if root in ("torch", "numpy"):
-        return Standing("unvouched", f"is a part of {root} that is not known to be harmless")
-    return Standing("unvouched", f"is code of the package {root}")
+        return Trust("unvouched", f"is a part of {root} that is not known to be harmless")
+    return Trust("unvouched", f"is code of the package {root}")
 
 
 _FROM_THE_LIBRARY = "is a part of Python's standard library that is not known to be harmless"
 
 
-def _standing_of_module(module: str) -> Standing:
+def _standing_of_module(module: str) -> Trust:
     if any(module == known for known, _ in _inert()):
-        return Standing("inert", "is a module of which something is known to be harmless")
+        return Trust("inert", "is a module of which something is known to be harmless")
     return standing(Global(module, "_"))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .stream_collector import Collector
 
 #: Bytes read and unpacked in one go.
@@ -132,7 +132,7 @@ def decoder(kind: str) -> _Zlib | _Other:
         raise BrokenError(f"this Python has no module for {kind}") from None
 
 
-class _State:
+class _DecoderState:
     """A decoder in the middle of its work."""
 
     def __init__(self, machine: _Zlib | _Other, position: int, produced: int) -> None:
@@ -144,19 +144,21 @@ class _State:
 
 
 class UnpackedSource:
-    """What packed bytes unpack to, as a :class:`.Source`.
+    """What packed bytes unpack to, as a :class:`.ByteSource`.
 
     :param kind: one of ``KINDS``
     :param size: of the unpacked bytes where a container says it; None: they are unpacked once to see
     """
 
-    def __init__(self, packed: Source, kind: str, notes: Collector, *, size: int | None = None, start: int = 0) -> None:
+    def __init__(
+        self, packed: ByteSource, kind: str, notes: Collector, *, size: int | None = None, start: int = 0
+    ) -> None:
         self._packed = packed
         self._kind = kind
         self._notes = notes
         self._start = start
-        self._state = _State(decoder(kind), start, 0)
-        self._snapshots: list[_State] = []
+        self._state = _DecoderState(decoder(kind), start, 0)
+        self._snapshots: list[_DecoderState] = []
         self._step = KEPT
         self._window = bytearray()
         self._window_at = 0
@@ -178,7 +180,7 @@ class UnpackedSource:
         self.size = size
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :class:`.Source`. Fewer bytes than promised where unpacking ends before its time."""
+        """See :class:`.ByteSource`. Fewer bytes than promised where unpacking ends before its time."""
         parts = []
         wanted = max(0, min(size, self.size - offset))
         while wanted > 0:
@@ -218,13 +220,13 @@ class UnpackedSource:
         self._window = bytearray()
         self._window_at = self._state.produced
 
-    def _resumed(self, offset: int) -> _State:
+    def _resumed(self, offset: int) -> _DecoderState:
         usable = [one for one in self._snapshots if one.produced <= offset]
         best = usable[-1] if usable else None
         twin = best.machine.copy() if best is not None else None
         if best is not None and twin is not None:
-            return _State(twin, best.position, best.produced)
-        return _State(decoder(self._kind), self._start, 0)
+            return _DecoderState(twin, best.position, best.produced)
+        return _DecoderState(decoder(self._kind), self._start, 0)
 
     def _feed(self, limit: int) -> bytes | None:
         """At most ``limit`` bytes more, perhaps none yet; None where the packed bytes end too early.
@@ -327,7 +329,7 @@ class UnpackedSource:
         twin = state.machine.copy()
         if twin is None:
             return
-        self._snapshots.append(_State(twin, state.position, state.produced))
+        self._snapshots.append(_DecoderState(twin, state.position, state.produced))
         if len(self._snapshots) >= SNAPSHOTS:
             self._snapshots = self._snapshots[1::2]
             self._step *= 2

@@ -14,7 +14,7 @@ from itertools import count
 from time import monotonic
 
 from .opcodes import CODES, COUNTED, TEXTS
-from .source_bytes import Source
+from .source_bytes import ByteSource
 from .trace import Global
 
 #: Kinds of values. Zero is no value: a mark on the stack, or an entry of the memo that was never stored.
@@ -72,7 +72,7 @@ class OutOfTimeError(Exception):
 class Window:
     """The stretch of a source that is looked at, and the one before it. ``deadline``: by :func:`time.monotonic`."""
 
-    def __init__(self, source: Source, deadline: float) -> None:
+    def __init__(self, source: ByteSource, deadline: float) -> None:
         self.source = source
         self._deadline = deadline
         self.size = source.size

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from .picklefile import PickleFile, Stream
 from .torch_globals import BLOCKED_MODULES, TorchRules, rules_for, torch_name
-from .trace import Call, Doubt, Global, Naming, Trace
-from .trusted_globals import Standing, python3_name, standing
+from .trace import Global, Naming, StreamCall, Trace, Unresolved
+from .trusted_globals import Trust, python3_name, standing
 from .values import printable
 from .weights_only import (
     MEMORY_MAP,
@@ -42,7 +42,7 @@ class Danger(NamedTuple):
     what: Global | None = None
 
 
-class Verdict(NamedTuple):
+class FileVerdict(NamedTuple):
     """The judgement of one file."""
 
     #: ``safe``, ``needs-allow-listing``, ``dangerous``, ``malformed``, ``incomplete``
@@ -54,9 +54,9 @@ class Verdict(NamedTuple):
     unvouched: tuple[Global, ...] = ()
     #: globals that are harmless, but that torch does not allow by itself
     inert: tuple[Global, ...] = ()
-    malformed: tuple[Doubt, ...] = ()
+    malformed: tuple[Unresolved, ...] = ()
     #: classes of whole modules (``torch.nn.Module`` and what derives from it, as far as names tell)
-    modules_saved: tuple[Call, ...] = ()
+    modules_saved: tuple[StreamCall, ...] = ()
     #: process groups, device meshes and other things of ``torch.distributed``
     distributed: tuple[Global, ...] = ()
     #: the torch version whose tables were used
@@ -111,7 +111,7 @@ def purpose_of(file: PickleFile, policy: Policy) -> str:
     return "weights-only" if by_torch else "pickle"
 
 
-def judge(file: PickleFile, policy: Policy = Policy()) -> Verdict:
+def judge(file: PickleFile, policy: Policy = Policy()) -> FileVerdict:
     """Judge a file.
 
     :raises ValueError: for a version of torch that is none
@@ -125,13 +125,13 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> Verdict:
     unguarded: dict[Global, None] = {}
     inert: dict[Global, None] = {}
     distributed: dict[Global, None] = {}
-    modules: list[Call] = []
-    malformed: list[Doubt] = []
+    modules: list[StreamCall] = []
+    malformed: list[Unresolved] = []
     not_checked: dict[str, None] = {}
     for stream in file.streams:
         trace = stream.trace
         if trace.ended in ("broken", "cut") and stream.role != "hidden":
-            malformed.append(trace.trouble or Doubt(trace.end, "its pickle breaks off"))
+            malformed.append(trace.trouble or Unresolved(trace.end, "its pickle breaks off"))
         elif trace.ended not in ("stop", "broken", "cut"):
             not_checked[trace.trouble.why if trace.trouble else "not all of it was looked at"] = None
         if stream.role != "hidden":
@@ -159,7 +159,7 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> Verdict:
     if not file.streams and not file.executes_nothing and not said and not file.unopened:
         not_checked[NOTHING_TO_JUDGE] = None
     dangers.sort(key=lambda danger: (danger.member or "", danger.offset))
-    return Verdict(
+    return FileVerdict(
         word=_word(
             dangerous=bool(dangers),
             malformed=bool(malformed or file.storages_absent)
@@ -190,24 +190,24 @@ def _word(*, dangerous: bool, malformed: bool, incomplete: bool, needs: bool) ->
     return "needs-allow-listing" if needs else "safe"
 
 
-def _standing(naming: Naming, stream: Stream, policy: Policy) -> Standing:
+def _standing(naming: Naming, stream: Stream, policy: Policy) -> Trust:
     """What is known of a global, where the caller vouches for it or it is only a way to a nested name included."""
     what = python3_name(naming.what)
     if stream.reader == "torchscript" and f"{what.module}.".startswith(_OF_TORCHSCRIPT):
         # read by C++ code that knows no globals of Python; whatever else is named there is judged as elsewhere
-        return Standing("inert", "is a type of the program in the archive")
+        return Trust("inert", "is a type of the program in the archive")
     blocked = {naming.what.module, names_in_file(naming).module, what.module} & BLOCKED_MODULES
     if is_allowed(naming, policy.allow):
         if not blocked:
-            return Standing("inert", "vouched for by the caller")
+            return Trust("inert", "vouched for by the caller")
         judged = standing(naming.what)
-        return Standing("dangerous", f"{judged.why} (torch takes nothing of {min(blocked)}, even if it is allowed)")
+        return Trust("dangerous", f"{judged.why} (torch takes nothing of {min(blocked)}, even if it is allowed)")
     if what == _GETATTR and folded_getattr(stream.trace):
-        return Standing("inert", "finds nested names, which are judged by themselves")
+        return Trust("inert", "finds nested names, which are judged by themselves")
     if what == TYPE and only_of_constants(stream.trace):
-        return Standing("inert", "is the type of a constant")
+        return Trust("inert", "is the type of a constant")
     if naming.what == MEMORY_MAP and only_rebuilt(stream.trace):
-        return Standing("inert", "is the class of an array that was saved by value")
+        return Trust("inert", "is the class of an array that was saved by value")
     return standing(naming.what)
 
 
@@ -219,7 +219,7 @@ def _is_allowed_by_torch(naming: Naming, rules: TorchRules, policy: Policy) -> b
 def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
     """What is dangerous in one stream: names, and places where it can't be known what would happen."""
     trace = stream.trace
-    calls: dict[Global, Call] = {}
+    calls: dict[Global, StreamCall] = {}
     for call in trace.calls:
         if call.function is not None:
             calls.setdefault(call.function, call)
@@ -255,11 +255,13 @@ def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
             yield Danger(stream.member, write.offset, "", f"it sets attributes of {named} itself", write.of)
 
 
-def _impossible(trace: Trace) -> Iterator[Doubt]:
+def _impossible(trace: Trace) -> Iterator[Unresolved]:
     """Opcodes that no unpickler gets past: filling what can't be filled."""
     for write in trace.writes:
         if write.target in ("constant", "tuple", "frozenset") and write.opcode in _FILLING:
-            yield Doubt(write.offset, f"it puts something into a {write.target} ({write.opcode}), which can't be done")
+            yield Unresolved(
+                write.offset, f"it puts something into a {write.target} ({write.opcode}), which can't be done"
+            )
 
 
 def _was_followed(trace: Trace) -> bool:
@@ -268,7 +270,7 @@ def _was_followed(trace: Trace) -> bool:
     return 0 < wanted <= len(trace.nested)
 
 
-def _is_bomb(call: Call) -> bool:
+def _is_bomb(call: StreamCall) -> bool:
     """Whether a call of something harmless, which pickle never writes, would go on for very long or fill the memory."""
     if call.function is None:
         return False
@@ -282,7 +284,7 @@ def _is_bomb(call: Call) -> bool:
     return False
 
 
-def _modules_saved(trace: Trace) -> Iterator[Call]:
+def _modules_saved(trace: Trace) -> Iterator[StreamCall]:
     """Calls that make a whole module: layers of torch, and classes that get the attributes of a module."""
     classes = {
         write.of

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 from . import modes, object_layout
 from . import nesting_depth as depths
-from .modes import COPIED, HOOKED, LEAF, PLAIN, Expansion, Mode, Refused, TooMany, said
-from .paths import Step
+from .modes import COPIED, HOOKED, LEAF, PLAIN, Expansion, Mode, PicklingRefused, TooMany, said
+from .paths import PathStep
 from .real_pickling import outcome
-from .time_limit import Overrun, Watch
+from .time_limit import TimeLimit, TimeLimitExceeded
 
 #: Places that are noted at most; an object with more of them is *incomplete*.
 MOST_FINDINGS = 100_000
@@ -37,10 +37,10 @@ MOST_ALIASES = 10
 _WAITING = object()  # the label of a part of an object whose turn has not come
 
 
-class Finding(NamedTuple):
+class WalkStop(NamedTuple):
     """A place where pickling stops."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     value: Any
     error: str
     #: levels, where it is nested too deep
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 class Remark(NamedTuple):
     """A place where something is to be said, although it can be pickled; or that a hook did something."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     value: Any
     why: str
     fix: str
@@ -96,7 +96,7 @@ class Walk:
         self,
         mode: Mode,
         *,
-        watch: Watch,
+        watch: TimeLimit,
         limit: int | None,
         frames: int,
         caution: Cautions,
@@ -106,7 +106,7 @@ class Walk:
         self.limit = sys.maxsize if limit is None else limit
         self.frames = frames
         self.caution = caution
-        self.findings: list[Finding] = []
+        self.findings: list[WalkStop] = []
         self.remarks: list[Remark] = []
         #: why not all was looked at; empty where all was
         self.unfinished: list[str] = []
@@ -154,7 +154,7 @@ class Walk:
         stack: list[tuple[Any, str, Any, int, Any, Any]] = []
         each: Iterator[tuple[Any, Any]] = iter([(None, root)])
         kind, container, depth, label = "root", None, 0, None
-        opened: int | Finding | None = None
+        opened: int | WalkStop | None = None
         while True:
             try:
                 for label, child in each:
@@ -363,7 +363,7 @@ class Walk:
         except TooMany as error:
             self._give_up(str(error))
             return None
-        except Refused as error:
+        except PicklingRefused as error:
             self._refused(child, error, stack, container, kind, label)
             return None
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - seven types are known, others will come
@@ -386,12 +386,12 @@ class Walk:
         effects = None
         try:
             return self.watch.run(self.mode.expand, child, cls, plan)
-        except Overrun:
+        except TimeLimitExceeded:
             effects = Effects(
                 f"{self._hook_of(cls)} did not come back within {self.watch.limit_s:g} s, and was broken off",
                 "let it only give out what the object holds: no waiting for locks, threads, files or the network",
             )
-            raise Refused(f"TimeoutError: it did not come back within {self.watch.limit_s:g} s") from None
+            raise PicklingRefused(f"TimeoutError: it did not come back within {self.watch.limit_s:g} s") from None
         except (SystemExit, GeneratorExit) as error:
             effects = Effects(
                 f"{self._hook_of(cls)} raises {type(error).__name__} while it is pickled, which ends the program",
@@ -431,9 +431,9 @@ class Walk:
 
     # findings
 
-    def _place(self, stack: list[Any], container: Any, kind: str, label: Any) -> tuple[Step, ...]:
-        steps = [Step(entry[2], entry[1], entry[5]) for entry in stack if entry[5] is not _WAITING]
-        steps.append(Step(container, kind, label))
+    def _place(self, stack: list[Any], container: Any, kind: str, label: Any) -> tuple[PathStep, ...]:
+        steps = [PathStep(entry[2], entry[1], entry[5]) for entry in stack if entry[5] is not _WAITING]
+        steps.append(PathStep(container, kind, label))
         self._steps += len(steps)
         return tuple(steps)
 
@@ -443,9 +443,11 @@ class Walk:
         if not depth:
             self._bad[id(child)] = error
             self._marked.add(id(child))
-        self._note(Finding(self._place(stack, container, kind, label), child, error, depth))
+        self._note(WalkStop(self._place(stack, container, kind, label), child, error, depth))
 
-    def _refused(self, child: Any, refusal: Refused, stack: list[Any], container: Any, kind: str, label: Any) -> None:
+    def _refused(
+        self, child: Any, refusal: PicklingRefused, stack: list[Any], container: Any, kind: str, label: Any
+    ) -> None:
         """An object is refused, or a member of it that only its own code came to."""
         error, culprit = str(refusal), refusal.culprit
         name = None if culprit is None or culprit is child else object_layout.name_of_member(child, culprit)
@@ -455,16 +457,16 @@ class Walk:
         self._bad[id(child)] = error
         self._marked.add(id(child))
         self.memo.setdefault(id(culprit), culprit)
-        steps = (*self._place(stack, container, kind, label), Step(child, "attribute", name))
-        self._note(Finding(steps, culprit, error))
+        steps = (*self._place(stack, container, kind, label), PathStep(child, "attribute", name))
+        self._note(WalkStop(steps, culprit, error))
 
-    def _refuse(self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any) -> Finding:
+    def _refuse(self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any) -> WalkStop:
         """An object that is refused itself, while its parts are looked at: it is noted after them."""
         self._bad[id(child)] = error
         self._marked.add(id(child))
-        return Finding(self._place(stack, container, kind, label), child, error)
+        return WalkStop(self._place(stack, container, kind, label), child, error)
 
-    def _note(self, finding: Finding) -> None:
+    def _note(self, finding: WalkStop) -> None:
         if len(self.findings) >= MOST_FINDINGS or self._steps > MOST_STEPS:
             self._give_up(f"there are more than {len(self.findings):,} places: the others are not listed")
             return
@@ -479,8 +481,8 @@ class Walk:
         self._open.add(number)
         self._marked.add(number)
 
-    def _close(self, opened: int | Finding) -> None:
-        if isinstance(opened, Finding):
+    def _close(self, opened: int | WalkStop) -> None:
+        if isinstance(opened, WalkStop):
             self._note(opened)
             return
         self._open.discard(opened)
@@ -507,7 +509,7 @@ class Walk:
             endless = outcome(child, self.mode, self.watch).startswith("RecursionError")
         if endless:
             why = "RecursionError: it contains itself in what it is made from, so that pickling it never ends"
-            self._note(Finding(self._place(stack, container, kind, label), child, why))
+            self._note(WalkStop(self._place(stack, container, kind, label), child, why))
 
     def _is_endless(self, frames: list[tuple[Any, str, Any, Any]], number: int) -> bool | None:
         """Whether the way from an object (by its id) to itself is all new each time; None where only pickle can tell.
@@ -602,7 +604,7 @@ class Walk:
 
     # the second pass
 
-    def other_ways(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[Step, ...]]]:
+    def other_ways(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[PathStep, ...]]]:
         """Steps to objects (by their ids) by the ways that lead there after the first one; runs no code of the objects.
 
         :param some: objects of which some ways will do
@@ -618,13 +620,13 @@ class Walk:
 
     def _ways(
         self, root: Any, some: set[int], every: set[int], shut: AbstractSet[int] = frozenset()
-    ) -> tuple[dict[int, list[tuple[Step, ...]]], set[int]]:
+    ) -> tuple[dict[int, list[tuple[PathStep, ...]]], set[int]]:
         """The other ways of one pass; and of which wanted objects a way led through themselves, which is none.
 
         :param shut: objects (by their ids) that are not looked into
         """
         targets = some | every
-        ways: dict[int, list[tuple[Step, ...]]] = {number: [] for number in targets}
+        ways: dict[int, list[tuple[PathStep, ...]]] = {number: [] for number in targets}
         round_itself: set[int] = set()
         seen: set[int] = {id(root)}
         stack: list[tuple[Any, str, Any, Any]] = []
@@ -643,9 +645,9 @@ class Walk:
                     and steps_left > 0
                     and (number in every or len(ways[number]) < MOST_ALIASES)
                 ):
-                    steps = [Step(None, "root", None)]
-                    steps += [Step(entry[2], entry[1], entry[3]) for entry in stack]
-                    steps.append(Step(container, kind, label))
+                    steps = [PathStep(None, "root", None)]
+                    steps += [PathStep(entry[2], entry[1], entry[3]) for entry in stack]
+                    steps.append(PathStep(container, kind, label))
                     steps_left -= len(steps)
                     if not any(step.container is child for step in steps):
                         ways[number].append(tuple(steps))
@@ -665,9 +667,9 @@ class Walk:
                     return ways, round_itself
                 each, kind, container, label = stack.pop()
 
-    def first_way(self, root: Any, target: Any) -> tuple[Step, ...] | None:
+    def first_way(self, root: Any, target: Any) -> tuple[PathStep, ...] | None:
         """Steps to an object, as the first pass came there; None where it did not."""
-        steps = [Step(None, "root", None)]
+        steps = [PathStep(None, "root", None)]
         if root is target:
             return tuple(steps)
         atoms, seen = self.mode.atoms, {id(root)}
@@ -677,8 +679,8 @@ class Walk:
         while True:
             for label, child in each:
                 if child is target:
-                    steps += [Step(entry[2], entry[1], entry[3]) for entry in stack]
-                    return (*steps, Step(container, kind, label))
+                    steps += [PathStep(entry[2], entry[1], entry[3]) for entry in stack]
+                    return (*steps, PathStep(container, kind, label))
                 if type(child) in atoms or id(child) in seen:
                     continue
                 seen.add(id(child))

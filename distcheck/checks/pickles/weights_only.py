@@ -13,9 +13,9 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from .known_functions import MOST_APART
-from .picklefile import Oddity, PickleFile, Stream
+from .picklefile import Anomaly, PickleFile, Stream
 from .torch_globals import OPCODES, TorchRules, rules_for, torch_name
-from .trace import Call, Global, Naming, Trace, Write
+from .trace import Global, Naming, StreamCall, StreamWrite, Trace
 from .trusted_globals import python3_name, standing
 
 
@@ -242,7 +242,7 @@ def weights_only_of_file(file: PickleFile, policy: Policy = Policy()) -> Weights
     return needs.answer()
 
 
-def _is_behind(oddity: Oddity, read: Iterable[Stream]) -> bool:
+def _is_behind(oddity: Anomaly, read: Iterable[Stream]) -> bool:
     """Whether something stands behind the end of a stream that torch reads: it never gets there."""
     return oddity.offset is not None and any(
         stream.member == oddity.member and stream.trace.ended == "stop" and oddity.offset >= stream.trace.end
@@ -472,7 +472,7 @@ def _is_no_function(name: str) -> bool:
     )
 
 
-def _judge_write(write: Write, rules: TorchRules, needs: _Needs) -> None:
+def _judge_write(write: StreamWrite, rules: TorchRules, needs: _Needs) -> None:
     of = None if write.of is None else python3_name(write.of)
     named = of.path if of is not None else write.target
     target = write.target
@@ -540,7 +540,7 @@ def _add_numpy_types(trace: Trace, needs: _Needs) -> None:
             needs.entries[name] = None
 
 
-def _dtype_class(call: Call, recent: bool) -> str | None:
+def _dtype_class(call: StreamCall, recent: bool) -> str | None:
     """Of ``numpy.dtype('f8', False, True)``: ``numpy.dtypes.Float64DType``; in old numpy what gives that class."""
     code = call.text.partition("('")[2].partition("'")[0]
     kind = code if code in _DTYPES else code.rstrip("0123456789")

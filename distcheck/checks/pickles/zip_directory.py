@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .source_bytes import PartSource, Source
+from .source_bytes import ByteSource, PartSource
 
 LOCAL = b"PK\x03\x04"
 CENTRAL = b"PK\x01\x02"
@@ -104,7 +104,7 @@ class BadDirectoryError(Exception):
     """The directory can't be read; the text says why."""
 
 
-def ends(source: Source) -> list[int]:
+def ends(source: ByteSource) -> list[int]:
     """Offsets of all that looks like a record at the end of an archive, in the last 64 KiB; the last one first."""
     start = max(0, source.size - TAIL)
     tail = source.read(start, TAIL)
@@ -117,7 +117,7 @@ def ends(source: Source) -> list[int]:
     return found
 
 
-def torch_directory(source: Source, end: int) -> Directory:
+def torch_directory(source: ByteSource, end: int) -> Directory:
     """Where torch's reader finds it, given the last record at the end.
 
     Raises :class:`BadDirectoryError` where it refuses the file.
@@ -145,7 +145,7 @@ def torch_directory(source: Source, end: int) -> Directory:
     return Directory(start, size, count, 0, end, source.size - end - _END.size)
 
 
-def usual_directory(source: Source, end: int) -> Directory:
+def usual_directory(source: ByteSource, end: int) -> Directory:
     """Where zipfile finds it: just before the record at the end, whatever the record says about its place."""
     _, _disk, _first, _here, count, size, start, comment = _END.unpack(source.read(end, _END.size))
     before = end
@@ -163,7 +163,7 @@ def usual_directory(source: Source, end: int) -> Directory:
     return Directory(found, size, count, found - start, end, min(comment, source.size - end - _END.size))
 
 
-def members(source: Source, directory: Directory) -> Iterator[Member]:
+def members(source: ByteSource, directory: Directory) -> Iterator[Member]:
     """The entries, until the bytes of the directory are used up, be they more or fewer than promised.
 
     Raises :class:`BadDirectoryError` at the first one that is damaged.
@@ -223,7 +223,7 @@ def _zip64(extra: bytes, size: int, packed: int, header: int, index: int) -> tup
     return size, packed, header
 
 
-def refused_by_torch(member: Member, source: Source) -> str | None:
+def refused_by_torch(member: Member, source: ByteSource) -> str | None:
     """Why torch's reader refuses the whole archive on account of this entry; None where it doesn't.
 
     miniz checks these as it reads the directory, for all entries, whichever is asked for afterwards.
@@ -241,7 +241,7 @@ def refused_by_torch(member: Member, source: Source) -> str | None:
     return None
 
 
-def local_header(source: Source, offset: int) -> LocalHeader | None:
+def local_header(source: ByteSource, offset: int) -> LocalHeader | None:
     """The header before a member's bytes; None where there is none."""
     raw = source.read(offset, _LOCAL.size)
     if len(raw) < _LOCAL.size or not raw.startswith(LOCAL):
@@ -291,7 +291,7 @@ def found_by_torch(names: Sequence[bytes], wanted: bytes) -> int | None:
     return None
 
 
-def archives_in_a_row(source: Source, limit: int) -> list[PartSource] | None:
+def archives_in_a_row(source: ByteSource, limit: int) -> list[PartSource] | None:
     """Archives that stand one after the other from the first byte to the last, as in a ``.distcp`` file.
 
     Found from the back: the record at the end of each says how long it is. None where they are fewer than two, more

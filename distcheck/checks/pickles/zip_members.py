@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from .source_bytes import PartSource, Source
+from .source_bytes import ByteSource, PartSource
 from .stream_collector import Collector, counted, shown
 from .unpacking import BrokenError, UnpackedSource
 from .zip_directory import (
@@ -31,14 +31,14 @@ _SAYS_NOTHING = (0, 0xFFFFFFFF)
 class Opened:
     """A member that can be read."""
 
-    def __init__(self, content: Source, local: LocalHeader, flagged: str | None = None) -> None:
+    def __init__(self, content: ByteSource, local: LocalHeader, flagged: str | None = None) -> None:
         self.content = content
         self.local = local
         #: what its flags say that readers refuse it for; it is read as if they did not
         self.flagged = flagged
 
 
-def open_member(source: Source, member: Member, notes: Collector, *, torch: bool = False) -> Opened | str:
+def open_member(source: ByteSource, member: Member, notes: Collector, *, torch: bool = False) -> Opened | str:
     """The bytes of a member, or why they can't be had.
 
     :param torch: take as many bytes of a stored member as torch's reader does: what it unpacks to, where others take
@@ -52,7 +52,7 @@ def open_member(source: Source, member: Member, notes: Collector, *, torch: bool
     local = local_header(source, member.header)
     if local is None:
         return f"no member begins at offset {member.header:,}, where the directory says so"
-    packed: Source = PartSource(source, local.data, member.packed)
+    packed: ByteSource = PartSource(source, local.data, member.packed)
     if member.method == STORED:
         return Opened(PartSource(source, local.data, member.size) if torch else packed, local, flagged)
     kind = "deflate" if member.method == DEFLATED else _OTHER_METHODS.get(member.method)
@@ -69,19 +69,19 @@ def open_member(source: Source, member: Member, notes: Collector, *, torch: bool
 class _JoinedSource:
     """A few bytes in front of another source."""
 
-    def __init__(self, head: bytes, rest: Source) -> None:
+    def __init__(self, head: bytes, rest: ByteSource) -> None:
         self._head = head
         self._rest = rest
         self.size = len(head) + rest.size
 
     def read(self, offset: int, size: int) -> bytes:
-        """See :class:`.Source`."""
+        """See :class:`.ByteSource`."""
         front = self._head[offset : offset + size]
         behind = max(0, offset - len(self._head))
         return front + self._rest.read(behind, size - len(front)) if len(front) < size else front
 
 
-def _with_lzma_header(packed: Source, size: int) -> Source:
+def _with_lzma_header(packed: ByteSource, size: int) -> ByteSource:
     """The bytes of a member of method 14 as an ``.lzma`` file: the same properties, then the size (APPNOTE 5.8)."""
     head = packed.read(0, 9)
     if len(head) < 9 or head[2:4] != b"\x05\0":
@@ -90,7 +90,14 @@ def _with_lzma_header(packed: Source, size: int) -> Source:
 
 
 def read_member(
-    source: Source, member: Member, path: str, depth: int, notes: Collector, role: str | None, *, torch: bool = False
+    source: ByteSource,
+    member: Member,
+    path: str,
+    depth: int,
+    notes: Collector,
+    role: str | None,
+    *,
+    torch: bool = False,
 ) -> None:
     """Read a member by its content; where a pickle is in it, compare what readers see of it."""
     opened = open_member(source, member, notes, torch=torch)
@@ -193,14 +200,14 @@ def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str)
 class FrontMember:
     """A member that was found from the front, without the directory."""
 
-    def __init__(self, local: LocalHeader, content: Source, size_known: bool) -> None:
+    def __init__(self, local: LocalHeader, content: ByteSource, size_known: bool) -> None:
         self.local = local
         #: bytes of it; where its header says nothing, all that follows
         self.content = content
         self.size_known = size_known
 
 
-def from_the_front(source: Source, stop: int, notes: Collector) -> Iterator[FrontMember]:
+def from_the_front(source: ByteSource, stop: int, notes: Collector) -> Iterator[FrontMember]:
     """Members one after the other from the first byte on, as long as their headers say how long they are.
 
     The last one that is given may be one of unknown size. Whoever knows its size can go on with a part of the source.
@@ -212,7 +219,7 @@ def from_the_front(source: Source, stop: int, notes: Collector) -> Iterator[Fron
             return
         known = local.packed != 0xFFFFFFFF and (local.packed != 0 or not local.flags & DESCRIPTOR)
         packed = PartSource(source, local.data, local.packed if known else stop - local.data)
-        content: Source | None = None
+        content: ByteSource | None = None
         if local.method == STORED:
             content = packed
         elif local.method == DEFLATED:
@@ -226,7 +233,7 @@ def from_the_front(source: Source, stop: int, notes: Collector) -> Iterator[Fron
             at = after_descriptor(source, at) or stop
 
 
-def after_descriptor(source: Source, at: int) -> int | None:
+def after_descriptor(source: ByteSource, at: int) -> int | None:
     """Offset of the next member behind the bytes of one, past its data descriptor (12, 16, 20 or 24 bytes) if any."""
     behind = source.read(at, 28)
     for skip in (0, 12, 16, 20, 24):

@@ -57,10 +57,10 @@ from .values import (
     WORLD_SIZE,
     WRAPPED,
     Atom,
+    FlowStep,
     NoConstant,
-    Step,
+    RankCondition,
     Value,
-    Who,
     both,
     const,
     either,
@@ -189,7 +189,7 @@ def device_from(kind: Value, index: Value | None, call: tuple[int, int] | None) 
     return join((Value(found),))
 
 
-def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> Who | bool:
+def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> RankCondition | bool:
     """For whom one alternative compares so; ``root`` where the other side is called a source or destination."""
     negative = operator in ("!=", "is not", "not in")
     constant = right.constant
@@ -199,14 +199,14 @@ def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> Who | b
         and operator in ("in", "not in")
         and right.named("os.environ")
     ):
-        return Who(SINGLE if negative else DISTRIBUTED)
+        return RankCondition(SINGLE if negative else DISTRIBUTED)
     if atom.kind == CONST and constant is not NoConstant:
         return compare_constants(operator, atom.const, constant)
     if constant is None and operator in ("is", "is not", "==", "!="):
         if atom.kind == ENV_TEXT:
-            return Who(DISTRIBUTED if negative else SINGLE)
+            return RankCondition(DISTRIBUTED if negative else SINGLE)
         if atom.kind in RANKS:
-            return Who(DISTRIBUTED if negative else SINGLE)
+            return RankCondition(DISTRIBUTED if negative else SINGLE)
         return NOT_CLEAR if atom.kind in (UNKNOWN, METHOD) and not (atom.kind == METHOD and atom.certain) else negative
     if atom.kind in RANKS or (atom.kind == ENV_TEXT and atom.const in vocabulary.VARIABLES):
         kind = atom.kind if atom.kind in RANKS else vocabulary.VARIABLES[atom.const]
@@ -216,29 +216,29 @@ def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> Who | b
     if atom.kind in SIZES:
         return compare_size(operator, constant)
     if atom.kind == RANK_DEPENDENT:
-        return Who(SOME, atom.certain)
+        return RankCondition(SOME, atom.certain)
     if atom.kind == BATCH or right.has(BATCH):
-        return Who(BY_DATA)
+        return RankCondition(BY_DATA)
     if right.has(RANK_DEPENDENT):
-        return Who(SOME)
+        return RankCondition(SOME)
     if atom.kind == TEST and constant in (True, False) and operator in ("==", "!=", "is", "is not"):
-        who = Who(atom.const, atom.certain)
+        who = RankCondition(atom.const, atom.certain)
         return who if bool(constant) != negative else who.inverse()
     if atom.kind in (UNIFORM, ENV_TEXT):
         return ALWAYS
     return NOT_CLEAR
 
 
-def compare_size(operator: str, constant: Any) -> Who:
+def compare_size(operator: str, constant: Any) -> RankCondition:
     """``world_size > 1`` and the like: the same on all ranks."""
     if (operator, constant) in ((">", 1), (">=", 2), ("!=", 1)):
-        return Who(DISTRIBUTED)
+        return RankCondition(DISTRIBUTED)
     if (operator, constant) in (("==", 1), ("<=", 1), ("<", 2)):
-        return Who(SINGLE)
+        return RankCondition(SINGLE)
     return ALWAYS
 
 
-def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bool) -> Who:
+def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bool) -> RankCondition:
     """``rank == 0``, ``local_rank in (-1, 0)``, ``rank < n`` and the like."""
     few = {GLOBAL_RANK: MAIN, RANK: MAIN, LOCAL_RANK: LOCAL_MAIN}.get(kind, SOME)
     if operator in ("in", "not in"):
@@ -247,9 +247,9 @@ def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bo
             if atom.kind in (TUPLE, LIST):
                 numbers.extend(item.constant for item in atom.items)
         if not numbers or any(not isinstance(number, int) for number in numbers):
-            return Who(MEMBERS, certain)
+            return RankCondition(MEMBERS, certain)
         ranks = [number for number in numbers if number >= 0]
-        who = Who((few if ranks == [0] else ONE) if len(ranks) == 1 else SOME if ranks else SINGLE, certain)
+        who = RankCondition((few if ranks == [0] else ONE) if len(ranks) == 1 else SOME if ranks else SINGLE, certain)
         return who if operator == "in" else who.inverse()
     number = as_number(right.constant) if right.constant is not NoConstant else NoConstant
     if right.constant is NoConstant:
@@ -259,29 +259,29 @@ def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bo
                 number = 0
             else:
                 sure = certain and (root or right.has(UNIFORM, *SIZES) or bool(constants))
-                return Who(ONE if operator == "==" else ALL_BUT_ONE, sure)
+                return RankCondition(ONE if operator == "==" else ALL_BUT_ONE, sure)
         elif right.has(*SIZES):
-            return Who(SOME, certain) if not (operator == "<" and right.has(WORLD_SIZE)) else ALWAYS
+            return RankCondition(SOME, certain) if not (operator == "<" and right.has(WORLD_SIZE)) else ALWAYS
         else:
-            return Who(SOME, certain and right.has(UNIFORM, CONST))
+            return RankCondition(SOME, certain and right.has(UNIFORM, CONST))
     if not isinstance(number, (int, float)):
         return NOT_CLEAR
     if number == -1 and operator in ("==", "!=", ">", "<="):
-        return Who(DISTRIBUTED if operator in ("!=", ">") else SINGLE)
+        return RankCondition(DISTRIBUTED if operator in ("!=", ">") else SINGLE)
     if (operator, number) in ((">=", 0), ("<", 0)):
-        return Who(DISTRIBUTED if operator == ">=" else SINGLE)
+        return RankCondition(DISTRIBUTED if operator == ">=" else SINGLE)
     if number < 0:
         return ALWAYS
     if (operator, number) in (("==", 0), ("<", 1), ("<=", 0), ("is", 0)):
-        return Who(few, certain)
+        return RankCondition(few, certain)
     if (operator, number) in (("!=", 0), (">", 0), (">=", 1), ("is not", 0)):
-        return Who(few, certain).inverse() if few != SOME else Who(SOME, certain)
+        return RankCondition(few, certain).inverse() if few != SOME else RankCondition(SOME, certain)
     if operator in ("==", "!="):
-        return Who(ONE if operator == "==" else ALL_BUT_ONE, certain)
-    return Who(SOME, certain)
+        return RankCondition(ONE if operator == "==" else ALL_BUT_ONE, certain)
+    return RankCondition(SOME, certain)
 
 
-def under(value: Value, who: Who) -> Value:
+def under(value: Value, who: RankCondition) -> Value:
     """The value with a condition added to each alternative."""
     if who.who in (EVERYONE, UNCLEAR):
         return value
@@ -292,7 +292,7 @@ def stepped(value: Value, file: int, line: int, text: str) -> Value:
     """The value with one step more on its way, where the way matters."""
     if not any(atom.kind in RANKS or atom.kind in (WRAPPED, DEVICE, RANK_DEPENDENT) for atom in value):
         return value
-    step = Step(file, line, text)
+    step = FlowStep(file, line, text)
     return Value(
         atom._replace(trail=(*atom.trail, step)[-6:])
         if atom.kind in RANKS or atom.kind in (WRAPPED, DEVICE, RANK_DEPENDENT)
@@ -314,25 +314,25 @@ def item_of(value: Value, position: int) -> Value:
     return join(found) if found else NOTHING_KNOWN
 
 
-def truth(value: Value) -> Who:
+def truth(value: Value) -> RankCondition:
     """For whom a value counts as true."""
-    true: list[Who] = []
-    false: list[Who] = []
+    true: list[RankCondition] = []
+    false: list[RankCondition] = []
     for atom in value:
-        who: Who
+        who: RankCondition
         if atom.kind == CONST:
             (true if atom.const else false).append(atom.when)
             continue
         if atom.kind == TEST:
-            who = Who(atom.const, atom.certain)
+            who = RankCondition(atom.const, atom.certain)
         elif atom.kind in (GLOBAL_RANK, RANK):
-            who = Who(OTHERS, atom.certain)
+            who = RankCondition(OTHERS, atom.certain)
         elif atom.kind == LOCAL_RANK:
-            who = Who(LOCAL_OTHERS, atom.certain)
+            who = RankCondition(LOCAL_OTHERS, atom.certain)
         elif atom.kind == RANK_DEPENDENT:
-            who = Who(SOME, atom.certain)
+            who = RankCondition(SOME, atom.certain)
         elif atom.kind == BATCH:
-            who = Who(BY_DATA, atom.certain)
+            who = RankCondition(BY_DATA, atom.certain)
         elif atom.kind in (UNIFORM, *SIZES, ENV_TEXT):
             who = ALWAYS
         elif atom.kind in (OBJECT, WRAPPED, FUNCTION, CLASS, RESULT, TUPLE, MODULE, GROUP) and atom.when.who in PARTIAL:
@@ -353,18 +353,18 @@ def truth(value: Value) -> Who:
         # a flag that some ranks set, and that something unseen may set as well (a broadcast)
         flags = [atom.when for atom in value if atom.kind != TEST and atom.when.who in PARTIAL]
         if all(who in flags for who in ranked):
-            return Who(found.who, False)
+            return RankCondition(found.who, False)
     return found
 
 
-def widest(ways: list[Who]) -> Who:
+def widest(ways: list[RankCondition]) -> RankCondition:
     """Who gets in by any of several ways, each of which is for some ranks only."""
     named = {way.who for way in ways}
     certain = all(way.certain for way in ways)
     if len(named) == 1:
-        return Who(ways[0].who, certain)
+        return RankCondition(ways[0].who, certain)
     if named <= {MAIN, ONE, LOCAL_MAIN}:
-        return Who(LOCAL_MAIN if LOCAL_MAIN in named else ONE, certain)
+        return RankCondition(LOCAL_MAIN if LOCAL_MAIN in named else ONE, certain)
     return either(ways)
 
 
@@ -423,7 +423,7 @@ def compute(operator: str, one: float, other: float) -> float | None:
     return None
 
 
-def compare_constants(operator: str, one: Any, other: Any) -> Who | bool:
+def compare_constants(operator: str, one: Any, other: Any) -> RankCondition | bool:
     try:
         if operator in ("==", "is"):
             return bool(one == other)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from . import vocabulary
 from .collective_sequences import Sequences
-from .program import PARTIAL, Call, Program, Row
+from .program import PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import (
     BATCH,
@@ -40,7 +40,7 @@ from .values import (
     WORLD_SIZE,
     WRAPPED,
     Atom,
-    Step,
+    FlowStep,
     Value,
 )
 
@@ -85,27 +85,27 @@ _MOST_CALLERS = 40
 _MOST_STEPS = 500
 
 
-class Way(NamedTuple):
+class CallPath(NamedTuple):
     """One way on which every rank gets to a row."""
 
-    row: Row
+    row: EventRow
     #: the calls that lead there, the innermost first
-    calls: tuple[Call, ...]
+    calls: tuple[SourceCall, ...]
     #: what the processes start with: a module, a spawned function, or a function that makes a group by itself
     root: Function
     #: all of it is known: every rank starts the root, and no call was found by its name alone
     certain: bool
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[FlowStep]:
         """The way from its start, for the flow of a finding."""
         return [
-            Step(call.file, call.line, f"every rank calls {call.method or 'it'}() here")
+            FlowStep(call.file, call.line, f"every rank calls {call.method or 'it'}() here")
             for call in reversed(self.calls)
         ]
 
 
-class _Tables(NamedTuple):
+class _PathTables(NamedTuple):
     """What is worked out once for a program."""
 
     #: who is called from a function: (function, found by its name only, way)
@@ -123,16 +123,16 @@ class _Tables(NamedTuple):
     inner: dict[int, dict[int, list[int]]]
 
 
-def tables(program: Program) -> _Tables:
+def tables(program: Program) -> _PathTables:
     """Who calls whom, downwards, and which functions start a group or processes."""
     found = program.notes.get("ways")
     if found is None:
         found = program.notes["ways"] = _make_tables(program)
-    made: _Tables = found
+    made: _PathTables = found
     return made
 
 
-def _make_tables(program: Program) -> _Tables:
+def _make_tables(program: Program) -> _PathTables:
     callees: dict[Function, list[tuple[Function, bool, str]]] = {}
     entered: dict[tuple[int, int], list[Function]] = {}
     spawning: dict[Function, list[Function]] = {}
@@ -149,7 +149,7 @@ def _make_tables(program: Program) -> _Tables:
         if file != last:
             events, last = files[file].summary.events, file
         caller = (file, int(events[number][1]))
-        if way == "process" and Call(program, file, number).is_to("threading.Thread"):
+        if way == "process" and SourceCall(program, file, number).is_to("threading.Thread"):
             way = "call"
         callees.setdefault(caller, []).append((function, weak, way))
         if way != "call":
@@ -158,7 +158,7 @@ def _make_tables(program: Program) -> _Tables:
             entered.setdefault((file, number), []).append(function)
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    return _Tables(callees, entered, starting, wrapping, spawning, {}, {})
+    return _PathTables(callees, entered, starting, wrapping, spawning, {}, {})
 
 
 def reached_from(program: Program, function: Function) -> frozenset[Function]:
@@ -181,7 +181,7 @@ def reached_from(program: Program, function: Function) -> frozenset[Function]:
     return made.closures[function]
 
 
-def _standing_in(program: Program, made: _Tables, function: Function) -> list[int]:
+def _standing_in(program: Program, made: _PathTables, function: Function) -> list[int]:
     """The lambdas and class bodies in a scope: they belong to what they stand in."""
     file, number = function
     if file not in made.inner:
@@ -218,7 +218,7 @@ def spawns_ranks(program: Program, function: Function) -> bool:
     )
 
 
-def is_guarded(row: Row, *, first_is_a_guard: bool = False) -> bool:
+def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     """Whether a condition around a row, in its own function, may keep ranks away from it.
 
     :param first_is_a_guard: ``with main_process_first():`` counts, for what only the first one does
@@ -242,7 +242,7 @@ def is_guarded(row: Row, *, first_is_a_guard: bool = False) -> bool:
     return False
 
 
-def _has_no_rank(row: Row, term: int, polarity: bool) -> bool:
+def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
     """Whether a condition says that there is no rank or GPU: ``gpu is None``, which a job of several ranks has not."""
     parts = terms_of(row)[term]
     if parts[0] != "=" or parts[1] not in ("is", "is not") or terms_of(row)[parts[3]] != ("k", "none", None):
@@ -250,7 +250,7 @@ def _has_no_rank(row: Row, term: int, polarity: bool) -> bool:
     return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
 
 
-def ways_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -> Iterator[Way]:
+def ways_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
     """The ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
 
     Only so many steps are taken: in a project where everything calls everything, not all ways are found.
@@ -259,10 +259,10 @@ def ways_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -
     yield from (way for way in search.ways(row, (), True, frozenset()) if _is_open(way))
 
 
-def way_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) -> Way | None:
+def way_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
     """One of :func:`ways_of_all`: a certain one, if there is one."""
     key = (row.file, row.number, first_is_a_guard)
-    known: dict[tuple[int, int, bool], Way | None] = program.notes.setdefault("way of all", {})
+    known: dict[tuple[int, int, bool], CallPath | None] = program.notes.setdefault("way of all", {})
     if key not in known:
         sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
         best = next((way for way in sure if way.certain and _is_open(way)), None)
@@ -276,7 +276,7 @@ def way_of_all(program: Program, row: Row, *, first_is_a_guard: bool = False) ->
 class _Search:
     """The search for ways, upwards from a row: through all its callers, depth first."""
 
-    def __init__(self, program: Program, target: Row, first: bool, *, weak: bool, once: bool) -> None:
+    def __init__(self, program: Program, target: EventRow, first: bool, *, weak: bool, once: bool) -> None:
         self.program = program
         self.target = target
         self.first = first
@@ -287,7 +287,9 @@ class _Search:
         self.passed: set[Function] = set()
         self.steps = _MOST_STEPS
 
-    def ways(self, row: Row, calls: tuple[Call, ...], certain: bool, seen: frozenset[Function]) -> Iterator[Way]:
+    def ways(
+        self, row: EventRow, calls: tuple[SourceCall, ...], certain: bool, seen: frozenset[Function]
+    ) -> Iterator[CallPath]:
         self.steps -= 1
         function = (row.file, row.scope)
         if self.steps < 0 or function in seen or len(calls) > _DEEPEST:
@@ -303,7 +305,7 @@ class _Search:
         evaluator = program.evaluator
         if scope.kind == "module":
             if starts_a_group(program, function) and not spawns_ranks(program, function):
-                yield Way(self.target, calls, function, certain)
+                yield CallPath(self.target, calls, function, certain)
             return
         if scope.kind in ("class", "lambda"):
             # the body of a class runs where it stands; a lambda is called by whoever it is handed to
@@ -317,22 +319,22 @@ class _Search:
         sites = evaluator.callers.get(function, [])
         strong = [site for site in sites if not site.weak]
         for site in (strong or (sites if self.weak else []))[:_MOST_CALLERS]:
-            call = Call(program, site.file, site.event)
+            call = SourceCall(program, site.file, site.event)
             if site.weak and not _is_likely(program, call, function):
                 continue
             if site.way == "call" or call.is_to("threading.Thread"):
                 yield from self.ways(call, (*calls, call), certain and not site.weak, seen)
             elif starts_a_group(program, function) and not is_guarded(call):
-                yield Way(self.target, calls, function, certain)
+                yield CallPath(self.target, calls, function, certain)
         if sites:
             return
         for call in _handed_on(program, function):
             yield from self.ways(call, (*calls, call), False, seen)
         if _starts_by_itself(program, function):
-            yield Way(self.target, calls, function, False)
+            yield CallPath(self.target, calls, function, False)
 
 
-def _is_likely(program: Program, call: Call, function: Function) -> bool:
+def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
     """Whether a call that was matched with a method by its name only is most likely one of it."""
     evaluator = program.evaluator
     if call.method.startswith("__"):
@@ -356,9 +358,9 @@ def _place_guards(program: Program, file: int, place: int) -> Iterator[bool]:
         yield guard.who.who in PARTIAL
 
 
-def _handed_on(program: Program, function: Function) -> list[Call]:
+def _handed_on(program: Program, function: Function) -> list[SourceCall]:
     """The calls that a function is handed to when a module is run, as ``fire.Fire(main)``: it runs because of them."""
-    calls = (Call(program, *site) for site in program.evaluator.handed.get(function, ())[:10])
+    calls = (SourceCall(program, *site) for site in program.evaluator.handed.get(function, ())[:10])
     return [call for call in calls if call.at_module_level][:3]
 
 
@@ -381,18 +383,18 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     return init is not None and starts_a_group(program, init)
 
 
-def _is_open(way: Way) -> bool:
+def _is_open(way: CallPath) -> bool:
     """Whether no condition on a way asks for a parameter that is not given on it: ``if trt_file is not None``."""
     calls = way.calls
     for position, row in enumerate((way.row, *calls)):
-        here = Way(row, calls[position:], way.root, way.certain)
+        here = CallPath(row, calls[position:], way.root, way.certain)
         for _, (_, kind, term, polarity, _, _) in row.places:
             if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
                 return False
     return True
 
 
-def _fails(way: Way, term: int, polarity: bool) -> bool:
+def _fails(way: CallPath, term: int, polarity: bool) -> bool:
     """Whether a condition is never fulfilled by what a parameter is given on this way."""
     row = way.row
     parts = terms_of(row)[term]
@@ -418,7 +420,9 @@ def _fails(way: Way, term: int, polarity: bool) -> bool:
 # values on a way
 
 
-def term_on(way: Way, row: Row, term: int, calls: tuple[Call, ...] | None = None) -> tuple[Row, int, tuple[Call, ...]]:
+def term_on(
+    way: CallPath, row: EventRow, term: int, calls: tuple[SourceCall, ...] | None = None
+) -> tuple[EventRow, int, tuple[SourceCall, ...]]:
     """What a term that is a parameter was given on this way: the row of the call that gave it, and the term there."""
     program = row.program
     calls = way.calls if calls is None else calls
@@ -436,7 +440,7 @@ def term_on(way: Way, row: Row, term: int, calls: tuple[Call, ...] | None = None
     return row, term, calls
 
 
-def value_on(way: Way, term: int) -> Value:
+def value_on(way: CallPath, term: int) -> Value:
     """What a term of the way's row holds when it is reached on this way."""
     row, found, _ = term_on(way, way.row, term)
     if (row, found) == (way.row, term):
@@ -449,7 +453,7 @@ def value_on(way: Way, term: int) -> Value:
     return row.term_value(found)
 
 
-def _passed(program: Program, call: Call, function: Function, name: str) -> tuple[int, int] | None:
+def _passed(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
     """The term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
     scope = program.scope(function)
     own = [parameter for parameter, _, star in scope.parameters if not star]
@@ -472,7 +476,7 @@ def _passed(program: Program, call: Call, function: Function, name: str) -> tupl
     return (call.file, call.term[2][position]) if 0 <= position < len(call.term[2]) else None
 
 
-def differs(row: Row, term: int, depth: int = 0, *, by_data: bool = True) -> bool:
+def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -> bool:
     """Whether what a term holds differs between ranks, or may do so by all that is known: a path with the rank in it,
     a temporary folder, an item of the data that only this rank has.
 
@@ -501,17 +505,17 @@ def differs(row: Row, term: int, depth: int = 0, *, by_data: bool = True) -> boo
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
 
 
-def _is_own_text(program: Program, row: Row, term: int) -> bool:
+def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
     """Whether the base of an attribute is itself worth looking at: a call or a subscript, not ``self`` or ``args``."""
     return terms_of(row)[term][0] in ("c", "s", "e", "x")
 
 
-def terms_of(row: Row) -> list[tuple[Any, ...]]:
+def terms_of(row: EventRow) -> list[tuple[Any, ...]]:
     """The terms of a row's file."""
     return row.program.index.files[row.file].summary.terms
 
 
-def words(row: Row, term: int, depth: int = 0) -> str:
+def words(row: EventRow, term: int, depth: int = 0) -> str:
     """The names and texts that a term is made of, with spaces between them."""
     if term < 0 or depth > 10:
         return ""
@@ -559,7 +563,7 @@ def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -
     for item in atom.items:
         inner.extend(item)
     if by_data and atom.kind in (RESULT, OBJECT) and atom.call is not None:
-        call = Call(program, *atom.call)
+        call = SourceCall(program, *atom.call)
         inner.extend(one for term in operands(call.term)[1:] for one in call.term_value(term))
         if atom.kind == RESULT:
             inner.extend(one for one in call.receiver if one.kind != UNKNOWN)
@@ -611,14 +615,14 @@ def _closure(edges: Mapping[int, Collection[int]], start: set[int]) -> set[int]:
     return seen
 
 
-def owned_by_a_framework(way: Way) -> bool:
+def owned_by_a_framework(way: CallPath) -> bool:
     """Whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
     program = way.row.program
     files = {way.root[0], *(row.file for row in (way.row, *way.calls))}
     return any(program.framework(file) or program.imports_from(file, "ray") for file in files)
 
 
-def in_tests(way: Way) -> bool:
+def in_tests(way: CallPath) -> bool:
     """Whether the way begins or ends in a test."""
     program = way.row.program
     return program.is_test(way.row.file) or program.is_test(way.root[0])

@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import (
     Ref,
@@ -115,7 +115,7 @@ def _quiet(program: Program, file: int) -> Severity | None:
     return Severity.INFO if program.is_test(file) else None
 
 
-def _is_async(call: Call) -> bool | None:
+def _is_async(call: SourceCall) -> bool | None:
     """Whether a collective is asked for a handle; None where that is not known."""
     for target in call.targets:
         if target in ASYNC:
@@ -156,7 +156,7 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
         )
 
 
-def _written(call: Call) -> str:
+def _written(call: SourceCall) -> str:
     """The argument that a collective writes into, as source."""
     for target in call.targets:
         if target in _OUTPUT:
@@ -164,7 +164,7 @@ def _written(call: Call) -> str:
     return call.argument_text(0) or "its argument"
 
 
-def _used_how(program: Program, call: Call, tables: dict[int, Users]) -> str | None:
+def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> str | None:
     """How the result of a call is used; None where it is not, or where the code copes with None."""
     use = call.use
     if call.is_to(D + "barrier", D + "monitored_barrier", D + "send") and use not in (
@@ -198,7 +198,7 @@ def _used_how(program: Program, call: Call, tables: dict[int, Users]) -> str | N
     return _later_use(program, call, tables[call.file], name)
 
 
-def _is_temporary(program: Program, call: Call) -> bool:
+def _is_temporary(program: Program, call: SourceCall) -> bool:
     """Whether the tensor has no name, so that the return value must have been meant."""
     target = next((target for target in call.targets if target in _OUTPUT), None)
     if target is None:
@@ -220,7 +220,7 @@ def _attribute_read(program: Program, file: int, users_of: Users, term: int) -> 
     return f"asked for .{names[0]}" if names else "asked for an attribute"
 
 
-def _stored_over_itself(program: Program, call: Call) -> bool:
+def _stored_over_itself(program: Program, call: SourceCall) -> bool:
     """``self.total = all_reduce(self.total)``, ``sums["loss"] = all_reduce(sums["loss"])``."""
     terms = table(program, call.file)
     own = call.event[7]
@@ -234,12 +234,12 @@ def _stored_over_itself(program: Program, call: Call) -> bool:
     return False
 
 
-def _text_before(row: Row) -> str:
+def _text_before(row: EventRow) -> str:
     """The target of an assignment as source."""
     return row.text().partition("=")[0].strip()
 
 
-def _later_use(program: Program, call: Call, users_of: Users, name: str) -> str | None:
+def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -> str | None:
     terms = table(program, call.file)
     same = passed_on(program, call.file, users_of, call.event[7])
     tested = {node[2] for node in program.index.files[call.file].summary.places if node[1] in ("if", "while")}
@@ -284,7 +284,7 @@ def _needs_a_value(program: Program, file: int, term: tuple[Any, ...]) -> bool:
     return True
 
 
-def _used_by_callers(program: Program, call: Call, tables: dict[int, Users]) -> str | None:
+def _used_by_callers(program: Program, call: SourceCall, tables: dict[int, Users]) -> str | None:
     """A function that returns the return value: whether one of its callers computes with it."""
     function = call.function
     if function.kind != "function" or any(star for _, _, star in function.parameters if star in ("*", "**")):
@@ -292,7 +292,7 @@ def _used_by_callers(program: Program, call: Call, tables: dict[int, Users]) -> 
     for site in program.evaluator.callers.get((call.file, call.scope), ()):
         if site.weak or site.way != "call":
             continue
-        outer = Call(program, site.file, site.event)
+        outer = SourceCall(program, site.file, site.event)
         if outer.use == "arithmetic":
             return f"computed with in {outer.path}, line {outer.line}"
         if outer.use in ("attribute", "subscript"):
@@ -350,7 +350,7 @@ class _Copy:
         self.lasting = lasting
 
 
-def _may_be_temporary(program: Program, call: Call, term: int) -> bool:
+def _may_be_temporary(program: Program, call: SourceCall, term: int) -> bool:
     kind = table(program, call.file)[term][0]
     return kind in ("c", "o", "*", "l", "u")
 
@@ -389,7 +389,7 @@ _VIEWS = frozenset(
 _MOVES = frozenset(["to", "cuda", "npu", "xpu"])
 
 
-def _copied(program: Program, call: Call, number: int, top: bool = False) -> _Copy | None:
+def _copied(program: Program, call: SourceCall, number: int, top: bool = False) -> _Copy | None:
     """How a term is a copy; None where it may be the tensor itself."""
     terms = table(program, call.file)
     term = terms[number]
@@ -469,7 +469,7 @@ def _is_made_here(program: Program, file: int, element: int) -> bool:
     )
 
 
-def _is_missed(program: Program, call: Call, copy: _Copy) -> bool:
+def _is_missed(program: Program, call: SourceCall, copy: _Copy) -> bool:
     """Whether the code goes on to read what was copied, and so takes the old value for the new one."""
     if copy.lasting:
         return True
@@ -515,7 +515,7 @@ def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
     return False
 
 
-def _is_repeated(program: Program, call: Call, number: int) -> bool:
+def _is_repeated(program: Program, call: SourceCall, number: int) -> bool:
     """Whether a loop reduces copies of one value that it does not change: to warm up, or to measure."""
     terms = table(program, call.file)
     if not call.loops:
@@ -525,7 +525,7 @@ def _is_repeated(program: Program, call: Call, number: int) -> bool:
     if term[0] in ("p", "v"):
         return True
     if term[0] == "c":
-        around = [around for around, _ in Call(program, call.file, term[5]).places]
+        around = [around for around, _ in SourceCall(program, call.file, term[5]).places]
         return place not in around and not any(
             terms[part][:2] == ("e", iterable) for part in parts(program, call.file, number)
         )
@@ -568,7 +568,7 @@ def _is_of_ranks(program: Program, file: int, number: int) -> bool:
     return value.rank is not None or value.has("world size", "local world size", "device count")
 
 
-def _shown(program: Program, call: Call, copy: _Copy, number: int) -> str:
+def _shown(program: Program, call: SourceCall, copy: _Copy, number: int) -> str:
     """The name of what was copied; empty where it has none."""
     terms = table(program, call.file)
     listed = [item for base in copy.bases if terms[base][0] in ("l", "t") for item in terms[base][1]]
@@ -631,7 +631,7 @@ def _aliased(program: Program, ref: Ref) -> tuple[str, str, str] | None:
     file, number = ref
     terms = table(program, file)
     term = terms[number]
-    row = Row(program, file, 0)
+    row = EventRow(program, file, 0)
     if term[0] == "o" and term[1] == "*":
         for side, other in ((term[2], term[3]), (term[3], term[2])):
             if terms[side][0] != "l" or len(terms[side][1]) != 1 or terms[other][:3] == ("k", "int", 1):
@@ -680,7 +680,7 @@ def _is_refilled(program: Program, ref: Ref) -> bool:
     return any(row.file == file and row.payload[0] == number for row in program.rows("store"))
 
 
-def _unalias(program: Program, row: Row, ref: Ref) -> Edit | None:
+def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
     """The edit that puts a comprehension in the place of ``[tensor] * n``; None for a tensor that was made before."""
     if table(program, ref[0])[ref[1]][0] != "o":
         return None
@@ -733,7 +733,7 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
         )
 
 
-def _is_dropped(program: Program, call: Call, tables: dict[int, Users]) -> bool:
+def _is_dropped(program: Program, call: SourceCall, tables: dict[int, Users]) -> bool:
     if call.use == "drop":
         return True
     name = call.use.removeprefix("assign:")
@@ -751,7 +751,7 @@ def _is_dropped(program: Program, call: Call, tables: dict[int, Users]) -> bool:
     return len(re.findall(rf"\b{re.escape(name)}\b", "\n".join(lines))) == 1
 
 
-def _settles_later(program: Program, call: Call) -> bool:
+def _settles_later(program: Program, call: SourceCall) -> bool:
     """Whether the device or the stream is waited for: later in this function, in its loop, or by another method."""
     loops = {number for number, _ in call.loops}
     owner = program.evaluator.owner_of(call.file, call.scope)
@@ -766,7 +766,7 @@ def _settles_later(program: Program, call: Call) -> bool:
     return False
 
 
-def _is_load_only(program: Program, call: Call) -> bool:
+def _is_load_only(program: Program, call: SourceCall) -> bool:
     """Whether the tensor was made for this and nothing but collectives ever gets it: traffic for a measurement."""
     terms = table(program, call.file)
     target = next((target for target in call.targets if target in _OUTPUT), None)
@@ -781,7 +781,7 @@ def _is_load_only(program: Program, call: Call) -> bool:
     for row in program.rows_of(call.file, call.scope):
         if row.kind not in ("call", "return", "attribute", "store", "yield", "compare"):
             continue
-        if isinstance(row, Call) and (row.event[7] == number or any(name.startswith(D) for name in row.targets)):
+        if isinstance(row, SourceCall) and (row.event[7] == number or any(name.startswith(D) for name in row.targets)):
             continue
         if any(written in parts(program, call.file, root) for root in payload_terms(row) if root >= 0):
             return False
@@ -804,7 +804,7 @@ def _backends(program: Program, file: int) -> set[Any]:
     return found
 
 
-def _group_backend(program: Program, call: Call, position: int | None) -> str | None:
+def _group_backend(program: Program, call: SourceCall, position: int | None) -> str | None:
     """The backend of the group that a call works on; None where it is not known for sure."""
     term = call.argument_term(position, "group")
     if term >= 0 and not program.evaluator.is_world(call.file, term):
@@ -926,7 +926,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
             return None
         name = str(atom.const).removeprefix("torch.")
         if name in _TORCH_MAKES:
-            call = Call(program, file, term[5])
+            call = SourceCall(program, file, term[5])
             if call.gives(None, "device") or call.has_star or call.within("device", "DeviceContext", "default_device"):
                 return None
             if name in ("tensor", "Tensor", "FloatTensor", "LongTensor", "scalar_tensor"):
@@ -936,7 +936,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
                 return "cpu" if _is_number(program, file, given) or terms[given][0] in ("l", "t", "*") else None
             return "cpu"
         if name in _LIKE:
-            call = Call(program, file, term[5])
+            call = SourceCall(program, file, term[5])
             return None if call.gives(None, "device") or not term[2] else again(term[2][0])
     return None
 
@@ -1036,7 +1036,7 @@ def root_is_a_member(program: Program) -> Iterator[Finding]:
         )
 
 
-def _outside_of(program: Program, call: Call, group: int, root: int) -> str | None:
+def _outside_of(program: Program, call: SourceCall, group: int, root: int) -> str | None:
     """Why a rank is not a member of every group that may stand here; None where it may be."""
     found = None
     for ref in origins(program, call.file, group):
@@ -1107,7 +1107,7 @@ def _members(program: Program, file: int, ranks: int) -> set[int] | None:
     return None
 
 
-def _family(program: Program, made: Call, ranks: int, root: int) -> str | None:
+def _family(program: Program, made: SourceCall, ranks: int, root: int) -> str | None:
     """Groups made in a loop from its variable: all together they have each rank once."""
     terms = table(program, made.file)
     if not made.inside("for"):
@@ -1138,7 +1138,7 @@ def _has_element(program: Program, file: int, number: int) -> bool:
     return any(terms[part][0] == "e" for part in parts(program, file, number))
 
 
-def _dimensions(program: Program, call: Call) -> list[Any] | None:
+def _dimensions(program: Program, call: SourceCall) -> list[Any] | None:
     """The sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
     terms = table(program, call.file)
     callee = terms[call.term[1]]

@@ -13,9 +13,22 @@ from distcheck.core.model import Rule, Severity
 
 from . import vocabulary
 from .evaluate import Guard
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import CONST, FUNCTION, MEMBERS, PARTIAL, RANKS, SINGLE, UNCLEAR, UNKNOWN, Atom, NoConstant, Value, Who
+from .values import (
+    CONST,
+    FUNCTION,
+    MEMBERS,
+    PARTIAL,
+    RANKS,
+    SINGLE,
+    UNCLEAR,
+    UNKNOWN,
+    Atom,
+    NoConstant,
+    RankCondition,
+    Value,
+)
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
@@ -59,22 +72,22 @@ _HARMLESS = frozenset(
 )  # fmt: skip
 
 
-class Meeting(NamedTuple):
+class CollectiveSite(NamedTuple):
     """A call that makes ranks meet: the collectives of the whole job behind it, in order."""
 
-    row: Call
+    row: SourceCall
     #: canonical names; the same operation of several libraries has one name (see :func:`operation`)
     operations: tuple[str, ...]
     #: these and no others, exactly once each
     exact: bool
     #: the call of the first collective itself: the row, or one inside of what it calls
-    innermost: Call
+    innermost: SourceCall
 
 
-class _Step(NamedTuple):
+class _CollectiveStep(NamedTuple):
     """One meeting in the body of a function, with what must hold to get there."""
 
-    call: Call
+    call: SourceCall
     own: str | None
     inner: tuple[int, int] | None
     #: term and polarity of every condition around it
@@ -95,10 +108,10 @@ class Sequences:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._steps: dict[tuple[int, int], tuple[_Step, ...]] = {}
+        self._steps: dict[tuple[int, int], tuple[_CollectiveStep, ...]] = {}
         self._effectful: dict[tuple[int, int], bool] = {}
 
-    def own(self, call: Call) -> str | None:
+    def own(self, call: SourceCall) -> str | None:
         """The collective of the whole job that a call is, None for anything else."""
         if call.has_star and not call.gives(None, "group"):
             return None
@@ -109,7 +122,7 @@ class Sequences:
             found = self._of_objects(call)
         return None if found in _IT_DEPENDS else found
 
-    def _of_objects(self, call: Call) -> str | None:
+    def _of_objects(self, call: SourceCall) -> str | None:
         """Collectives that are told by the object they belong to, or by an argument."""
         receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
         if not call.targets and (receiver, call.method) in _OF_RECEIVERS:
@@ -132,11 +145,11 @@ class Sequences:
                 return target
         return None
 
-    def meeting(self, call: Call) -> Meeting | None:
+    def meeting(self, call: SourceCall) -> CollectiveSite | None:
         """The collectives of the whole job behind a call, None where there are none for sure."""
         own = self.own(call)
         if own is not None:
-            return Meeting(call, (operation(own),), True, call)
+            return CollectiveSite(call, (operation(own),), True, call)
         functions = self.program.functions(call)
         if len(functions) != 1 or not self.effectful(functions[0]):
             return None
@@ -144,7 +157,7 @@ class Sequences:
         if not found:
             return None
         operations = tuple(name for _, name, _ in found[:_MOST])
-        return Meeting(call, operations, all(once for _, _, once in found) and len(found) < _MOST, found[0][0])
+        return CollectiveSite(call, operations, all(once for _, _, once in found) and len(found) < _MOST, found[0][0])
 
     def effectful(self, function: tuple[int, int]) -> bool:
         """Whether a function has a collective in it, or in what it calls, reached by all who enter it."""
@@ -159,7 +172,7 @@ class Sequences:
         self._effectful[function] = found
         return found
 
-    def steps(self, function: tuple[int, int]) -> tuple[_Step, ...]:
+    def steps(self, function: tuple[int, int]) -> tuple[_CollectiveStep, ...]:
         """The calls of a function that may make ranks meet, and that its own conditions on ranks keep from nobody."""
         known = self._steps.get(function)
         if known is not None:
@@ -171,7 +184,7 @@ class Sequences:
             return ()
         found = []
         for row in program.rows_of(file, number):
-            if not isinstance(row, Call):
+            if not isinstance(row, SourceCall):
                 continue
             own = self.own(row)
             functions = program.functions(row) if own is None else []
@@ -187,13 +200,15 @@ class Sequences:
                 for _, node in row.places
                 if node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise")
             )
-            found.append(_Step(row, own, inner, conditions, not row.inside("for", "while", "try") and not conditions))
+            found.append(
+                _CollectiveStep(row, own, inner, conditions, not row.inside("for", "while", "try") and not conditions)
+            )
         self._steps[function] = tuple(found)
         return self._steps[function]
 
     def _behind(
         self, function: tuple[int, int], parameters: dict[str, Value], depth: int
-    ) -> Iterator[tuple[Call, str, bool]]:
+    ) -> Iterator[tuple[SourceCall, str, bool]]:
         """The collectives that a function makes for these arguments: call, operation, whether exactly once."""
         if depth > _DEEPEST:
             return
@@ -209,7 +224,7 @@ class Sequences:
                     yield call, name, once and step.once
 
     def _parameters(
-        self, call: Call, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
+        self, call: SourceCall, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
     ) -> dict[str, Value]:
         """What the parameters of a function hold in one call, where it is a constant."""
         scope = self.program.scope(function)
@@ -285,7 +300,7 @@ class Sequences:
 
     # arms of branches
 
-    def arms_against(self, row: Row, guard: Guard) -> list[int]:
+    def arms_against(self, row: EventRow, guard: Guard) -> list[int]:
         """Where those are whom a guard keeps away from a row: the other arms of its ``if``, or the arm that left."""
         places = self.program.index.files[row.file].summary.places
         if guard.kind.startswith("exit:"):
@@ -301,7 +316,7 @@ class Sequences:
                 found.append(number)
         return found
 
-    def exits_behind(self, row: Row, guard: Guard) -> list[Row]:
+    def exits_behind(self, row: EventRow, guard: Guard) -> list[EventRow]:
         """The statements that leave, of those whom an ``exit:`` guard keeps away from a row."""
         return [
             other
@@ -311,7 +326,7 @@ class Sequences:
             and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
         ]
 
-    def arms_that_left(self, row: Row, guard: Guard) -> list[int]:
+    def arms_that_left(self, row: EventRow, guard: Guard) -> list[int]:
         """The arms whose end is one of those statements."""
         found = []
         for exit_row in self.exits_behind(row, guard):
@@ -321,7 +336,7 @@ class Sequences:
                     break
         return list(dict.fromkeys(found))
 
-    def rows_in(self, row: Row, place: int) -> list[Row]:
+    def rows_in(self, row: EventRow, place: int) -> list[EventRow]:
         """The events of a row's function below a place."""
         return [
             other
@@ -329,11 +344,11 @@ class Sequences:
             if any(number == place for number, _ in other.places)
         ]
 
-    def arm(self, row: Row, place: int) -> tuple[list[Meeting], bool, bool]:
+    def arm(self, row: EventRow, place: int) -> tuple[list[CollectiveSite], bool, bool]:
         """What ranks meet in below a place: meetings in order, whether that is exact, whether more may be unseen."""
         meetings, exact, unseen = [], True, False
         for other in self.rows_in(row, place):
-            if not isinstance(other, Call):
+            if not isinstance(other, SourceCall):
                 continue
             meeting = self.meeting(other)
             if meeting is None:
@@ -348,7 +363,7 @@ class Sequences:
         unseen = unseen or any(self.has_any(function) for function in self._made_in(row, place))
         return meetings, exact, unseen
 
-    def _made_in(self, row: Row, place: int) -> Iterator[tuple[int, int]]:
+    def _made_in(self, row: EventRow, place: int) -> Iterator[tuple[int, int]]:
         """The functions that are defined below a place, or handed to others there."""
         summary = self.program.index.files[row.file].summary
         for number, scope in enumerate(self.program.index.scopes[row.file]):
@@ -359,13 +374,13 @@ class Sequences:
                 if above == place and place > 0:
                     yield row.file, number
         for other in self.rows_in(row, place):
-            if isinstance(other, Call):
+            if isinstance(other, SourceCall):
                 for term in (*other.term[2], *(value for _, value in other.term[3])):
                     for atom in other.term_value(term):
                         if atom.kind == FUNCTION:
                             yield atom.const
 
-    def is_unseen(self, call: Call) -> bool:
+    def is_unseen(self, call: SourceCall) -> bool:
         """Whether a call of something that is not here has a name that lets a collective be expected."""
         if not _SUSPICIOUS.search(call.method) and not _SUSPICIOUS.search(call.receiver_text.rsplit(".", 1)[-1]):
             return False
@@ -386,7 +401,7 @@ class Sequences:
     def has_any(self, function: tuple[int, int], depth: int = 0) -> bool:
         """Whether any collective or message stands in a function, whoever gets there."""
         for row in self.program.rows_of(*function):
-            if isinstance(row, Call):
+            if isinstance(row, SourceCall):
                 if any(
                     target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets
                 ):
@@ -407,7 +422,7 @@ def operation(target: str) -> str:
     }.get(last, last)  # fmt: skip
 
 
-def is_error_exit(program: Program, exits: Iterable[Row]) -> bool:
+def is_error_exit(program: Program, exits: Iterable[EventRow]) -> bool:
     """Whether all of these statements leave because something failed: in a handler, by an exception, with a status."""
     found = False
     for row in exits:
@@ -425,16 +440,16 @@ def is_error_exit(program: Program, exits: Iterable[Row]) -> bool:
     return found
 
 
-def _raises_exit(program: Program, row: Row) -> bool:
+def _raises_exit(program: Program, row: EventRow) -> bool:
     """``raise SystemExit`` with status 0 ends a process as ``sys.exit`` does."""
     text = row.text()
     return text.startswith("raise SystemExit") and not re.search(r"\([^)0]", text)
 
 
-def _status(program: Program, row: Row) -> Any:
+def _status(program: Program, row: EventRow) -> Any:
     """The status that ``sys.exit(…)`` gives; None without one, ``…`` where it is not a number."""
     for other in program.rows_of(row.file, row.scope):
-        if isinstance(other, Call) and other.line == row.line and other.number < row.number:
+        if isinstance(other, SourceCall) and other.line == row.line and other.number < row.number:
             value = other.argument(0)
             if value is None:
                 return None
@@ -443,7 +458,7 @@ def _status(program: Program, row: Row) -> Any:
     return None
 
 
-def strict_guards(row: Row) -> list[Guard]:
+def strict_guards(row: EventRow) -> list[Guard]:
     """The guards of a row that bear on ranks, those left out that come from leaving with an error."""
     program = row.program
     found = []
@@ -462,7 +477,7 @@ def strict_guards(row: Row) -> list[Guard]:
     return found
 
 
-def partial_guards(row: Row) -> list[Guard]:
+def partial_guards(row: EventRow) -> list[Guard]:
     """The guards that let some ranks of the job through and keep others away, for sure; outermost first."""
     return [
         guard
@@ -503,7 +518,7 @@ _RANK_NAMES = frozenset(
 )
 
 
-def words(who: Who) -> str:
+def words(who: RankCondition) -> str:
     """Who it is, as the subject of a sentence."""
     return {
         "the main process": "only the main process gets",
@@ -553,7 +568,7 @@ def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
     return bool(rows) and all(row.kind == "exit" and row.payload[0] == "raise" for row in rows)
 
 
-def level(program: Program, row: Row, rule: Rule) -> Severity:
+def level(program: Program, row: EventRow, rule: Rule) -> Severity:
     """One step milder in tests, which provoke such things on purpose."""
     if not program.is_test(row.file):
         return rule.severity
@@ -561,7 +576,7 @@ def level(program: Program, row: Row, rule: Rule) -> Severity:
     return milder if milder in rule.severities else Severity.INFO
 
 
-def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[Call, list[Guard]]]:
+def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[SourceCall, list[Guard]]]:
     """All calls that a test of the rank keeps from some ranks, and the tests."""
     known: dict[tuple[int, int], bool] = {}
     for call in program.calls:
@@ -579,7 +594,7 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
                 yield call, guards
 
 
-def narrow_guards(row: Row) -> list[Guard]:
+def narrow_guards(row: EventRow) -> list[Guard]:
     """The guards that keep some ranks away, membership of a group included where it is asked for right there."""
     terms = row.program.index.files[row.file].summary.terms
     return [

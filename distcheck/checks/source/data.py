@@ -15,8 +15,8 @@ from distcheck.core.model import Edit, Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
-from .call_paths import Function, Way
-from .program import Call, Program, Row
+from .call_paths import CallPath, Function
+from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import (
     BATCH,
@@ -169,9 +169,9 @@ def _over_loaders(
         yield _Loop(file, scope, number, node[4], node[5], loaders, trains, trains)
 
 
-def _calls_within(program: Program, file: int, scope: int, place: int) -> Iterator[Call]:
+def _calls_within(program: Program, file: int, scope: int, place: int) -> Iterator[SourceCall]:
     for row in program.rows_of(file, scope):
-        if isinstance(row, Call) and any(number == place for number, _ in row.places):
+        if isinstance(row, SourceCall) and any(number == place for number, _ in row.places):
             yield row
 
 
@@ -190,12 +190,12 @@ def _loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tupl
         if atom.kind == WRAPPED and atom.const == "prepared":
             yield from _loaders_in(program, Value(atom.of), depth + 1)
         if atom.kind == RESULT and atom.call is not None and not atom.items:
-            call = Call(program, *atom.call)
+            call = SourceCall(program, *atom.call)
             for term in call.term[2][:3]:
                 yield from _loaders_in(program, call.term_value(term), depth + 1)
 
 
-def _is_repeated(program: Program, loop: _Loop) -> Call | Row | None:
+def _is_repeated(program: Program, loop: _Loop) -> SourceCall | EventRow | None:
     """Something in or before the loop that shows that it is walked through more than once; None where it is not."""
     first = next(
         (row for row in program.rows_of(*loop.function) if any(number == loop.place for number, _ in row.places)), None
@@ -203,7 +203,7 @@ def _is_repeated(program: Program, loop: _Loop) -> Call | Row | None:
     return None if first is None else _repeats(program, first, loop.place, frozenset())
 
 
-def _repeats(program: Program, row: Row, inner: int, seen: frozenset[Function]) -> Row | None:
+def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Function]) -> EventRow | None:
     outer = []
     for number, node in row.places:
         if number == inner:
@@ -222,7 +222,7 @@ def _repeats(program: Program, row: Row, inner: int, seen: frozenset[Function]) 
     return None
 
 
-def _is_single_pass(program: Program, row: Row, node: tuple[int, str, int, bool, int, int]) -> bool:
+def _is_single_pass(program: Program, row: EventRow, node: tuple[int, str, int, bool, int, int]) -> bool:
     """Whether a loop is none over epochs: it runs once, as far as is known, or walks over things with loaders."""
     if node[1] != "for":
         return False
@@ -250,12 +250,12 @@ def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Itera
         ):
             yield atom
         elif atom.kind == RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
-            call = Call(program, *atom.call)
+            call = SourceCall(program, *atom.call)
             for term in (*call.term[2][:2], *(given for name, given in call.term[3] if name == "sampler")):
                 yield from _samplers_in(program, call.term_value(term), depth + 1)
 
 
-def _loader_samplers(program: Program, loader: Call) -> set[tuple[int, int]]:
+def _loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]]:
     """The calls that made the samplers of a loader."""
     found = set()
     for value in (loader.argument(3, "sampler"), loader.argument(4, "batch_sampler")):
@@ -288,7 +288,7 @@ def epochs_are_told_to_the_sampler(program: Program) -> Iterator[Finding]:
         yield _set_epoch_finding(program, sampler, repeated, loud)
 
 
-def _shuffles(call: Call) -> bool:
+def _shuffles(call: SourceCall) -> bool:
     if call.has_star or _is_fed_a_seed(call):
         return False
     shuffle = call.argument(3, "shuffle")
@@ -299,12 +299,12 @@ def _shuffles(call: Call) -> bool:
     return True in known if known else "train" in call.use.lower()
 
 
-def _is_fed_a_seed(call: Call) -> bool:
+def _is_fed_a_seed(call: SourceCall) -> bool:
     seed = call.argument(4, "seed")
     return seed is not None and not seed.only(CONST) and call.inside("for", "while")
 
 
-def _is_told(program: Program, sampler: Call, of_loader: dict[tuple[int, int], set[tuple[int, int]]]) -> bool:
+def _is_told(program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]) -> bool:
     """Whether something may tell this sampler: any ``set_epoch`` that is not known to be another's."""
     files = call_paths.related(program, sampler.file)
     own = (sampler.file, sampler.number)
@@ -338,7 +338,7 @@ def _receivers(
     return found or None
 
 
-def _set_epoch_finding(program: Program, sampler: Call, repeated: Row, loud: bool) -> Finding:
+def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
     outer = next(node for _, node in repeated.places if node[1] in ("for", "while"))
     epoch = _loop_variable(program, repeated, outer)
@@ -369,7 +369,7 @@ def _set_epoch_finding(program: Program, sampler: Call, repeated: Row, loud: boo
     )
 
 
-def _loop_variable(program: Program, row: Row, node: tuple[int, str, int, bool, int, int]) -> str:
+def _loop_variable(program: Program, row: EventRow, node: tuple[int, str, int, bool, int, int]) -> str:
     """The name that a ``for`` binds, empty for anything but one name."""
     terms = call_paths.terms_of(row)
     for one in program.rows_of(row.file, row.scope):
@@ -378,7 +378,7 @@ def _loop_variable(program: Program, row: Row, node: tuple[int, str, int, bool, 
     return ""
 
 
-def _first_line_of(program: Program, file: int, line: int, statement: str, sampler: Call) -> tuple[Edit, ...]:
+def _first_line_of(program: Program, file: int, line: int, statement: str, sampler: SourceCall) -> tuple[Edit, ...]:
     """The edit that puts a statement at the beginning of a loop's body; none where the loop's head is not one line."""
     lines = program.lines(file)
     if program.index.files[file].cells:
@@ -429,12 +429,12 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
         )
 
 
-def _both_given(program: Program, loader: Call, shuffle: int, sampler: int) -> Atom | None:
+def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int) -> Atom | None:
     """The sampler that is given together with shuffle=True, by the code here or by one caller; None where none is."""
     terms = call_paths.terms_of(loader)
     if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
         for call in program.callers((loader.file, loader.scope))[:20]:
-            way = Way(loader, (call,), (call.file, call.scope), True)
+            way = CallPath(loader, (call,), (call.file, call.scope), True)
             if call_paths.value_on(way, shuffle).constant is True:
                 found = _sampler_of(program, loader.file, call_paths.value_on(way, sampler))
                 if found is not None:
@@ -502,12 +502,12 @@ def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
                     break
 
 
-def _is_given(call: Call, position: int, name: str) -> bool:
+def _is_given(call: SourceCall, position: int, name: str) -> bool:
     value = call.argument(position, name)
     return value is not None and value.constant is not None
 
 
-def _judge_loader(program: Program, loader: Call, loop: _Loop) -> Finding | None:
+def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding | None:
     body = [call for call in _calls_within(program, *loop[:3]) if call.method != "print"]
     if not body:
         return None
@@ -552,7 +552,7 @@ def _judge_loader(program: Program, loader: Call, loop: _Loop) -> Finding | None
     )
 
 
-def _trains_wrapped(program: Program, body: Iterable[Call]) -> Atom | None:
+def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None:
     """The wrapped model that is called in a loop's body, or in a function that is entered there."""
     for call in body:
         found = call.callee.wrapped("ddp", "fsdp", "fsdp2")
@@ -560,7 +560,7 @@ def _trains_wrapped(program: Program, body: Iterable[Call]) -> Atom | None:
             return found
         for function in program.functions(call):
             for row in program.rows_of(*function):
-                if isinstance(row, Call):
+                if isinstance(row, SourceCall):
                     found = row.callee.wrapped("ddp", "fsdp", "fsdp2")
                     if found is not None:
                         return found
@@ -573,7 +573,7 @@ def _wraps_somewhere(program: Program, files: Iterable[int]) -> bool:
     return any(call.file in wanted for call in program.calls_to(*wrappers))
 
 
-def _data_set(program: Program, loader: Call, way: Way, term: int) -> _DataSet:
+def _data_set(program: Program, loader: SourceCall, way: CallPath, term: int) -> _DataSet:
     """What the data set of a loader is, as far as it can be followed."""
     row, given, calls = loader, term, way.calls
     while True:
@@ -689,7 +689,7 @@ def splits_agree(program: Program) -> Iterator[Finding]:
         )
 
 
-def _split_finding(program: Program, way: Way, message: str, fix: str) -> Finding:
+def _split_finding(program: Program, way: CallPath, message: str, fix: str) -> Finding:
     quiet = call_paths.owned_by_a_framework(way) or call_paths.in_tests(way)
     return rules.DC733.found(
         message,
@@ -700,21 +700,21 @@ def _split_finding(program: Program, way: Way, message: str, fix: str) -> Findin
     )
 
 
-def _is_broadcast(program: Program, call: Call) -> bool:
+def _is_broadcast(program: Program, call: SourceCall) -> bool:
     """Whether something is broadcast behind the split in its function: likely the split of one rank."""
     return any(
-        isinstance(row, Call) and row.number > call.number and "broadcast" in row.method
+        isinstance(row, SourceCall) and row.number > call.number and "broadcast" in row.method
         for row in program.rows_of(call.file, call.scope)
     )
 
 
-def _last_seed(program: Program, way: Way, seeds: frozenset[str]) -> tuple[Call, bool] | None:
+def _last_seed(program: Program, way: CallPath, seeds: frozenset[str]) -> tuple[SourceCall, bool] | None:
     """The last call that has seeded a generator before the way's row is reached, and whether ranks differ by it."""
     for row in (way.row, *way.calls):
         before = [
             one
             for one in program.rows_of(row.file, row.scope)
-            if isinstance(one, Call) and one.number < row.number and program.may_precede(one, row)
+            if isinstance(one, SourceCall) and one.number < row.number and program.may_precede(one, row)
         ]
         for one in reversed(before):
             found = _seeds(program, one, seeds, ())
@@ -723,7 +723,7 @@ def _last_seed(program: Program, way: Way, seeds: frozenset[str]) -> tuple[Call,
     return None
 
 
-def _seeds(program: Program, call: Call, seeds: frozenset[str], calls: tuple[Call, ...]) -> bool | None:
+def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tuple[SourceCall, ...]) -> bool | None:
     """Whether a call seeds a generator in another way on each rank; None where it seeds none."""
     if call.targets and not seeds.isdisjoint(call.targets):
         term = call.argument_term(0, "seed")
@@ -731,7 +731,7 @@ def _seeds(program: Program, call: Call, seeds: frozenset[str], calls: tuple[Cal
     if len(calls) < 3:
         for function in program.functions(call):
             for row in reversed(program.rows_of(*function)):
-                if isinstance(row, Call):
+                if isinstance(row, SourceCall):
                     found = _seeds(program, row, seeds, (call, *calls))
                     if found is not None:
                         return found
@@ -743,14 +743,14 @@ def _seeds(program: Program, call: Call, seeds: frozenset[str], calls: tuple[Cal
     return None
 
 
-def _is_of_this_rank(row: Call, term: int, calls: tuple[Call, ...]) -> bool:
+def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
     """Whether a seed is another number on each rank, as these calls have passed it."""
-    way = Way(row, calls, (row.file, row.scope), True)
+    way = CallPath(row, calls, (row.file, row.scope), True)
     found, given, _ = call_paths.term_on(way, row, term)
     return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
 
 
-def _is_of_time(row: Row, term: int, depth: int) -> bool:
+def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 6:
         return False
     parts = call_paths.terms_of(row)[term]
@@ -761,7 +761,7 @@ def _is_of_time(row: Row, term: int, depth: int) -> bool:
     return any(_is_of_time(row, inner, depth + 1) for inner in call_paths.operands(parts))
 
 
-def _is_seeded_somewhere(program: Program, way: Way) -> bool:
+def _is_seeded_somewhere(program: Program, way: CallPath) -> bool:
     """Whether anything in the program seeds numpy, or looks like it."""
     files = call_paths.related(program, way.root[0])
     return any(call.file in files for call in program.calls_named(*_SEEDING))
@@ -811,7 +811,7 @@ def _evaluations(program: Program) -> Iterator[_Loop]:
 def _cuts_repeats(program: Program, loop: _Loop) -> bool:
     """Whether the function of an evaluation cuts something to a length: most likely the repeats."""
     for row in program.rows_of(*loop.function):
-        if isinstance(row, Call) and row.method == "gather_for_metrics":
+        if isinstance(row, SourceCall) and row.method == "gather_for_metrics":
             return True
         if row.kind in ("return", "bind") and row.line > loop.line:
             term = row.payload[-1]
@@ -846,7 +846,7 @@ def iterables_are_divided(program: Program) -> Iterator[Finding]:
             yield _iterable_finding(program, atom, loader, way)
 
 
-def _trained_way(program: Program, loader: Call) -> Way | None:
+def _trained_way(program: Program, loader: SourceCall) -> CallPath | None:
     if not any(loop.trains and (loader.file, loader.number) in loop.loaders for loop in _loops(program)):
         return None
     return call_paths.way_of_all(program, loader)
@@ -861,7 +861,7 @@ def _is_whole(program: Program, atom: Atom) -> bool:
     asked = {(call.file, call.scope) for call in program.calls_to(*vocabulary.SOURCES) if "rank" in call.method}
     if not asked.isdisjoint(call_paths.reached_from(program, method)):
         return False
-    made = Call(program, *atom.call) if atom.call is not None else None
+    made = SourceCall(program, *atom.call) if atom.call is not None else None
     if made is None or made.has_star:
         return False
     init = program.evaluator.method(atom.const, "__init__")
@@ -873,14 +873,14 @@ def _is_whole(program: Program, atom: Atom) -> bool:
     return not any(_may_be_divided(made, name, term) for name, term in made.term[3])
 
 
-def _may_be_divided(made: Call, name: str, term: int) -> bool:
+def _may_be_divided(made: SourceCall, name: str, term: int) -> bool:
     """Whether an argument differs between ranks, or is a source of data that may have been divided before."""
     if call_paths.differs(made, term):
         return True
     return bool(_SOURCES.search(name)) and made.term_value(term).has(RESULT, OBJECT, UNKNOWN, METHOD, WRAPPED, NAMED)
 
 
-def _iterable_finding(program: Program, atom: Atom, loader: Call, way: Way) -> Finding:
+def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, way: CallPath) -> Finding:
     file, number = atom.const
     one = program.index.classes[file][number]
     line = program.lines(file)[one.line - 1]

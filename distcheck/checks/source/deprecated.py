@@ -14,10 +14,10 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
 from .environment_variables import version_is_asked
-from .program import Call, Program, Row, Span
+from .program import EventRow, Program, SourceCall, SourceSpan
 
 
-class Old(NamedTuple):
+class Stale(NamedTuple):
     """A name that is no longer to be used."""
 
     #: the dotted name, as written
@@ -35,23 +35,23 @@ class Old(NamedTuple):
 _D = "torch.distributed."
 #: Taken from torch 2.13 (``torch/distributed/distributed_c10d.py``, ``torch/distributed/nn/functional.py`` …); removals
 #: from pytorch/pytorch#114156 (``*_multigpu``), #105753 (``dist_backend``) and #127354 (``pipeline``).
-TABLE: tuple[Old, ...] = (
+TABLE: tuple[Stale, ...] = (
     *(
-        Old(f"{_D}{name}_multigpu", "removed", "2.2", f"run one process for each GPU, and call dist.{name}()")
+        Stale(f"{_D}{name}_multigpu", "removed", "2.2", f"run one process for each GPU, and call dist.{name}()")
         for name in ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter")
     ),
-    Old(f"{_D}dist_backend", "removed", "2.1", "write dist.Backend"),
-    Old(f"{_D}pipeline", "removed", "2.4", "move to torch.distributed.pipelining", module=True),
-    Old(f"{_D}_spmd", "removed", "", "move to torch.distributed.tensor", module=True),
-    Old(f"{_D}reduce_op", "deprecated", "1.0", "write dist.ReduceOp"),
-    Old(f"{_D}_all_gather_base", "deprecated", "1.13", "call dist.all_gather_into_tensor()"),
-    Old(f"{_D}_reduce_scatter_base", "deprecated", "1.13", "call dist.reduce_scatter_tensor()"),
-    Old(f"{_D}all_reduce_coalesced", "deprecated", "1.13", "call dist.all_reduce() for one flat tensor"),
-    Old(f"{_D}all_gather_coalesced", "deprecated", "1.13", "call dist.all_gather_into_tensor() for one flat tensor"),
-    Old(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
-    Old(f"{_D}_set_pg_timeout", "deprecated", "", "give init_process_group() or new_group() a timeout"),
+    Stale(f"{_D}dist_backend", "removed", "2.1", "write dist.Backend"),
+    Stale(f"{_D}pipeline", "removed", "2.4", "move to torch.distributed.pipelining", module=True),
+    Stale(f"{_D}_spmd", "removed", "", "move to torch.distributed.tensor", module=True),
+    Stale(f"{_D}reduce_op", "deprecated", "1.0", "write dist.ReduceOp"),
+    Stale(f"{_D}_all_gather_base", "deprecated", "1.13", "call dist.all_gather_into_tensor()"),
+    Stale(f"{_D}_reduce_scatter_base", "deprecated", "1.13", "call dist.reduce_scatter_tensor()"),
+    Stale(f"{_D}all_reduce_coalesced", "deprecated", "1.13", "call dist.all_reduce() for one flat tensor"),
+    Stale(f"{_D}all_gather_coalesced", "deprecated", "1.13", "call dist.all_gather_into_tensor() for one flat tensor"),
+    Stale(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
+    Stale(f"{_D}_set_pg_timeout", "deprecated", "", "give init_process_group() or new_group() a timeout"),
     *(
-        Old(f"{_D}{place}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
+        Stale(f"{_D}{place}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
         for place in ("nn.functional.", "nn.")
         for name, now in (
             ("all_reduce", "all_reduce"),
@@ -62,18 +62,18 @@ TABLE: tuple[Old, ...] = (
         )
     ),
     *(
-        Old(f"{_D}{place}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
+        Stale(f"{_D}{place}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
         for place in ("nn.functional.", "nn.")
         for name in ("reduce", "gather", "scatter", "all_to_all")
     ),
-    Old(f"{_D}checkpoint.save_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.save()"),
-    Old(f"{_D}checkpoint.load_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.load()"),
-    Old(f"{_D}_shard.checkpoint", "deprecated", "2.0", "import torch.distributed.checkpoint", module=True),
-    Old(f"{_D}_sharded_tensor", "deprecated", "1.12", "import torch.distributed._shard.sharded_tensor", module=True),
-    Old(f"{_D}_sharding_spec", "deprecated", "1.12", "import torch.distributed._shard.sharding_spec", module=True),
-    Old(f"{_D}_tensor", "moved", "2.5", "import torch.distributed.tensor", module=True),
-    Old(f"{_D}all_gather_into_tensor", "renamed", "2.13", "call dist.all_gather_single() where torch has it"),
-    Old(f"{_D}reduce_scatter_tensor", "renamed", "2.13", "call dist.reduce_scatter_single() where torch has it"),
+    Stale(f"{_D}checkpoint.save_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.save()"),
+    Stale(f"{_D}checkpoint.load_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.load()"),
+    Stale(f"{_D}_shard.checkpoint", "deprecated", "2.0", "import torch.distributed.checkpoint", module=True),
+    Stale(f"{_D}_sharded_tensor", "deprecated", "1.12", "import torch.distributed._shard.sharded_tensor", module=True),
+    Stale(f"{_D}_sharding_spec", "deprecated", "1.12", "import torch.distributed._shard.sharding_spec", module=True),
+    Stale(f"{_D}_tensor", "moved", "2.5", "import torch.distributed.tensor", module=True),
+    Stale(f"{_D}all_gather_into_tensor", "renamed", "2.13", "call dist.all_gather_single() where torch has it"),
+    Stale(f"{_D}reduce_scatter_tensor", "renamed", "2.13", "call dist.reduce_scatter_single() where torch has it"),
 )  # fmt: skip
 #: ``renamed`` is deprecated by a release so new that most code has to work with older ones as well.
 _QUIET = ("moved", "renamed")
@@ -85,7 +85,7 @@ _SPELLINGS = ("torch.distributed.distributed_c10d.", "torch.distributed.c10d.")
 _HANDLED = frozenset(["AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "BaseException"])
 
 
-def look_up(dotted: str) -> Old | None:
+def look_up(dotted: str) -> Stale | None:
     """The row for a dotted name as written; a module's row for what stands below it."""
     for spelling in _SPELLINGS:
         if dotted.startswith(spelling):
@@ -133,7 +133,7 @@ def _holds_one(program: Program, file: int) -> bool:
     return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.index.files[file].summary.terms)
 
 
-def _in_arguments(program: Program, call: Call, given: set[tuple[int, int]]) -> Iterator[Finding]:
+def _in_arguments(program: Program, call: SourceCall, given: set[tuple[int, int]]) -> Iterator[Finding]:
     """Old names that are values, as in ``op=dist.reduce_op.SUM``."""
     for position, term in enumerate(call.term[2]):
         if program.index.files[call.file].summary.terms[term][0] == "a":
@@ -144,7 +144,11 @@ def _in_arguments(program: Program, call: Call, given: set[tuple[int, int]]) -> 
 
 
 def _in_value(
-    program: Program, row: Row, number: int, find: Callable[[], Span | None] | None, given: set[tuple[int, int]]
+    program: Program,
+    row: EventRow,
+    number: int,
+    find: Callable[[], SourceSpan | None] | None,
+    given: set[tuple[int, int]],
 ) -> Iterator[Finding]:
     """An old name within a dotted value; where a name holds it, it is reported once."""
     terms = program.index.files[row.file].summary.terms
@@ -191,7 +195,7 @@ def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
     return ""
 
 
-def _is_asked(program: Program, row: Row, old: Old) -> bool:
+def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
     """Whether the code asks first if torch has the name, or handles that it has not."""
     summary = program.index.files[row.file].summary
     last = old.name.rsplit(".", 1)[-1]
@@ -224,7 +228,7 @@ def _handles(program: Program, file: int, caught: int) -> bool:
     return not named or not _HANDLED.isdisjoint(named)
 
 
-def _found(program: Program, row: Row, old: Old, span: Span) -> Finding:
+def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Finding:
     since = f" in torch {old.since}" if old.since else ""
     message = {
         "removed": f"{old.name} was removed{since}",

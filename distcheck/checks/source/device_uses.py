@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from distcheck.core.model import Where
 
 from .call_paths import operands, terms_of
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import (
     CONST,
@@ -85,7 +85,7 @@ BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, ASKED, GROUP = (
 class DeviceUse(NamedTuple):
     """One place that says which device."""
 
-    row: Row
+    row: EventRow
     #: what the index may be; devices that were made elsewhere are not among it
     number: Value
     #: the term that stands for the device in the row's file
@@ -109,10 +109,10 @@ class DeviceUse(NamedTuple):
         return argument_place(self.row, *self.argument)
 
 
-def argument_place(row: Row, position: int | None, name: str | None = None) -> Where:
+def argument_place(row: EventRow, position: int | None, name: str | None = None) -> Where:
     """Where an argument of a call of several lines stands; of one line, where the call does."""
     place = row.where()
-    if not isinstance(row, Call) or row.span.line == row.span.end_line or (position is None and name is None):
+    if not isinstance(row, SourceCall) or row.span.line == row.span.end_line or (position is None and name is None):
         return place
     span = row.argument_span(position, name)
     return place if span is None else row.program.where(row.file, span, row.function.qualified or None)
@@ -124,7 +124,7 @@ def device_uses(program: Program) -> list[DeviceUse]:
 
 
 def _all_uses(program: Program) -> Iterator[DeviceUse]:
-    known: dict[Call, str] = {}
+    known: dict[SourceCall, str] = {}
     for way, targets in ((ASKED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
         known.update(dict.fromkeys(program.calls_to(*targets), way))
     certain: dict[int, set[int]] = {}
@@ -135,17 +135,17 @@ def _all_uses(program: Program) -> Iterator[DeviceUse]:
         uses: list[DeviceUse] = []
         for number in sorted(chosen):
             row = event_row(program, file, number)
-            if isinstance(row, Call):
+            if isinstance(row, SourceCall):
                 uses.extend(_in_call(row, shapes.named, known))
             else:
                 uses.extend(_in_assignment(row, shapes.named))
         yield from sorted(uses, key=lambda use: (use.row.line, use.row.number))
 
 
-def event_row(program: Program, file: int, number: int) -> Row:
+def event_row(program: Program, file: int, number: int) -> EventRow:
     """One event as a row."""
     kind = program.index.files[file].summary.events[number][0]
-    return Call(program, file, number) if kind == "call" else Row(program, file, number)
+    return SourceCall(program, file, number) if kind == "call" else EventRow(program, file, number)
 
 
 class Shapes(NamedTuple):
@@ -289,7 +289,7 @@ def _made_of(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterato
             yield from _made_of(terms, part, depth + 1)
 
 
-def _in_call(call: Call, named: set[int], known: dict[Call, str]) -> Iterator[DeviceUse]:
+def _in_call(call: SourceCall, named: set[int], known: dict[SourceCall, str]) -> Iterator[DeviceUse]:
     method = call.method
     way = known.get(call)
     if way == MADE:
@@ -329,7 +329,7 @@ def _in_call(call: Call, named: set[int], known: dict[Call, str]) -> Iterator[De
         yield from _text(call, term, named)
 
 
-def _made(call: Call, named: set[int]) -> Iterator[DeviceUse]:
+def _made(call: SourceCall, named: set[int]) -> Iterator[DeviceUse]:
     """``torch.device("cuda", 1)``, ``torch.device("cuda:1")``, ``torch.device(1)``."""
     index = call.argument_term(1, "index")
     if index >= 0:
@@ -343,7 +343,7 @@ def _made(call: Call, named: set[int]) -> Iterator[DeviceUse]:
     yield from _use(call, (0, "device"), MADE, named)
 
 
-def _loaded(call: Call, argument: tuple[int | None, str | None], named: set[int]) -> Iterator[DeviceUse]:
+def _loaded(call: SourceCall, argument: tuple[int | None, str | None], named: set[int]) -> Iterator[DeviceUse]:
     """``map_location=``: a device, or a table from devices to devices."""
     term = call.argument_term(*argument)
     if term < 0:
@@ -360,11 +360,11 @@ def _loaded(call: Call, argument: tuple[int | None, str | None], named: set[int]
             yield DeviceUse(call, Value(atoms), term, LOADED, True, (), argument)
 
 
-def _of_torch(call: Call) -> bool:
+def _of_torch(call: SourceCall) -> bool:
     return any(target.startswith(("torch.", "apex.", "fairscale.")) for target in call.targets)
 
 
-def _spread(call: Call, keyword: str, named: set[int]) -> Iterator[DeviceUse]:
+def _spread(call: SourceCall, keyword: str, named: set[int]) -> Iterator[DeviceUse]:
     """``device_map={"": index}``: the whole model on one device."""
     term = call.argument_term(None, keyword)
     table = call.term_value(term).get(DICT)
@@ -377,7 +377,7 @@ def _spread(call: Call, keyword: str, named: set[int]) -> Iterator[DeviceUse]:
 
 
 def _use(
-    call: Call,
+    call: SourceCall,
     argument: tuple[int | None, str | None],
     way: str,
     named: set[int],
@@ -455,7 +455,7 @@ def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> boo
     return kind == "c" and _makes_text(terms, parts) and _may_be_text(terms, terms[parts[1]][1], depth + 1)
 
 
-def _text(call: Call, term: int, named: set[int]) -> Iterator[DeviceUse]:
+def _text(call: SourceCall, term: int, named: set[int]) -> Iterator[DeviceUse]:
     """The text of a device among the arguments of any call."""
     terms = terms_of(call)
     if _may_be_text(terms, term) and not _is_named(terms, term, named):
@@ -464,7 +464,7 @@ def _text(call: Call, term: int, named: set[int]) -> Iterator[DeviceUse]:
             yield DeviceUse(call, Value(atoms), term, MOVED, True)
 
 
-def _in_assignment(row: Row, named: set[int]) -> Iterator[DeviceUse]:
+def _in_assignment(row: EventRow, named: set[int]) -> Iterator[DeviceUse]:
     """A text of a device that gets a name, or is returned: ``device = f"cuda:{rank}"``."""
     terms = terms_of(row)
     own = row.payload[_ASSIGNED[row.kind]]
@@ -505,7 +505,7 @@ def files_from(program: Program, file: int) -> frozenset[int]:
     return known[file]
 
 
-def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Call]:
+def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[SourceCall]:
     """The calls of one of these in some files."""
     wanted = set(files)
     return [call for call in program.calls_to(*dotted) if call.file in wanted]
@@ -514,7 +514,7 @@ def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Call
 # conditions
 
 
-def around(row: Row, depth: int = 4) -> Iterator[tuple[Row, int, bool]]:
+def around(row: EventRow, depth: int = 4) -> Iterator[tuple[EventRow, int, bool]]:
     """The conditions around a row, and around the only call of its function: (row, term, polarity), from inside out."""
     program = row.program
     for _, node in reversed(row.places):
@@ -535,7 +535,7 @@ def is_for_one_process(use: DeviceUse) -> bool:
     return False
 
 
-def fits_on_one_host(row: Row) -> bool:
+def fits_on_one_host(row: EventRow) -> bool:
     """Whether the program makes sure of one host: it compares the world size with the GPUs, or asks for the nodes."""
     program = row.program
     if any(_counts_hosts(program, one.file, term) for one, term, _ in around(row)):
@@ -586,7 +586,7 @@ def _comparing_files(program: Program) -> set[int]:
     return found
 
 
-def may_be_negative(row: Row, term: int, depth: int = 0) -> bool:
+def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
     """Whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
     if term < 0 or depth > 8:
         return False
@@ -695,7 +695,7 @@ _COMPARED = {
 }
 
 
-def keeps_negative_out(row: Row, tests: Iterable[tuple[int, bool]] = (), depth: int = 4) -> bool:
+def keeps_negative_out(row: EventRow, tests: Iterable[tuple[int, bool]] = (), depth: int = 4) -> bool:
     """Whether the conditions around a row, or these ones of its file, keep the -1 of no launcher away from it."""
     program = row.program
     own = [(node[2], node[3]) for _, node in row.places if node[1] in ("if", "while") or node[1].startswith("exit:")]
@@ -712,7 +712,7 @@ def keeps_negative_out(row: Row, tests: Iterable[tuple[int, bool]] = (), depth: 
 # the number of this process on its host, as this code has it
 
 
-def local_rank_here(row: Row) -> str | None:
+def local_rank_here(row: EventRow) -> str | None:
     """A name of the row's scope or module that holds the local rank, as it would be written here."""
     program = row.program
     scopes = {row.scope, 0}

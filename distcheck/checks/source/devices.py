@@ -35,8 +35,8 @@ from .device_uses import (
     local_rank_here,
     may_be_negative,
 )
-from .environment_variables import Write, writes
-from .program import FEW, Call, Program, Row
+from .environment_variables import VariableWrite, writes
+from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import (
     CONST,
@@ -124,7 +124,7 @@ def _rank_in_text(value: Value) -> Atom | None:
     return None
 
 
-def _global_rank(program: Program, row: Row, atom: Atom, shown: str, where: Where) -> Finding:
+def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where: Where) -> Finding:
     both_known = _reads_local_rank(program, row.file)
     severity = Severity.ERROR if both_known else Severity.WARNING
     if program.is_test(row.file) or _spawned_rank(program, row) is not None:
@@ -149,7 +149,7 @@ def _origin(atom: Atom) -> str:
     return ""
 
 
-def _local_rank(program: Program, row: Row, atom: Atom) -> str:
+def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
     """What to write instead, in the words of this code."""
     own = local_rank_here(row)
     if own is not None:
@@ -187,7 +187,7 @@ def _reads_local_rank(program: Program, file: int) -> bool:
     return file in files
 
 
-def _spawned_rank(program: Program, row: Row) -> Call | None:
+def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
     """The call that makes a spawned index the rank of the job, where nothing else around a row starts a group."""
     inits = [call for call in called_in(program, program.component(row.file), _INIT) if not program.is_test(call.file)]
     spawned = [call for call in inits if _is_spawned(call)]
@@ -198,13 +198,13 @@ def _spawned_rank(program: Program, row: Row) -> Call | None:
     return spawned[0] if spawned else None
 
 
-def _is_spawned(init: Call) -> bool:
+def _is_spawned(init: SourceCall) -> bool:
     rank = init.argument(4, "rank")
     atom = rank.get(LOCAL_RANK) if rank is not None else None
     return atom is not None and atom.const == "spawn"
 
 
-def _single_host(program: Program, row: Row, index: Atom, init: Call) -> Finding:
+def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall) -> Finding:
     return rules.DC201.found(
         f"the spawned index is the device here and the rank of the job at {init.path}:{init.line}: "
         "right on one host only",
@@ -253,11 +253,11 @@ def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
             yield _physical(program, call)
 
 
-def _bound_calls(program: Program) -> Iterator[Call]:
+def _bound_calls(program: Program) -> Iterator[SourceCall]:
     yield from program.calls_to(*BINDERS, *CONTEXTS, "torch.device")
 
 
-def _masks_by_rank(write: Write) -> bool:
+def _masks_by_rank(write: VariableWrite) -> bool:
     """Whether a mask leaves one GPU, chosen by the local rank."""
     atom = _rank_in_text(write.value)
     if atom is None:
@@ -266,7 +266,7 @@ def _masks_by_rank(write: Write) -> bool:
     return kind == LOCAL_RANK and atom.const != "spawn"
 
 
-def _holds_for(program: Program, mask: Row, row: Row) -> bool:
+def _holds_for(program: Program, mask: EventRow, row: EventRow) -> bool:
     """Whether a mask is set when a row runs: before it in one function, or in what its module or caller did before."""
     if program.may_precede(mask, row):
         return not _cuda_before(program, mask)
@@ -278,7 +278,7 @@ def _holds_for(program: Program, mask: Row, row: Row) -> bool:
     return False
 
 
-def _masked(program: Program, row: Row, write: Write, atom: Atom) -> Finding:
+def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -> Finding:
     return rules.DC202.found(
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
         f"{write.row.path}:{write.row.line}"
@@ -292,7 +292,7 @@ def _masked(program: Program, row: Row, write: Write, atom: Atom) -> Finding:
     )
 
 
-def _physical(program: Program, row: Row) -> Finding:
+def _physical(program: Program, row: EventRow) -> Finding:
     return rules.DC202.found(
         f"{row.text()} takes a number out of {_MASK}: those are numbers outside of the mask, inside GPUs count from 0",
         where=row.where(),
@@ -300,7 +300,7 @@ def _physical(program: Program, row: Row) -> Finding:
     )
 
 
-def _from_mask(program: Program, row: Row, term: int, depth: int = 0) -> bool:
+def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bool:
     """Whether a number was read out of the list in the mask."""
     if term < 0 or depth > 12:
         return False
@@ -353,7 +353,7 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
         yield _unbound(program, call, files)
 
 
-def uses_nccl(call: Call) -> bool:
+def uses_nccl(call: SourceCall) -> bool:
     """Whether a group's backend is NCCL, or NCCL where there are GPUs."""
     backend = call.argument(0, "backend")
     if backend is None:
@@ -361,17 +361,17 @@ def uses_nccl(call: Call) -> bool:
     return any(isinstance(one, str) and one.lower() == "nccl" for one in backend.constants)
 
 
-def _gives(call: Call, name: str) -> bool:
+def _gives(call: SourceCall, name: str) -> bool:
     value = call.argument(None, name)
     return value is not None and value.constant is not None
 
 
-def _world_of_one(call: Call) -> bool:
+def _world_of_one(call: SourceCall) -> bool:
     size = call.argument(3, "world_size")
     return size is not None and size.constant == 1
 
 
-def roots_of(program: Program, row: Row) -> frozenset[Function]:
+def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
     """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
     known: dict[Function, frozenset[Function]] = program.notes.setdefault("roots", {})
     function = (row.file, row.scope)
@@ -425,7 +425,7 @@ _OBJECTS = (
 )
 
 
-def _unbound(program: Program, call: Call, files: frozenset[int]) -> Finding:
+def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Finding:
     guess = next(
         (one for one in called_in(program, files, "torch.distributed.barrier") if not one.gives(3, "device_ids")), None
     )
@@ -459,7 +459,7 @@ def _unbound(program: Program, call: Call, files: frozenset[int]) -> Finding:
     )
 
 
-def _is_current(program: Program, call: Call) -> bool:
+def _is_current(program: Program, call: SourceCall) -> bool:
     """Whether a call puts something on the current GPU: ``.cuda()``, ``.to("cuda")``, ``device="cuda"``."""
     method = call.method
     if method == "cuda":
@@ -472,12 +472,12 @@ def _is_current(program: Program, call: Call) -> bool:
     return False
 
 
-def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[Call]:
+def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[SourceCall]:
     """The calls in some files that put something on the current GPU."""
     for file in sorted(files):
         for number, event in enumerate(program.index.files[file].summary.events):
             if event[0] == "call":
-                call = Call(program, file, number)
+                call = SourceCall(program, file, number)
                 if _is_current(program, call):
                     yield call
 
@@ -538,7 +538,7 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
             )
 
 
-def _starts_children(program: Program, row: Row) -> bool:
+def _starts_children(program: Program, row: EventRow) -> bool:
     """Whether the mask may be for processes that this one starts."""
     return bool(
         called_in(
@@ -548,12 +548,12 @@ def _starts_children(program: Program, row: Row) -> bool:
     )  # fmt: skip
 
 
-def _cuda_before(program: Program, row: Row, depth: int = 3) -> Row | None:
+def _cuda_before(program: Program, row: EventRow, depth: int = 3) -> EventRow | None:
     """What has started CUDA for sure, when a row runs: before it in its function, or before the one call of that."""
     for other in program.rows_of(row.file, row.scope):
         if other.number >= row.number:
             break
-        if isinstance(other, Call) and program.dominates(other, row):
+        if isinstance(other, SourceCall) and program.dominates(other, row):
             started = other if _starts_cuda(program, other) else _starts_inside(program, other)
             if started is not None:
                 return started
@@ -564,11 +564,11 @@ def _cuda_before(program: Program, row: Row, depth: int = 3) -> Row | None:
     return None
 
 
-def _is_process(call: Call) -> bool:
+def _is_process(call: SourceCall) -> bool:
     return call.is_to(*_SPAWNS, *_PROCESSES) or call.method in ("Process", "spawn", "start_processes")
 
 
-def _starts_cuda(program: Program, call: Call) -> bool:
+def _starts_cuda(program: Program, call: SourceCall) -> bool:
     method = call.method
     if method == "cuda" and call.term[2] and call.receiver_text and not program.functions(call):
         return True
@@ -580,7 +580,7 @@ def _starts_cuda(program: Program, call: Call) -> bool:
 _STARTER_NAMES = frozenset(dotted.rsplit(".", 1)[-1] for dotted in _STARTERS)
 
 
-def _starts_inside(program: Program, call: Call, depth: int = 0) -> Row | None:
+def _starts_inside(program: Program, call: SourceCall, depth: int = 0) -> EventRow | None:
     """What starts CUDA whenever a function of the project is called."""
     if depth > 2:
         return None
@@ -589,7 +589,7 @@ def _starts_inside(program: Program, call: Call, depth: int = 0) -> Row | None:
             return None
         for row in program.rows_of(*function):
             if (
-                not isinstance(row, Call)
+                not isinstance(row, SourceCall)
                 or row.inside("if", "except")
                 or any(node[1].startswith("exit:") for _, node in row.places)
             ):
@@ -638,7 +638,7 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         yield _sentinel(program, use, atom)
 
 
-def _after_a_start(program: Program, row: Row, atom: Atom) -> bool:
+def _after_a_start(program: Program, row: EventRow, atom: Atom) -> bool:
     """Whether a group has started by then, which takes a launcher; launchers set the variable, but pass no option."""
     if atom.const == "option":
         return False
@@ -688,7 +688,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
     yield from _one_gpu_for_spawned(program)
 
 
-def _literal_of(call: Call) -> tuple[int | None, str]:
+def _literal_of(call: SourceCall) -> tuple[int | None, str]:
     """The number that all ranks bind."""
     if call.is_to(_INIT):
         value = call.argument(None, "device_id")
@@ -716,7 +716,7 @@ def _only_number(value: Value | None) -> int | None:
     return None
 
 
-def _init_with_nccl(program: Program, row: Row) -> Call | None:
+def _init_with_nccl(program: Program, row: EventRow) -> SourceCall | None:
     """A start of NCCL by the same processes that reach a row."""
     roots = roots_of(program, row) or {(row.file, row.scope)}
     for init in program.calls_to(_INIT):
@@ -736,7 +736,7 @@ def _masked_by_rank(program: Program, file: int) -> bool:
     )
 
 
-def _arm_of_one_process(program: Program, row: Row) -> bool:
+def _arm_of_one_process(program: Program, row: EventRow) -> bool:
     """Whether a row stands in the arm of an ``if`` whose other arm is the distributed one, or the other way round."""
     if row.inside("except"):
         return True
@@ -752,12 +752,12 @@ def _arm_of_one_process(program: Program, row: Row) -> bool:
     return False
 
 
-def _distributed_rows(program: Program) -> dict[Function, list[Row]]:
+def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
     """The rows that only ranks of a job run: starts of a group, devices chosen by rank."""
-    found: dict[Function, list[Row]] | None = program.notes.get("distributed rows")
+    found: dict[Function, list[EventRow]] | None = program.notes.get("distributed rows")
     if found is None:
         found = {}
-        rows: list[Row] = list(program.calls_to(_INIT, *vocabulary.INIT))
+        rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
         rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, ENV_TEXT))
         for row in rows:
             found.setdefault((row.file, row.scope), []).append(row)
@@ -855,7 +855,7 @@ def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
     return found
 
 
-def _all_ranks_run(program: Program, row: Row) -> bool:
+def _all_ranks_run(program: Program, row: EventRow) -> bool:
     """Whether the ranks of a group with GPUs run a row, all of them."""
     reach = row.reach
     if reach.who in FEW or reach.who == SINGLE or program.is_test(row.file) or row.inside("except"):
@@ -876,7 +876,7 @@ def _all_ranks_run(program: Program, row: Row) -> bool:
     return bool(roots) and any(roots.intersection(roots_of(program, start)) for start in starts)
 
 
-def _is_gloo(init: Call) -> bool:
+def _is_gloo(init: SourceCall) -> bool:
     backend = init.argument(0, "backend")
     return (
         backend is not None
@@ -885,7 +885,7 @@ def _is_gloo(init: Call) -> bool:
     )
 
 
-def _shared(program: Program, row: Row, what: str, where: Where) -> Finding:
+def _shared(program: Program, row: EventRow, what: str, where: Where) -> Finding:
     own = local_rank_here(row)
     index = own or 'int(os.environ["LOCAL_RANK"])'
     return rules.DC216.found(
@@ -909,7 +909,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
         for call in program.rows_of(late.file, late.scope):
             if call.number >= late.number:
                 break
-            if not isinstance(call, Call) or (call.file, call.line) in seen or not _is_current(program, call):
+            if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not _is_current(program, call):
                 continue
             if not (program.dominates(call, late) or _precedes(program, call, late)):
                 continue
@@ -939,7 +939,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
         for call in program.rows_of(wrap.file, wrap.scope):
             if call.number >= wrap.number:
                 break
-            if not isinstance(call, Call) or (call.file, call.line) in seen or not _is_current(program, call):
+            if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not _is_current(program, call):
                 continue
             callee = terms[call.term[1]]
             moved = {call.event[7], callee[1]} if callee[0] == "a" else {call.event[7]}
@@ -963,7 +963,7 @@ def _arms(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[i
             yield from _arms(terms, arm, depth + 1)
 
 
-def _precedes(program: Program, one: Call, other: Call) -> bool:
+def _precedes(program: Program, one: SourceCall, other: SourceCall) -> bool:
     """Whether a call stands before another in one function, both outside of arms that exclude each other."""
     return program.may_precede(one, other) and not one.inside("if", "for", "while")
 
@@ -997,7 +997,7 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
     yield from _forked_processes(program)
 
 
-def _has_forked_workers(program: Program, loader: Call) -> bool:
+def _has_forked_workers(program: Program, loader: SourceCall) -> bool:
     workers = loader.argument(5, "num_workers")
     if workers is None or loader.has_star or not any(type(one) is int and one > 0 for one in workers.constants):
         return False
@@ -1015,7 +1015,7 @@ def _starts_afresh(program: Program, file: int) -> bool:
     return False
 
 
-def _run_by_workers(program: Program, loader: Call) -> Iterator[Function]:
+def _run_by_workers(program: Program, loader: SourceCall) -> Iterator[Function]:
     """The functions that a loader's workers run: the data set's items, the collate function."""
     for atom in loader.argument(0, "dataset") or ():
         if atom.kind == OBJECT:
@@ -1028,12 +1028,12 @@ def _run_by_workers(program: Program, loader: Call) -> Iterator[Function]:
             yield atom.const
 
 
-def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[Call]:
+def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[SourceCall]:
     """The calls that use the GPU whenever a function runs."""
     if depth > 3:
         return
     for row in program.rows_of(*function):
-        if not isinstance(row, Call) or row.inside("except") or _asks_for_worker(program, row):
+        if not isinstance(row, SourceCall) or row.inside("except") or _asks_for_worker(program, row):
             continue
         if _uses_gpu(program, row):
             yield row
@@ -1041,12 +1041,12 @@ def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[C
             yield from _cuda_in(program, inner, depth + 1)
 
 
-def _asks_for_worker(program: Program, row: Row) -> bool:
+def _asks_for_worker(program: Program, row: EventRow) -> bool:
     """Whether a condition stands around a row: it may say that this is no worker, or that the GPU is not to be used."""
     return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.places)
 
 
-def _uses_gpu(program: Program, call: Call) -> bool:
+def _uses_gpu(program: Program, call: SourceCall) -> bool:
     if _is_current(program, call):
         return True
     if call.method in ("cuda", "to"):

@@ -63,18 +63,18 @@ _FIRST_LINE = 512
 _SHELL = re.compile(rb"#!.*[/ ](?:ba|da|z|k|)sh\b")
 
 
-class Problem(NamedTuple):
+class FileProblem(NamedTuple):
     """Something that was asked for and can't be looked at, and why."""
 
     path: str
     why: str
 
 
-class Found(NamedTuple):
+class FoundFiles(NamedTuple):
     """The files, by the paths that are shown to users, in order and each once; and what could not be looked at."""
 
     files: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     #: what may be a launch file: its content decides
     launch_files: tuple[str, ...] = ()
     #: those of them that were named, not found in a folder
@@ -167,7 +167,7 @@ def discover(
     respect_gitignore: bool = True,
     include_markdown: bool = False,
     working_folder: str | None = None,
-) -> Found:
+) -> FoundFiles:
     """The files that are below some paths or named by them.
 
     :param excludes: what is left out in folders; what ``paths`` name is left out only with ``force_exclude``
@@ -178,7 +178,7 @@ def discover(
     links: dict[str, str] = {}
     launch: set[str] = set()
     named: set[str] = set()
-    problems: list[Problem] = []
+    problems: list[FileProblem] = []
     for path in paths:
         absolute = _absolute(path, here)
         shown = _shown(path, absolute, here)
@@ -187,7 +187,7 @@ def discover(
         if not os.path.isdir(absolute):
             kind, why = _named(absolute)
             if why is not None:
-                problems.append(Problem(shown, why))
+                problems.append(FileProblem(shown, why))
                 continue
             files.setdefault(os.path.realpath(absolute), shown)
             if kind == "launch":
@@ -205,11 +205,11 @@ def discover(
                 links.setdefault(_slashes(os.path.realpath(f"{absolute}/{relative}")), prefix + relative)
             else:
                 files.setdefault(f"{real}/{relative}".replace("//", "/"), prefix + relative)
-        problems.extend(Problem(prefix + relative if relative else shown, why) for relative, why in walk.problems)
+        problems.extend(FileProblem(prefix + relative if relative else shown, why) for relative, why in walk.problems)
     for real, shown in links.items():
         files.setdefault(real, shown)
     every = sorted(files.values())
-    return Found(
+    return FoundFiles(
         tuple(path for path in every if path not in launch),
         tuple(dict.fromkeys(problems)),
         tuple(path for path in every if path in launch),

@@ -14,7 +14,7 @@ from distcheck.core.registry import probe
 
 from . import vocabulary
 from .collective_sequences import (
-    Meeting,
+    CollectiveSite,
     Sequences,
     condition_text,
     guarded_calls,
@@ -25,7 +25,7 @@ from .collective_sequences import (
     words,
 )
 from .evaluate import Guard
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .values import (
     ALL_BUT_ONE,
     GROUP_RANK,
@@ -44,8 +44,8 @@ from .values import (
     RESULT,
     SOME,
     TUPLE,
+    RankCondition,
     Value,
-    Who,
 )
 
 #: Operations that make groups: they have a rule of their own.
@@ -114,7 +114,7 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
         if (
             ranks is None
             or _is_own_group(ranks)
-            or _is_local(Meeting(call, (), True, call))
+            or _is_local(CollectiveSite(call, (), True, call))
             or any(guard.who.certain for guard in narrow_guards(call))
         ):
             continue
@@ -136,11 +136,11 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
 # who gets where
 
 
-def _only_groups(meeting: Meeting) -> bool:
+def _only_groups(meeting: CollectiveSite) -> bool:
     return all(name in _GROUPS for name in meeting.operations)
 
 
-def _others_meet(sequences: Sequences, call: Call, guard: Guard, meeting: Meeting) -> bool:
+def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, meeting: CollectiveSite) -> bool:
     """Whether those whom a guard keeps away meet the rest somewhere else, as far as can be seen."""
     for place in sequences.arms_against(call, guard):
         meetings, _, unseen = sequences.arm(call, place)
@@ -150,7 +150,7 @@ def _others_meet(sequences: Sequences, call: Call, guard: Guard, meeting: Meetin
         return True
     mine = {name for name in meeting.operations if name not in _GROUPS}
     for other in _neighbours(sequences.program, call):
-        if other == call or not isinstance(other, Call):
+        if other == call or not isinstance(other, SourceCall):
             continue
         against = [
             own for own in other.guards if own.who.who in PARTIAL and _halves(guard, own, other.file == call.file)
@@ -165,7 +165,7 @@ def _others_meet(sequences: Sequences, call: Call, guard: Guard, meeting: Meetin
     return False
 
 
-def _leave_from_both_arms(sequences: Sequences, call: Call, guard: Guard) -> bool:
+def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
     """Whether some of the others leave as well, from another arm of the same branch, as it may be together."""
     program = sequences.program
     mine = sequences.exits_behind(call, guard)
@@ -190,7 +190,7 @@ def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
     return frozenset((one.who.who, other.who.who)) in _HALVES
 
 
-def _neighbours(program: Program, call: Call) -> Iterator[Row]:
+def _neighbours(program: Program, call: SourceCall) -> Iterator[EventRow]:
     """The events of a function, and where it is a method, of its class; where it is nested, of its siblings."""
     yield from program.rows_of(call.file, call.scope)
     scopes = program.index.scopes[call.file]
@@ -203,7 +203,7 @@ def _neighbours(program: Program, call: Call) -> Iterator[Row]:
             yield from program.rows_of(call.file, number)
 
 
-def _mismatch(sequences: Sequences, call: Call, guard: Guard) -> tuple[Meeting, str, str] | None:
+def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[CollectiveSite, str, str] | None:
     """Where the arms of a branch differ: the first meeting without its like, its operation, and what the others do."""
     arms = sequences.arms_against(call, guard)
     if len(arms) != 1 or guard.kind in ("while", "exit:break", "exit:call"):
@@ -224,7 +224,7 @@ def _mismatch(sequences: Sequences, call: Call, guard: Guard) -> tuple[Meeting, 
     return None
 
 
-def _operations(sequences: Sequences, call: Call, place: int) -> list[tuple[Meeting, str]] | None:
+def _operations(sequences: Sequences, call: SourceCall, place: int) -> list[tuple[CollectiveSite, str]] | None:
     """What ranks meet in below a place, in order; None where that can't be said exactly."""
     meetings, exact, unseen = sequences.arm(call, place)
     if not exact or unseen:
@@ -235,7 +235,7 @@ def _operations(sequences: Sequences, call: Call, place: int) -> list[tuple[Meet
 # findings
 
 
-def _in_branch(program: Program, meeting: Meeting, guard: Guard) -> Finding:
+def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
     call = meeting.row
     name = meeting.operations[0]
     condition = condition_text(program, call.file, guard)
@@ -255,7 +255,7 @@ def _in_branch(program: Program, meeting: Meeting, guard: Guard) -> Finding:
     )
 
 
-def _after_exit(sequences: Sequences, meeting: Meeting, guard: Guard) -> Finding:
+def _after_exit(sequences: Sequences, meeting: CollectiveSite, guard: Guard) -> Finding:
     program, call = sequences.program, meeting.row
     exits = sequences.exits_behind(call, guard)
     line = exits[0].line if exits else guard.line
@@ -274,7 +274,7 @@ def _after_exit(sequences: Sequences, meeting: Meeting, guard: Guard) -> Finding
     )
 
 
-def _differ(program: Program, guard: Guard, meeting: Meeting, name: str, instead: str) -> Finding:
+def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, instead: str) -> Finding:
     call = meeting.row
     others = f"meet it with {instead}" if instead else "have no call left for it"
     condition = condition_text(program, call.file, guard._replace(polarity=True))
@@ -291,7 +291,7 @@ def _differ(program: Program, guard: Guard, meeting: Meeting, name: str, instead
     )
 
 
-def _group(program: Program, meeting: Meeting, guard: Guard) -> Finding:
+def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
     call = meeting.row
     condition = condition_text(program, call.file, guard)
     who = "only the members get" if guard.who.who == MEMBERS else words(guard.who)
@@ -309,14 +309,14 @@ def _group(program: Program, meeting: Meeting, guard: Guard) -> Finding:
     )
 
 
-def _subject(program: Program, meeting: Meeting) -> str:
+def _subject(program: Program, meeting: CollectiveSite) -> str:
     call, inner = meeting.row, meeting.innermost
     if inner == call:
         return f"`{call.text()}` waits for all ranks"
     return f"`{call.text()}` runs {meeting.operations[0]} for all ranks ({inner.path}:{inner.line})"
 
 
-def _evidence(program: Program, meeting: Meeting, guard: Guard, condition: str) -> dict[str, object]:
+def _evidence(program: Program, meeting: CollectiveSite, guard: Guard, condition: str) -> dict[str, object]:
     call = meeting.row
     flow = trail_of(program, call.file, guard.term)
     flow.append(f"{call.path}:{guard.line}: {words(guard.who)} past `{condition}`")
@@ -338,7 +338,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if who.who not in PARTIAL or not who.certain:
             continue
         for row in program.rows_of(file, number):
-            if not isinstance(row, Call) or partial_guards(row):
+            if not isinstance(row, SourceCall) or partial_guards(row):
                 continue
             meeting = sequences.meeting(row)
             if meeting is None or _only_groups(meeting):
@@ -373,7 +373,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         inside = [
             other
             for other in sequences.rows_in(row, loop)
-            if isinstance(other, Call) and other.loops and other.loops[-1][0] == loop
+            if isinstance(other, SourceCall) and other.loops and other.loops[-1][0] == loop
         ]
         if any(
             other.kind == "exit" and other.number != row.number and _opposite(other, guard)
@@ -407,15 +407,15 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         )
 
 
-def _opposite(row: Row, guard: Guard) -> bool:
+def _opposite(row: EventRow, guard: Guard) -> bool:
     return any(_halves(guard, own, True) for own in row.guards if own.who.who in PARTIAL)
 
 
-def _taken(who: Who) -> str:
+def _taken(who: RankCondition) -> str:
     return "only some ranks" if who.who == SOME else who.who
 
 
-def _heard_of(program: Program, row: Row, guard: Guard) -> bool:
+def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
     """Whether a condition also asks for something that was agreed on before."""
     terms = program.index.files[row.file].summary.terms
     todo = [guard.term]
@@ -440,23 +440,23 @@ def _heard_of(program: Program, row: Row, guard: Guard) -> bool:
     return False
 
 
-def _is_local(meeting: Meeting) -> bool:
+def _is_local(meeting: CollectiveSite) -> bool:
     """Whether only the members have to make the group."""
     call = meeting.innermost
     given = call.argument(None, "use_local_synchronization")
     return call.has_star or (given is not None and given.constant is not False)
 
 
-def _same_group_elsewhere(sequences: Sequences, call: Call, guard: Guard) -> bool:
+def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
     """Whether the other ranks make the same group in their own arm."""
     for place in sequences.arms_against(call, guard):
         for other in sequences.rows_in(call, place):
-            if isinstance(other, Call) and other.method == call.method and _arguments(other) == _arguments(call):
+            if isinstance(other, SourceCall) and other.method == call.method and _arguments(other) == _arguments(call):
                 return True
     return False
 
 
-def _arguments(call: Call) -> tuple[str, ...]:
+def _arguments(call: SourceCall) -> tuple[str, ...]:
     return (
         *(call.term_text(item) for item in call.term[2]),
         *(f"{name}={call.term_text(item)}" for name, item in call.term[3]),

@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 
 from . import prefilter
 from .extract import extract
-from .link import FileFacts, Shelf, module_parts
+from .link import FileFacts, SummaryCache, module_parts
 from .program import Program
-from .summary import ENGINE_VERSION, Header, Summary, pack
+from .summary import ENGINE_VERSION, FileSummary, Header, pack
 from .vocabulary import OUTSIDE
 
 #: Bytes to parse above which a second process pays for its start.
@@ -36,7 +36,7 @@ class SourceFile(NamedTuple):
     read: Callable[[], bytes]
 
 
-class Store(Protocol):
+class SummaryStore(Protocol):
     """Where summaries are kept between runs."""
 
     def get(self, digest: bytes) -> bytes | None: ...
@@ -48,7 +48,7 @@ def analyse(
     files: Sequence[SourceFile],
     *,
     jobs: int = 1,
-    cache: Store | None = None,
+    cache: SummaryStore | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Program:
     """Read, summarise and link files.
@@ -69,7 +69,7 @@ def analyse(
 
 
 def _analyse(
-    files: Sequence[SourceFile], jobs: int, cache: Store | None, progress: Callable[[int, int], None] | None
+    files: Sequence[SourceFile], jobs: int, cache: SummaryStore | None, progress: Callable[[int, int], None] | None
 ) -> Program:
     chosen: list[tuple[SourceFile, bytes]] = []
     aside: list[tuple[SourceFile, bytes | None]] = []
@@ -93,7 +93,7 @@ def _analyse(
             kept += len(data)
             aside.append((file, data if kept <= _KEPT else None))
     done: list[FileFacts] = []
-    shelf = Shelf()
+    shelf = SummaryCache()
     while chosen:
         new = _summaries(chosen, jobs, cache, progress, len(done), len(files), shelf)
         if not done:
@@ -108,7 +108,7 @@ def _analyse(
     return Program(every, put_aside=len(aside))
 
 
-def _passes(path: str, data: bytes, cache: Store | None) -> bool:
+def _passes(path: str, data: bytes, cache: SummaryStore | None) -> bool:
     """Whether a file is to be analysed at once. That it need not is kept as well: the digest is sooner had than the
     answer.
     """
@@ -194,11 +194,11 @@ def _again(file: SourceFile) -> bytes:
 def _summaries(
     chosen: list[tuple[SourceFile, bytes]],
     jobs: int,
-    cache: Store | None,
+    cache: SummaryStore | None,
     progress: Callable[[int, int], None] | None,
     before: int,
     total: int,
-    shelf: Shelf,
+    shelf: SummaryCache,
 ) -> list[FileFacts]:
     """The summaries of files, from the cache where they are known."""
     digests = [_digest(file.path, data) for file, data in chosen]
@@ -229,7 +229,7 @@ def _summaries(
     return [facts for facts in found if facts is not None]
 
 
-def _facts(file: SourceFile, data: bytes, stored: bytes, shelf: Shelf) -> FileFacts | None:
+def _facts(file: SourceFile, data: bytes, stored: bytes, shelf: SummaryCache) -> FileFacts | None:
     """A file with its summary; None where the stored one is damaged, so that it is made anew."""
     check = hashlib.blake2b(data, digest_size=16).digest()
 
@@ -279,7 +279,7 @@ def _digest(path: str, data: bytes) -> bytes:
 
 
 def _unreadable(path: str, why: str) -> FileFacts:
-    summary = Summary(Header([], (why, 1, 1), False, [], []), [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])
+    summary = FileSummary(Header([], (why, 1, 1), False, [], []), [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])
     return FileFacts(path, pack(summary), str)
 
 

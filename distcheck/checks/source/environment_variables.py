@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .program import Call, Program, Row, Span, device_of
+from .program import EventRow, Program, SourceCall, SourceSpan, device_of
 from .source_text import last_name
 from .values import (
     CONST,
@@ -48,10 +48,10 @@ _BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 _NUMBERED = frozenset(VARIABLES)
 
 
-class Write(NamedTuple):
+class VariableWrite(NamedTuple):
     """One variable that code sets in its own environment."""
 
-    row: Row
+    row: EventRow
     name: str
     value: Value
     #: the value's term in the row's file, -1 where it can't be told
@@ -59,10 +59,10 @@ class Write(NamedTuple):
     #: ``=``, ``setdefault``, ``putenv`` or ``update``
     way: str
     #: finds where the value stands, None where it can't be told
-    find: Callable[[], Span | None]
+    find: Callable[[], SourceSpan | None]
 
     @property
-    def span(self) -> Span | None:
+    def span(self) -> SourceSpan | None:
         """Where the value stands, None where it can't be told."""
         return self.find()
 
@@ -70,18 +70,18 @@ class Write(NamedTuple):
 class Read(NamedTuple):
     """One variable that code asks for."""
 
-    row: Row
+    row: EventRow
     name: str
     #: a missing variable raises
     must: bool
 
 
-def writes(program: Program) -> list[Write]:
+def writes(program: Program) -> list[VariableWrite]:
     """All variables that code sets in its own environment, in order of files; found once."""
     return program.table(_writes)
 
 
-def _writes(program: Program) -> Iterator[Write]:
+def _writes(program: Program) -> Iterator[VariableWrite]:
     for row in program.rows("store"):
         base, index, value, operator = row.payload
         if operator != "=":
@@ -91,28 +91,28 @@ def _writes(program: Program) -> Iterator[Write]:
         if "env" in name.lower() and row.term_value(base).named("os.environ"):
             name = row.term_value(index).constant
             if isinstance(name, str):
-                yield Write(row, name, row.term_value(value), value, "=", partial(_assigned, row))
+                yield VariableWrite(row, name, row.term_value(value), value, "=", partial(_assigned, row))
     for call in program.calls_to(*_SETTERS):
         name = _constant(call.argument(0, "key"))
         value = call.argument(1, "value")
         if isinstance(name, str) and value is not None:
             term = call.argument_term(1, "value")
-            yield Write(call, name, value, term, call.method, partial(call.argument_span, 1, "value"))
+            yield VariableWrite(call, name, value, term, call.method, partial(call.argument_span, 1, "value"))
     for call in program.calls_to("os.environ.update"):
         yield from _updates(program, call)
 
 
-def _assigned(row: Row) -> Span | None:
+def _assigned(row: EventRow) -> SourceSpan | None:
     spans = row.program.operand_spans(row)
     return spans[0] if spans else None
 
 
-def _updates(program: Program, call: Call) -> Iterator[Write]:
+def _updates(program: Program, call: SourceCall) -> Iterator[VariableWrite]:
     for name in call.keywords:
         value = call.argument(None, name)
         if value is not None:
             term = call.argument_term(None, name)
-            yield Write(call, name, value, term, "update", partial(call.argument_span, None, name))
+            yield VariableWrite(call, name, value, term, "update", partial(call.argument_span, None, name))
     given = call.argument(0)
     mapping = given.get(DICT) if given is not None and len(given.atoms) == 1 else None
     if mapping is None:
@@ -122,7 +122,7 @@ def _updates(program: Program, call: Call) -> Iterator[Write]:
     for name, value in zip(mapping.const, mapping.items, strict=False):
         if isinstance(name, str):
             place = partial(program.entry_span, call, 0, name)
-            yield Write(call, name, value, terms.get(name, -1), "update", place)
+            yield VariableWrite(call, name, value, terms.get(name, -1), "update", place)
 
 
 def reads(program: Program) -> list[Read]:
@@ -141,7 +141,7 @@ def _reads(program: Program) -> Iterator[Read]:
             yield Read(call, name, False)
 
 
-def version_is_asked(program: Program, row: Row) -> bool:
+def version_is_asked(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row speaks of a version, so that it runs with some releases only."""
     terms = program.index.files[row.file].summary.terms
     for _, node in row.places:
@@ -256,7 +256,7 @@ _EQUALITY = {
 
 
 def _compared(
-    program: Program, row: Row, value: Value, term: int, position: int, operator: str, number: str
+    program: Program, row: EventRow, value: Value, term: int, position: int, operator: str, number: str
 ) -> Finding:
     atom = value.get(ENV_TEXT)
     name = str(atom.const) if atom is not None else ""
@@ -290,7 +290,7 @@ def _compared(
 _AS_NUMBERS = {"is": "==", "is not": "!="}
 
 
-def _always_text(program: Program, row: Row, term: int, value: Value) -> bool:
+def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bool:
     """Whether int() of a value never meets None: every read raises where the variable is missing, or has a default."""
     if any(item is None for item in _defaults(value)):
         return False
@@ -300,7 +300,7 @@ def _always_text(program: Program, row: Row, term: int, value: Value) -> bool:
     return True
 
 
-def _subscripted(program: Program, row: Row, term: int, name: str) -> bool:
+def _subscripted(program: Program, row: EventRow, term: int, name: str) -> bool:
     """Whether a term holds ``os.environ[name]``, seen in its own file."""
     terms = program.index.files[row.file].summary.terms
     for number in program.subterms(row.file, term):
@@ -310,7 +310,7 @@ def _subscripted(program: Program, row: Row, term: int, name: str) -> bool:
     return False
 
 
-def _around(program: Program, span: Span) -> tuple[Edit, ...]:
+def _around(program: Program, span: SourceSpan) -> tuple[Edit, ...]:
     return (span.replaced(f"int({program.source(span)})"),)
 
 
@@ -355,7 +355,7 @@ _ARTICLES = {
 _NUMBERS = frozenset(["len", "os.getpid", "os.cpu_count", "random.randint", "random.randrange", "numpy.random.randint"])
 
 
-def _no_text(program: Program, write: Write) -> str | None:
+def _no_text(program: Program, write: VariableWrite) -> str | None:
     """The type of what is assigned, where it is known and is no text."""
     value = write.value
     if not value.atoms:
@@ -382,7 +382,7 @@ def _no_text(program: Program, write: Write) -> str | None:
     return kind
 
 
-def _is_number(program: Program, row: Row, number: int, depth: int = 0) -> bool:
+def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> bool:
     """Whether a term is a number by what it is made of: arithmetic with one, or an option with a numeric type."""
     if number < 0 or depth > 5:
         return False
@@ -401,14 +401,14 @@ def _is_number(program: Program, row: Row, number: int, depth: int = 0) -> bool:
     return False
 
 
-def _counts(program: Program, row: Row, number: int, depth: int) -> bool:
+def _counts(program: Program, row: EventRow, number: int, depth: int) -> bool:
     value = row.term_value(number)
     if value.atoms and all(_type_of(atom) in ("int", "float") and atom.kind != RESULT for atom in value):
         return True
     return _is_number(program, row, number, depth + 1)
 
 
-def _option_is_number(program: Program, row: Row, number: int, name: str) -> bool:
+def _option_is_number(program: Program, row: EventRow, number: int, name: str) -> bool:
     """Whether an attribute is an option of the command line that the parser makes a number, and nobody assigns it."""
     terms = program.index.files[row.file].summary.terms
     if not row.term_value(terms[number][1]).has(NAMESPACE):
@@ -420,12 +420,12 @@ def _option_is_number(program: Program, row: Row, number: int, name: str) -> boo
     return bool(declared) and all(_is_numeric_option(call) for call in declared)
 
 
-def _is_numeric_option(call: Call) -> bool:
+def _is_numeric_option(call: SourceCall) -> bool:
     kind = call.argument(None, "type")
     return kind is not None and kind.named("int", "float") is not None and not call.gives(None, "nargs")
 
 
-def _dest(call: Call) -> str:
+def _dest(call: SourceCall) -> str:
     """The attribute that an option of argparse is stored as."""
     dest = _constant(call.argument(None, "dest"))
     if isinstance(dest, str):
@@ -453,7 +453,7 @@ def _type_of(atom: Atom) -> str | None:
     return {LIST: "list", TUPLE: "tuple", DICT: "dict"}.get(atom.kind)
 
 
-def _is_asked(write: Write) -> bool:
+def _is_asked(write: VariableWrite) -> bool:
     """Whether a condition around the write speaks of what is written, so that not every value gets there."""
     program, row = write.row.program, write.row
     for _, node in row.places:
@@ -462,7 +462,7 @@ def _is_asked(write: Write) -> bool:
     return False
 
 
-def _as_text(program: Program, write: Write, kind: str, source: str) -> tuple[str, tuple[Edit, ...]]:
+def _as_text(program: Program, write: VariableWrite, kind: str, source: str) -> tuple[str, tuple[Edit, ...]]:
     constant = write.value.constant
     if kind == "NoneType":
         return f'to take the variable away: os.environ.pop("{write.name}", None)', ()
@@ -563,7 +563,7 @@ def _place(value: Value) -> str | None:
     return kind if kind in ("cuda", "cpu", "xpu", "npu", "mps", "hpu") else None
 
 
-def _falsy(program: Program, row: Row, given: Value) -> Finding:
+def _falsy(program: Program, row: EventRow, given: Value) -> Finding:
     rank = given.rank
     texts = [" ".join(program.source(span).split()) for span in program.operand_spans(row)]
     text, other = (texts[0], texts[-1 if row.kind == "choice" else 1]) if len(texts) > 1 else ("it", "the other value")

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from . import algebra, vocabulary
 from .algebra import stepped, under
-from .link import Index, Site, chain
+from .link import EntrySite, Index, chain
 from .source_text import destinations, first_parameter, last_name, mentions, plain_bindings, render
-from .summary import Scope, Summary
+from .summary import FileSummary, Scope
 from .values import (
     ALWAYS,
     BARE,
@@ -54,9 +54,9 @@ from .values import (
     WORLD_SIZE,
     WRAPPED,
     Atom,
-    Step,
+    FlowStep,
+    RankCondition,
     Value,
-    Who,
     both,
     const,
     either,
@@ -162,7 +162,7 @@ _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 class Guard(NamedTuple):
     """A condition around a place, as far as it bears on ranks."""
 
-    who: Who
+    who: RankCondition
     #: ``if``, ``while``, ``exit:return`` … as in the summary's places
     kind: str
     place: int
@@ -183,11 +183,11 @@ class _Context(NamedTuple):
 class Evaluator:
     """Answers what terms mean. Answers are kept; the files do not change."""
 
-    def __init__(self, index: Index, visit: Callable[[int, Summary], None] = lambda file, summary: None) -> None:
+    def __init__(self, index: Index, visit: Callable[[int, FileSummary], None] = lambda file, summary: None) -> None:
         self.index = index
         self.files = index.files
         self.memo: list[dict[int, Value]] = [{} for _ in self.files]
-        self.tests: list[dict[int, Who]] = [{} for _ in self.files]
+        self.tests: list[dict[int, RankCondition]] = [{} for _ in self.files]
         self.by_scope = index.by_scope
         self.reads = index.reads
         self.depth = 0
@@ -196,12 +196,12 @@ class Evaluator:
         self._results: dict[tuple[int, int], Value] = {}
         self._related: dict[tuple[int, int], bool] = {}
         self._guards: dict[tuple[int, int], list[Guard]] = {}
-        self.callers: dict[tuple[int, int], list[Site]] = {}
+        self.callers: dict[tuple[int, int], list[EntrySite]] = {}
         #: scopes that are handed around as values: whoever calls them is not known
         self.escaped: set[tuple[int, int]] = set()
         #: the calls (file, event) that a function is handed to
         self.handed: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        self.entries: dict[tuple[int, int], Who] = {}
+        self.entries: dict[tuple[int, int], RankCondition] = {}
         self.linking = True
         self.distributed_files = [_speaks_of_ranks(file.imports) for file in self.files]
         self._collect(visit)
@@ -214,7 +214,7 @@ class Evaluator:
 
     # tables made once
 
-    def _collect(self, visit: Callable[[int, Summary], None]) -> None:
+    def _collect(self, visit: Callable[[int, FileSummary], None]) -> None:
         self.stores: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self.outside: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self.options: dict[str, list[tuple[int, int]]] = {}
@@ -325,17 +325,17 @@ class Evaluator:
         found = False
         for atom in callee:
             if atom.kind == FUNCTION:
-                self.callers.setdefault(atom.const, []).append(Site(file, number, 1 if atom.of else 0))
+                self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0))
                 found = True
             elif atom.kind == CLASS:
                 init = self.method(atom.const, "__init__")
                 if init is not None:
-                    self.callers.setdefault(init, []).append(Site(file, number, 1))
+                    self.callers.setdefault(init, []).append(EntrySite(file, number, 1))
                 found = True
             elif atom.kind == OBJECT:
                 called = self.method(atom.const, "__call__") or self.method(atom.const, "forward")
                 if called is not None:
-                    self.callers.setdefault(called, []).append(Site(file, number, 1))
+                    self.callers.setdefault(called, []).append(EntrySite(file, number, 1))
                 found = True
             elif atom.kind == NAMED:
                 found = True
@@ -345,11 +345,11 @@ class Evaluator:
             candidates = self.methods.get(term[2], [])
             if 0 < len(candidates) <= 3:
                 for candidate in candidates:
-                    self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+                    self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
         elif not found and term[0] == "a":
             # a common name: whoever is called so may be called from here
             for candidate in self.methods.get(term[2], [])[:20]:
-                self.callers.setdefault(candidate, []).append(Site(file, number, 1, weak=True))
+                self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
 
     def _escape(self, file: int, term: int, event: int) -> None:
         """A function that is an argument of a call may be called by whoever gets it."""
@@ -375,7 +375,7 @@ class Evaluator:
             return
         for atom in self.value(file, target):
             if atom.kind == FUNCTION:
-                self.callers.setdefault(atom.const, []).append(Site(file, number, 1 if atom.of else 0, way))
+                self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0, way))
 
     # classes
 
@@ -615,7 +615,7 @@ class Evaluator:
                 return join((evidence, Value(atom for atom in joined if atom.kind == CONST)))
         return joined
 
-    def likely_callers(self, function: tuple[int, int]) -> list[Site]:
+    def likely_callers(self, function: tuple[int, int]) -> list[EntrySite]:
         """Who calls a function for sure; where nobody does, the few calls that have nothing but its name."""
         sites = self.callers.get(function, [])
         strong = [site for site in sites if not site.weak]
@@ -626,7 +626,7 @@ class Evaluator:
         terms = self.files[file].summary.terms
         return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
 
-    def passed(self, site: Site, scope: Scope, name: str) -> Value | None:
+    def passed(self, site: EntrySite, scope: Scope, name: str) -> Value | None:
         """What one caller passes for a parameter; None where it leaves it to the default."""
         event = self.files[site.file].summary.events[site.event]
         terms = self.files[site.file].summary.terms
@@ -647,7 +647,7 @@ class Evaluator:
         position = own.index(name) - site.offset
         if site.way == "spawn":
             if position == 0:
-                step = Step(
+                step = FlowStep(
                     site.file,
                     event[3],
                     f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
@@ -900,7 +900,7 @@ class Evaluator:
             default = keywords.get("default")
             value = self.value(option_file, default) if default is not None else const(None)
             if kind is not None and value.rank is None and not value.has(*SIZES):
-                step = Step(option_file, event[3], f"the option {name} of the command line")
+                step = FlowStep(option_file, event[3], f"the option {name} of the command line")
                 sure = kind in (LOCAL_RANK, WORLD_SIZE)
                 found.append(Value((Atom(kind, "option", certain=sure, trail=(step,)),)))
             action = keywords.get("action")
@@ -936,7 +936,7 @@ class Evaluator:
                     (
                         atom._replace(
                             trail=(
-                                Step(
+                                FlowStep(
                                     file,
                                     self.line_of(file, term[5]),
                                     f"the {atom.kind}, from {self.text_of_call(file, term)}",
@@ -977,7 +977,7 @@ class Evaluator:
                 file, self.argument(term, 0, "group")
             ):
                 return Value((Atom(GROUP_RANK if kind == GLOBAL_RANK else UNIFORM, "group", call=(file, event)),))
-            step = Step(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
+            step = FlowStep(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
             return (
                 Value((Atom(TEST, detail),))
                 if kind == "test"
@@ -1077,7 +1077,7 @@ class Evaluator:
             return Value((Atom(RESULT, dotted, call=(file, event), items=items),))
         if dotted in vocabulary.WRAPPERS:
             model = self.value(file, self.argument(term, 0, "module"), context)
-            step = Step(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
+            step = FlowStep(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
             way = vocabulary.WRAPPERS[dotted]
             return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
         if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
@@ -1155,7 +1155,7 @@ class Evaluator:
         if (not term[2] and not term[3]) or evidence.has(TEST):
             line = self.line_of(file, term[5])
             return Value(
-                atom._replace(trail=(Step(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
+                atom._replace(trail=(FlowStep(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
             )
         return None
 
@@ -1189,7 +1189,7 @@ class Evaluator:
             return NOTHING_KNOWN
         default = self.value(file, default_term).atoms if default_term >= 0 else ()
         kind = vocabulary.VARIABLES.get(name)
-        step = Step(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
+        step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
         return Value((Atom(ENV_TEXT, name, of=default, trail=(step,)),))
 
     def is_world(self, file: int, term: int) -> bool:
@@ -1316,7 +1316,7 @@ class Evaluator:
         for dotted, way in vocabulary.WRAPPERS.items():
             if self.derives(atom.const, dotted):
                 model = self.value(file, self.argument(term, 0, "module"))
-                step = Step(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
+                step = FlowStep(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
                 return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
         return Value((Atom(OBJECT, atom.const, call=(file, term[5])),))
 
@@ -1482,7 +1482,7 @@ class Evaluator:
 
     # tests and reach
 
-    def test(self, file: int, number: int, context: _Context | None = None) -> Who:
+    def test(self, file: int, number: int, context: _Context | None = None) -> RankCondition:
         """For whom a term is true."""
         if number < 0:
             return NOT_CLEAR
@@ -1531,14 +1531,14 @@ class Evaluator:
                     found.append(Guard(who, kind, number, line, term, polarity))
         return found
 
-    def who_of_place(self, file: int, place: int, context: _Context | None = None) -> Who:
+    def who_of_place(self, file: int, place: int, context: _Context | None = None) -> RankCondition:
         """Who reaches a place, as its own scope says."""
         if place <= 0:
             return ALWAYS
         # whoever left by an exception has ended the job, not gone another way
         return both(guard.who for guard in self.guards(file, place, context) if guard.kind != "exit:raise")
 
-    def decorated(self, file: int, number: int) -> Who:
+    def decorated(self, file: int, number: int) -> RankCondition:
         """Who runs the body of a function, as its decorators say."""
         terms = self.files[file].summary.terms
         for decorator in self.index.scopes[file][number].decorators:
@@ -1548,7 +1548,7 @@ class Evaluator:
                 term = parts[1]
             name = last_name(terms, term).lower().strip("_")
             if name in vocabulary.DECORATORS:
-                return Who(vocabulary.DECORATORS[name])
+                return RankCondition(vocabulary.DECORATORS[name])
             for atom in self.value(file, term):
                 if atom.kind == FUNCTION:
                     who = self.of_decorator(atom.const)
@@ -1556,7 +1556,7 @@ class Evaluator:
                         return who
         return ALWAYS
 
-    def of_decorator(self, function: tuple[int, int]) -> Who | None:
+    def of_decorator(self, function: tuple[int, int]) -> RankCondition | None:
         """A decorator of the project whose wrapper calls the function for some ranks only."""
         file, number = function
         scopes = self.index.scopes[file]
@@ -1575,7 +1575,7 @@ class Evaluator:
                             return who
         return None
 
-    def entry(self, file: int, number: int) -> Who:
+    def entry(self, file: int, number: int) -> RankCondition:
         """Who enters a scope: everyone, unless its decorators say otherwise or all its callers are guarded."""
         key = (file, number)
         if key in self.entries:
@@ -1600,7 +1600,7 @@ class Evaluator:
         self.entries[key] = found
         return found
 
-    def _entry_by(self, sites: list[Site]) -> Who:
+    def _entry_by(self, sites: list[EntrySite]) -> RankCondition:
         """Who gets in by any of several calls; the first that everyone gets to settles it."""
         ways = []
         for site in sites:
@@ -1610,12 +1610,12 @@ class Evaluator:
             ways.append(way)
         return algebra.widest(ways)
 
-    def reach_of_site(self, site: Site) -> Who:
+    def reach_of_site(self, site: EntrySite) -> RankCondition:
         """Who gets to a call."""
         event = self.files[site.file].summary.events[site.event]
         return self.reach(site.file, event[1], event[2])
 
-    def reach(self, file: int, scope: int, place: int) -> Who:
+    def reach(self, file: int, scope: int, place: int) -> RankCondition:
         """Who reaches a place: its guards, and whoever enters its scope."""
         return both((self.who_of_place(file, place), self.entry(file, scope)))
 

@@ -14,7 +14,7 @@ import tokenize
 import warnings
 from typing import Any
 
-from .summary import Header, Summary
+from .summary import FileSummary, Header
 
 #: Texts that say something about a launch or a place, wherever they stand.
 _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
@@ -53,7 +53,7 @@ _OPERATORS: dict[type, str] = {
 Exit = tuple[int, str, int]
 
 
-def extract(text: bytes | str) -> Summary:
+def extract(text: bytes | str) -> FileSummary:
     """The summary of a Python source file; one that does not parse has a ``problem`` and nothing else.
 
     :param text: bytes as they stand in the file (its encoding cookie is honoured), or text
@@ -88,9 +88,9 @@ def parse(text: bytes | str) -> ast.Module:
         return ast.parse(text)
 
 
-def _unreadable(message: str, line: int, column: int, comments: list[tuple[int, str]]) -> Summary:
+def _unreadable(message: str, line: int, column: int, comments: list[tuple[int, str]]) -> FileSummary:
     header = Header(comments, (message, line, max(column, 1)), False, [], [])
-    return Summary(header, [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])
+    return FileSummary(header, [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])
 
 
 def _comments(text: bytes | str) -> list[tuple[int, str]]:
@@ -166,7 +166,7 @@ class _Extractor:
             ast.Slice: self.slice,
         }  # fmt: skip
 
-    def run(self, tree: ast.Module) -> Summary:
+    def run(self, tree: ast.Module) -> FileSummary:
         self.new_scope("", "", "module", -1, (), (), 1, 0)
         self.block(tree.body)
         # bound methods make a circle: without it all of this goes as soon as the summary is made
@@ -174,7 +174,7 @@ class _Extractor:
         header = Header(
             self.comments, None, self.has_main_guard, list(dict.fromkeys(self.imports)), self.calls_by_owner()
         )
-        return Summary(
+        return FileSummary(
             header, self.terms, self.events, self.places, [tuple(scope) for scope in self.scopes], self.classes
         )
 

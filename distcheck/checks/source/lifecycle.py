@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .term_queries import callee_text, mentions, origin_call, origins, parts, table
 from .values import CONST, DISTRIBUTED, SINGLE, TEXT, Value
 from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
@@ -53,7 +53,7 @@ _ASKS = (
 _DEEPEST = 6
 
 
-class _Doing(NamedTuple):
+class _GroupUse(NamedTuple):
     """What a function does to the process group."""
 
     #: it may create the group, somewhere inside
@@ -69,40 +69,40 @@ class _Doing(NamedTuple):
     needs: bool = False
 
 
-_NOTHING = _Doing()
+_NOTHING = _GroupUse()
 
 
-class _Life:
+class _GroupLifetime:
     """What calls do to the process group, answered once for each function."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.known: dict[tuple[int, int], _Doing] = {}
+        self.known: dict[tuple[int, int], _GroupUse] = {}
 
-    def of_call(self, call: Call, depth: int = 0) -> _Doing:
+    def of_call(self, call: SourceCall, depth: int = 0) -> _GroupUse:
         """What one call does."""
         targets = call.targets
         if _INIT in targets:
-            return _Doing(may_create=True, creates=len(call.callee.atoms) == 1, ensures=True)
+            return _GroupUse(may_create=True, creates=len(call.callee.atoms) == 1, ensures=True)
         if _DESTROY in targets:
             group = call.argument_term(0, "group")
             whole = group < 0 or self.program.evaluator.is_world(call.file, group)
-            return _Doing(may_destroy=True, destroys=whole)
+            return _GroupUse(may_destroy=True, destroys=whole)
         if any(target in _ENSURES for target in targets):
-            return _Doing(may_create=True, ensures=any(target in _SURELY_ENSURES for target in targets))
+            return _GroupUse(may_create=True, ensures=any(target in _SURELY_ENSURES for target in targets))
         if self.needs_group(call):
-            return _Doing(needs=True)
+            return _GroupUse(needs=True)
         functions = self.program.functions(call)
         if not functions:
             return self.of_unseen(call)
         if len(functions) > 1:
             every = [self.of_function(function, depth + 1) for function in functions]
-            return _Doing(
+            return _GroupUse(
                 may_create=any(one.may_create for one in every), may_destroy=any(one.may_destroy for one in every)
             )
         return self.of_function(functions[0], depth + 1)
 
-    def of_unseen(self, call: Call) -> _Doing:
+    def of_unseen(self, call: SourceCall) -> _GroupUse:
         """A function that can't be seen: its name may say that it creates or destroys a group."""
         name = call.method.lower()
         outside = any(target.split(".")[0] in ("torch", "os", "numpy", "random") for target in call.targets)
@@ -115,9 +115,9 @@ class _Life:
             word in name
             for word in ("destroy", "clean", "teardown", "tear_down", "shutdown", "finish", "close", "exit")
         )
-        return _Doing(may_create=creates, may_destroy=destroys)
+        return _GroupUse(may_create=creates, may_destroy=destroys)
 
-    def of_function(self, function: tuple[int, int], depth: int = 0) -> _Doing:
+    def of_function(self, function: tuple[int, int], depth: int = 0) -> _GroupUse:
         """What the body of a function does."""
         known = self.known.get(function)
         if known is not None or depth > _DEEPEST:
@@ -126,7 +126,7 @@ class _Life:
         may_create = creates = ensures = may_destroy = destroys = needs = False
         generator = self.program.is_generator(function)
         for row in self.program.rows_of(*function):
-            if not isinstance(row, Call):
+            if not isinstance(row, SourceCall):
                 continue
             done = self.of_call(row, depth)
             sure = not generator and _is_unconditional(row)
@@ -141,13 +141,13 @@ class _Life:
                 creates = True
             if done.destroys and asked:
                 destroys, ensures = True, False
-        found = _Doing(may_create, creates, ensures, may_destroy, destroys, needs)
+        found = _GroupUse(may_create, creates, ensures, may_destroy, destroys, needs)
         if self.program.evaluator.decorated(*function).who != "everyone":
-            found = _Doing(may_create=may_create, may_destroy=may_destroy)
+            found = _GroupUse(may_create=may_create, may_destroy=may_destroy)
         self.known[function] = found
         return found
 
-    def asks_only(self, row: Row) -> bool:
+    def asks_only(self, row: EventRow) -> bool:
         """Whether nothing but the question for a group stands around a row."""
         conditions = [
             node for _, node in row.places if node[1] in ("if", "while", "for", "except") or node[1].startswith("exit:")
@@ -163,7 +163,7 @@ class _Life:
                 return False
         return True
 
-    def needs_group(self, call: Call) -> bool:
+    def needs_group(self, call: SourceCall) -> bool:
         """Whether a call raises where there is no default group."""
         for target in call.targets:
             if target in _NEEDS:
@@ -176,12 +176,12 @@ class _Life:
         return False
 
 
-def _is_unconditional(row: Row) -> bool:
+def _is_unconditional(row: EventRow) -> bool:
     """Whether a row runs whenever its function is entered and nothing raises before."""
     return all(node[1] in ("with", "finally") for _, node in row.places)
 
 
-def _asks(program: Program, row: Row) -> bool:
+def _asks(program: Program, row: EventRow) -> bool:
     """Whether a row runs only where somebody has asked for the group, or may fail."""
     if row.inside("try", "except", "lambda"):
         return True
@@ -195,8 +195,8 @@ def _level(program: Program, file: int) -> Severity | None:
     return Severity.INFO if program.is_test(file) or program.framework(file) is not None else None
 
 
-def _calls_of(program: Program, file: int, scope: int) -> list[Call]:
-    return [row for row in program.rows_of(file, scope) if isinstance(row, Call)]
+def _calls_of(program: Program, file: int, scope: int) -> list[SourceCall]:
+    return [row for row in program.rows_of(file, scope) if isinstance(row, SourceCall)]
 
 
 def _scopes_with(program: Program, *dotted: str) -> list[tuple[int, int]]:
@@ -204,7 +204,7 @@ def _scopes_with(program: Program, *dotted: str) -> list[tuple[int, int]]:
     return _scopes_of(program, program.calls_to(*dotted))
 
 
-def _scopes_of(program: Program, calls: Iterable[Call]) -> list[tuple[int, int]]:
+def _scopes_of(program: Program, calls: Iterable[SourceCall]) -> list[tuple[int, int]]:
     """The scopes of calls, and those from which they are entered."""
     found = dict.fromkeys((call.file, call.scope) for call in calls)
     for scope in (waiting := list(found)):
@@ -222,14 +222,14 @@ def _scopes_of(program: Program, calls: Iterable[Call]) -> list[tuple[int, int]]
 @probe(rules.DC740)
 def group_exists_when_used(program: Program) -> Iterator[Finding]:
     """On a straight path nothing asks for the process group before it is created or after it is destroyed."""
-    life = _Life(program)
+    life = _GroupLifetime(program)
     for file, scope in _scopes_with(program, _INIT, _DESTROY):
         yield from _used_before(program, life, file, scope)
         yield from _used_after(program, life, file, scope)
 
 
-def _used_before(program: Program, life: _Life, file: int, scope: int) -> Iterator[Finding]:
-    waiting: list[Call] = []
+def _used_before(program: Program, life: _GroupLifetime, file: int, scope: int) -> Iterator[Finding]:
+    waiting: list[SourceCall] = []
     for call in _calls_of(program, file, scope):
         done = life.of_call(call)
         if done.needs and not _asks(program, call):
@@ -244,7 +244,7 @@ def _used_before(program: Program, life: _Life, file: int, scope: int) -> Iterat
             return
 
 
-def _too_early(program: Program, use: Call, init: Call) -> Finding:
+def _too_early(program: Program, use: SourceCall, init: SourceCall) -> Finding:
     name = callee_text(use)
     if use.is_to(D + "get_rank"):
         text = 'move it behind that line, or read int(os.environ["RANK"])'
@@ -263,8 +263,8 @@ def _too_early(program: Program, use: Call, init: Call) -> Finding:
     )
 
 
-def _used_after(program: Program, life: _Life, file: int, scope: int) -> Iterator[Finding]:
-    ended: Call | None = None
+def _used_after(program: Program, life: _GroupLifetime, file: int, scope: int) -> Iterator[Finding]:
+    ended: SourceCall | None = None
     for call in _calls_of(program, file, scope):
         done = life.of_call(call)
         if done.may_create:
@@ -287,9 +287,9 @@ def _used_after(program: Program, life: _Life, file: int, scope: int) -> Iterato
 @probe(rules.DC741)
 def group_is_created_once(program: Program) -> Iterator[Finding]:
     """No path creates the process group while there is one."""
-    life = _Life(program)
+    life = _GroupLifetime(program)
     for file, scope in _scopes_with(program, _INIT):
-        first: Call | None = None
+        first: SourceCall | None = None
         for call in _calls_of(program, file, scope):
             done = life.of_call(call)
             if done.may_destroy:
@@ -307,7 +307,7 @@ def group_is_created_once(program: Program) -> Iterator[Finding]:
                 first = call
 
 
-def _goes_round(program: Program, life: _Life, call: Call) -> bool:
+def _goes_round(program: Program, life: _GroupLifetime, call: SourceCall) -> bool:
     """Whether a loop comes to a call again, with the group of the last round still there."""
     loops = call.loops
     if not loops or call.inside("if"):
@@ -316,13 +316,13 @@ def _goes_round(program: Program, life: _Life, call: Call) -> bool:
     for row in program.rows_of(call.file, call.scope):
         if inner not in [number for number, _ in row.loops]:
             continue
-        if row.kind in ("exit", "return", "yield") or (isinstance(row, Call) and life.of_call(row).may_destroy):
+        if row.kind in ("exit", "return", "yield") or (isinstance(row, SourceCall) and life.of_call(row).may_destroy):
             return False
     # a loop over one thing, or one that starts processes, is not known to come again in this one
     return not any(node[1].startswith("exit:") for _, node in call.places)
 
 
-def _twice(program: Program, first: Call, second: Call) -> Finding:
+def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
     again = callee_text(second)
     return rules.DC741.found(
         f"{again}() creates the process group, and line {first.line} has created it before",
@@ -336,7 +336,7 @@ def _twice(program: Program, first: Call, second: Call) -> Finding:
     )
 
 
-def _each_round(program: Program, call: Call) -> Finding:
+def _each_round(program: Program, call: SourceCall) -> Finding:
     return rules.DC741.found(
         f"{callee_text(call)}() creates the process group in each round of a loop that never destroys it",
         where=call.where(),
@@ -353,7 +353,7 @@ def _each_round(program: Program, call: Call) -> Finding:
 @probe(rules.DC742)
 def import_needs_no_group(program: Program) -> Iterator[Finding]:
     """What other files import asks for no process group and creates none as it is imported."""
-    life = _Life(program)
+    life = _GroupLifetime(program)
     for call in program.calls_to(_INIT, *_NEEDS):
         if not _runs_at_import(program, call) or not _is_bare(program, call):
             continue
@@ -387,7 +387,7 @@ def import_needs_no_group(program: Program) -> Iterator[Finding]:
         )
 
 
-def _runs_at_import(program: Program, call: Call) -> bool:
+def _runs_at_import(program: Program, call: SourceCall) -> bool:
     """Whether a call is made by the module itself, or by the body of a class of the module."""
     function = call.function
     while function.kind == "class":
@@ -395,14 +395,14 @@ def _runs_at_import(program: Program, call: Call) -> bool:
     return function.kind == "module" and not program.index.files[call.file].path.endswith(".ipynb")
 
 
-def _is_bare(program: Program, call: Call) -> bool:
+def _is_bare(program: Program, call: SourceCall) -> bool:
     """Whether no condition and no ``try`` stands around it."""
     return not call.inside("if", "while", "try", "except", "else", "lambda") and not any(
         node[1].startswith("exit:") for _, node in call.places
     )
 
 
-def _imported_early(program: Program, life: _Life, file: int) -> tuple[str, int] | None:
+def _imported_early(program: Program, life: _GroupLifetime, file: int) -> tuple[str, int] | None:
     """The path and line of an import at the top level of another file, where there is no group yet."""
     for row in program.rows("import"):
         if row.file == file or not row.at_module_level or not _is_bare_row(row):
@@ -417,11 +417,11 @@ def _imported_early(program: Program, life: _Life, file: int) -> tuple[str, int]
     return None
 
 
-def _is_bare_row(row: Row) -> bool:
+def _is_bare_row(row: EventRow) -> bool:
     return not row.inside("if", "try", "except")
 
 
-def _created_inside(program: Program, life: _Life, file: int) -> Call | None:
+def _created_inside(program: Program, life: _GroupLifetime, file: int) -> SourceCall | None:
     """The call in a function of this file that creates the group."""
     return next((call for call in program.calls_to(_INIT) if call.file == file and call.scope != 0), None)
 
@@ -465,7 +465,7 @@ def _speaks_of_destroying(program: Program, file: int) -> bool:
 @probe(rules.DC745)
 def spawning_is_guarded(program: Program) -> Iterator[Finding]:
     """Processes are spawned under the main guard."""
-    spawning: dict[tuple[int, int], Call | None] = {}
+    spawning: dict[tuple[int, int], SourceCall | None] = {}
     starts = (call for call in program.calls_named("start") if _is_spawned_process(program, call))
     scopes = _scopes_of(program, [*program.calls_to(_SPAWN, _START), *starts])
     for call in (call for file, scope in scopes if scope == 0 for call in _calls_of(program, file, scope)):
@@ -484,12 +484,14 @@ def spawning_is_guarded(program: Program) -> Iterator[Finding]:
         )
 
 
-def _is_exempt(program: Program, call: Call) -> bool:
+def _is_exempt(program: Program, call: SourceCall) -> bool:
     path = program.index.files[call.file].path.replace("\\", "/")
     return path.endswith(".ipynb") or path.rsplit("/", 1)[-1] == "__main__.py"
 
 
-def _spawns(program: Program, call: Call, known: dict[tuple[int, int], Call | None], depth: int = 0) -> Call | None:
+def _spawns(
+    program: Program, call: SourceCall, known: dict[tuple[int, int], SourceCall | None], depth: int = 0
+) -> SourceCall | None:
     """The call that spawns: this one, or one in the function that it enters."""
     if call.is_to(_SPAWN) or (call.is_to(_START) and _method_is_spawn(call)):
         return call
@@ -510,16 +512,16 @@ def _spawns(program: Program, call: Call, known: dict[tuple[int, int], Call | No
     return known[function]
 
 
-def _method_is_spawn(call: Call) -> bool:
+def _method_is_spawn(call: SourceCall) -> bool:
     value = call.argument(5, "start_method")
     return (value is None and not call.has_star) or (value is not None and value.constant == "spawn")
 
 
-def _asks_start_method(program: Program, call: Call) -> bool:
+def _asks_start_method(program: Program, call: SourceCall) -> bool:
     return mentions(program, call, "start_method", "get_start_method")
 
 
-def _is_spawned_process(program: Program, call: Call) -> bool:
+def _is_spawned_process(program: Program, call: SourceCall) -> bool:
     """Whether ``start`` is called on a Process that is spawned, not forked."""
     terms = table(program, call.file)
     callee = terms[call.term[1]]
@@ -546,7 +548,7 @@ def _is_spawned_process(program: Program, call: Call) -> bool:
     return False
 
 
-def _is_guarded_by_name(program: Program, row: Row) -> bool:
+def _is_guarded_by_name(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row asks for ``__name__``."""
     terms = table(program, row.file)
     for _, node in row.places:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from .summary import Class, Scope, Summary, unpack, unpack_header
+from .summary import Class, FileSummary, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
 #: The ends of lines that Python's parser knows; a form feed or U+2028, where ``str.splitlines`` splits too, is none.
@@ -26,7 +26,7 @@ class _Loaded:
 
     __slots__ = ("_by_scope", "_reads", "classes", "scopes", "size", "summary")
 
-    def __init__(self, summary: Summary, size: int) -> None:
+    def __init__(self, summary: FileSummary, size: int) -> None:
         self.summary = summary
         self.size = size
         self.scopes = [Scope(*scope) for scope in summary.scopes]
@@ -56,7 +56,7 @@ class _Loaded:
 _MOST_LOADED = 32_000_000
 
 
-class Shelf:
+class SummaryCache:
     """Keeps summaries loaded: those of a large tree do not fit into memory together.
 
     What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be
@@ -113,7 +113,7 @@ class FileFacts:
         stored: bytes,
         read: Callable[[], str],
         cells: tuple[tuple[int, int], ...] = (),
-        shelf: Shelf | None = None,
+        shelf: SummaryCache | None = None,
     ) -> None:
         self.path = path
         #: the summary as :mod:`marshal` stores it
@@ -121,7 +121,7 @@ class FileFacts:
         self._read = read
         #: notebooks: for each line (cell, line in the cell); empty elsewhere
         self.cells = cells
-        self.shelf = Shelf() if shelf is None else shelf
+        self.shelf = SummaryCache() if shelf is None else shelf
         #: raises ValueError where what is stored is damaged
         self.header = unpack_header(stored)
         #: comments that may suppress findings: line, text
@@ -138,7 +138,7 @@ class FileFacts:
         return self.shelf.get(self)
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> FileSummary:
         """What :mod:`.extract` made of it."""
         return self.shelf.get(self).summary
 
@@ -156,7 +156,7 @@ class FileFacts:
 Table = TypeVar("Table", covariant=True)
 
 
-class Tables(Protocol[Table]):
+class PerFile(Protocol[Table]):
     """Something of every file, by its number."""
 
     def __getitem__(self, file: int) -> Table: ...
@@ -164,7 +164,7 @@ class Tables(Protocol[Table]):
     def __len__(self) -> int: ...
 
 
-class _Tables:
+class _FileTables:
     """``tables[file]`` for something that belongs to loaded summaries."""
 
     __slots__ = ("files", "name")
@@ -186,10 +186,10 @@ class Index:
     def __init__(self, files: Iterable[FileFacts]) -> None:
         self.files: list[FileFacts] = list(files)
         #: by file: its scopes, classes, events by scope, lines of reads
-        self.scopes: Tables[list[Scope]] = _Tables(self.files, "scopes")
-        self.classes: Tables[list[Class]] = _Tables(self.files, "classes")
-        self.by_scope: Tables[dict[int, list[int]]] = _Tables(self.files, "by_scope")
-        self.reads: Tables[dict[int, int]] = _Tables(self.files, "reads")
+        self.scopes: PerFile[list[Scope]] = _FileTables(self.files, "scopes")
+        self.classes: PerFile[list[Class]] = _FileTables(self.files, "classes")
+        self.by_scope: PerFile[dict[int, list[int]]] = _FileTables(self.files, "by_scope")
+        self.reads: PerFile[dict[int, int]] = _FileTables(self.files, "reads")
         self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
         self._by_last: dict[str, list[int]] = {}
         for number, parts in enumerate(self.parts):
@@ -280,7 +280,7 @@ def module_parts(path: str) -> tuple[str, ...]:
     return (*parts[:-1], stem)
 
 
-class Site(NamedTuple):
+class EntrySite(NamedTuple):
     """A place from which a scope is entered: a call event, and how its arguments are laid out."""
 
     file: int
@@ -293,7 +293,7 @@ class Site(NamedTuple):
     weak: bool = False
 
 
-def chain(summary: Summary, place: int) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
+def chain(summary: FileSummary, place: int) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
     """The places around a place, outermost first: (number, place)."""
     found: list[tuple[int, Any]] = []
     while place > 0:

@@ -14,7 +14,7 @@ from distcheck.core.registry import probe
 
 from .collective_sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
 from .evaluate import Guard
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .values import BATCH, BY_DATA, PARTIAL
 
 #: Models whose backward pass all ranks make together.
@@ -63,7 +63,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         )
 
 
-def _deciding(program: Program, row: Row, loop: int) -> Guard | None:
+def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
     """The condition right around an exit, where data, a clock or a rank decide it; None for any other."""
     nearest = next((number for number, node in reversed(row.places) if node[1] == "if"), -1)
     certain = partial_guards(row)
@@ -98,9 +98,9 @@ def _is_flag(program: Program, guard: Guard, file: int) -> bool:
     return True
 
 
-def _shared(program: Program, sequences: Sequences, row: Row, loop: int, way: str) -> Call | None:
+def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, way: str) -> SourceCall | None:
     """What all ranks do together in the loop: for ``continue``, in the rest of the step."""
-    rows = [other for other in sequences.rows_in(row, loop) if isinstance(other, Call)]
+    rows = [other for other in sequences.rows_in(row, loop) if isinstance(other, SourceCall)]
     for other in rows:
         if way == "continue" and other.number < row.number:
             continue
@@ -114,7 +114,7 @@ def _shared(program: Program, sequences: Sequences, row: Row, loop: int, way: st
     return None
 
 
-def _backward_is_shared(program: Program, call: Call) -> bool:
+def _backward_is_shared(program: Program, call: SourceCall) -> bool:
     """Whether a backward pass averages gradients among ranks: its function calls a wrapped model."""
     if any(target in _RUNNERS for target in call.targets):
         return True
@@ -122,17 +122,17 @@ def _backward_is_shared(program: Program, call: Call) -> bool:
     if receiver in ("accelerator", "fabric"):
         return True
     return any(
-        isinstance(other, Call) and other.callee.wrapped(*_TOGETHER) is not None
+        isinstance(other, SourceCall) and other.callee.wrapped(*_TOGETHER) is not None
         for other in program.rows_of(call.file, call.scope)
     )
 
 
-def _agreed(program: Program, sequences: Sequences, row: Row, guard: Guard, loop: int) -> bool:
+def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard, loop: int) -> bool:
     """Whether what is tested went through a collective before, so that all ranks may know of it."""
     terms = program.index.files[row.file].summary.terms
     tested = _parts(terms, [guard.term])
     for other in program.rows_of(row.file, row.scope):
-        if not isinstance(other, Call) or other.number > row.number:
+        if not isinstance(other, SourceCall) or other.number > row.number:
             continue
         meeting = sequences.meeting(other)
         if meeting is None and not sequences.is_unseen(other):

@@ -15,7 +15,7 @@ from .models import (
     FAR,
     Function,
     Made,
-    Wrap,
+    WrappedModel,
     calls_in,
     comes_after,
     is_backward,
@@ -29,7 +29,7 @@ from .models import (
     wrapper_of,
     wraps,
 )
-from .program import Call, Program
+from .program import Program, SourceCall
 from .source_text import last_name
 from .term_queries import callee_text, table
 from .values import BARE, SINGLE, WRAPPED, Atom, Value
@@ -155,7 +155,7 @@ class _Flow:
         """Whether a backward pass starts from the value of a term, and no forward of a wrapper has a part in it."""
         reached = False
         for row in self.program.rows_of(file, scope):
-            if isinstance(row, Call):
+            if isinstance(row, SourceCall):
                 if is_backward(row):
                     sources = (row.term[1], *row.term[2])
                     if any(term in self.contents(file, source) for source in sources):
@@ -173,7 +173,7 @@ class _Flow:
                         reached = reached or self.alone(caller.file, caller.scope, caller.event[7], far - 1)
         return reached
 
-    def passed(self, call: Call, term: int) -> list[tuple[Function, int]]:
+    def passed(self, call: SourceCall, term: int) -> list[tuple[Function, int]]:
         """The parameters of functions of the project that a call passes a term to."""
         given = (*call.term[2], *(value for _, value in call.term[3]))
         if not any(term in self.contents(call.file, number) for number in given):
@@ -198,7 +198,7 @@ class _Flow:
             for number in self.contents(file, source):
                 if terms[number][0] != "c":
                     continue
-                call = Call(self.program, file, terms[number][5])
+                call = SourceCall(self.program, file, terms[number][5])
                 if self.is_forward(call, any_of_them=any_of_them):
                     return True
                 handed = any(self.is_wrapper(call.term_value(argument), any_of_them) for argument in call.term[2])
@@ -212,7 +212,7 @@ class _Flow:
         """Whether a value may be the wrapper, or any wrapper."""
         return any(atom.kind == WRAPPED and (any_of_them or atom.call in (None, self.wrap)) for atom in value)
 
-    def is_forward(self, call: Call, *, any_of_them: bool) -> bool:
+    def is_forward(self, call: SourceCall, *, any_of_them: bool) -> bool:
         """Whether a call is the forward of the wrapper, or of any wrapper."""
         callee = call.callee
         return self.is_wrapper(callee, any_of_them) and not callee.has(BARE)
@@ -228,7 +228,7 @@ class _Flow:
         return False
 
 
-def _attacks(program: Program, call: Call, given: Iterable[int]) -> bool:
+def _attacks(program: Program, call: SourceCall, given: Iterable[int]) -> bool:
     """Whether gradients are wanted of the inputs, as an attack on the model wants them, and not of the parameters."""
     terms = table(program, call.file)
     parts = set(program.subterms(call.file, *given, names=False))
@@ -245,7 +245,7 @@ def _inside(atom: Atom) -> bool:
     return atom.kind == BARE and wrapper_of(atom, "ddp") is not None
 
 
-def _unwraps(program: Program, call: Call) -> bool:
+def _unwraps(program: Program, call: SourceCall) -> bool:
     """Whether what is called is taken out of a wrapper for sure, although the wrapper itself is an alternative.
 
     ``model.module if hasattr(model, "module") else model`` is the inside wherever there is a wrapper.
@@ -262,7 +262,7 @@ def _unwraps(program: Program, call: Call) -> bool:
         return test[0] == "c" and last_name(terms, test[1]) in ("hasattr", "isinstance")
     if term[0] == "c":
         name = last_name(terms, term[1])
-        return name == "getattr" or bool(program.functions(Call(program, call.file, term[5])))
+        return name == "getattr" or bool(program.functions(SourceCall(program, call.file, term[5])))
     return False
 
 
@@ -292,7 +292,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
     by_hand: dict[int, bool] = {}
     candidates = _Candidates(program, known)
     for row in program.rows("call", candidates.files):
-        call = Call(program, row.file, row.number)
+        call = SourceCall(program, row.file, row.number)
         if not candidates.has(call):
             continue
         found = _around(program, call, known)
@@ -339,7 +339,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
 class _Candidates:
     """Tells from the form of a call whether it may go around a wrapper, before its value is asked for."""
 
-    def __init__(self, program: Program, known: list[Wrap]) -> None:
+    def __init__(self, program: Program, known: list[WrappedModel]) -> None:
         self.program = program
         owner_of = program.evaluator.owner_of
         self.files = near(program, known)
@@ -360,7 +360,7 @@ class _Candidates:
                 return True
         return False
 
-    def has(self, call: Call) -> bool:
+    def has(self, call: SourceCall) -> bool:
         """Whether a call may be a forward around a wrapper."""
         if call.use == "drop" or not (call.positional or call.keywords):
             return False
@@ -385,7 +385,7 @@ class _Candidates:
         return False
 
 
-def _around(program: Program, call: Call, known: list[Wrap]) -> tuple[Wrap, str] | None:
+def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tuple[WrappedModel, str] | None:
     """The wrapper that a call of a network goes around, and the method that it calls where that is not forward."""
     by_call = {(wrap.call.file, wrap.call.number): wrap for wrap in known}
     for atom in call.callee:
@@ -400,7 +400,7 @@ def _around(program: Program, call: Call, known: list[Wrap]) -> tuple[Wrap, str]
     return _around_raw(program, call, known)
 
 
-def _around_raw(program: Program, call: Call, known: list[Wrap]) -> tuple[Wrap, str] | None:
+def _around_raw(program: Program, call: SourceCall, known: list[WrappedModel]) -> tuple[WrappedModel, str] | None:
     """The same for a network that is called by the name that it had before it was wrapped."""
     callee = call.callee
     if callee.has(WRAPPED, BARE):
@@ -463,13 +463,13 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
         )
 
 
-def _is_for_ddp(call: Call) -> bool:
+def _is_for_ddp(call: SourceCall) -> bool:
     """Whether a call wraps a model in DDP, or holds the options for that."""
     known = any(target in _DDP_OPTIONS or target.endswith(".DDPStrategy") for target in call.targets)
     return known or call.result.wrapped("ddp") is not None
 
 
-def _asks_by_name(call: Call) -> bool:
+def _asks_by_name(call: SourceCall) -> bool:
     if call.method not in ("Trainer", "Fabric"):
         return False
     given = call.argument(None, "strategy")
@@ -501,7 +501,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         )
 
 
-def _group_beside(program: Program, call: Call) -> Call | None:
+def _group_beside(program: Program, call: SourceCall) -> SourceCall | None:
     """A process group that exists whenever a call runs: made without a condition, and no other wrapper is a choice."""
     if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.places):
         return None
@@ -519,5 +519,5 @@ def _group_beside(program: Program, call: Call) -> Call | None:
     return None
 
 
-def _counts_devices(program: Program, call: Call, term: int) -> bool:
+def _counts_devices(program: Program, call: SourceCall, term: int) -> bool:
     return "device_count" in call.term_text(term)

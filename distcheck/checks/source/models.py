@@ -12,7 +12,7 @@ from typing import NamedTuple
 from distcheck.core.model import Rule, Severity
 
 from . import vocabulary
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Class
 from .term_queries import table
@@ -30,10 +30,10 @@ _NAMEABLE = frozenset(["p", "v", "a", "c", "x", "e", "s", "?", "|"])
 _NO_GRADIENTS = ("no_grad", "inference_mode")
 
 
-class Wrap(NamedTuple):
+class WrappedModel(NamedTuple):
     """A model that is wrapped somewhere."""
 
-    call: Call
+    call: SourceCall
     way: str
     #: what was wrapped, by the calls that made it
     made: frozenset[Made]
@@ -48,7 +48,7 @@ class Root(NamedTuple):
 
     #: ``wrapped``, ``bare`` (inside of the wrapper) or ``raw`` (the network that was wrapped, by its own name)
     kind: str
-    wrap: Wrap
+    wrap: WrappedModel
     #: how many attributes lie between; 0 for the whole model
     steps: int
 
@@ -75,12 +75,12 @@ def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozense
     return frozenset(found)
 
 
-def wraps(program: Program, *ways: str) -> list[Wrap]:
+def wraps(program: Program, *ways: str) -> list[WrappedModel]:
     """All places where a model is wrapped, of these ways (``ddp``, ``fsdp``, ``fsdp2``)."""
     return [wrap for wrap in program.table(_all_wraps) if wrap.way in ways]
 
 
-def _all_wraps(program: Program) -> Iterator[Wrap]:
+def _all_wraps(program: Program) -> Iterator[WrappedModel]:
     last = {name.rsplit(".", 1)[-1] for name in vocabulary.WRAPPERS}
     for file, facts in enumerate(program.index.files):
         if any("arallel" in dotted or "FSDP" in dotted for dotted in facts.imports):
@@ -96,7 +96,7 @@ def _all_wraps(program: Program) -> Iterator[Wrap]:
             made = made_by(program, atom.of, (call.file, call.scope))
             classes = frozenset(part.const for part in atom.of if part.kind == OBJECT)
             base = stripped(program, call.file, call.argument_term(0, "module"))
-            yield Wrap(call, str(atom.const), made, classes, (call.file, base))
+            yield WrappedModel(call, str(atom.const), made, classes, (call.file, base))
 
 
 def stripped(program: Program, file: int, term: int) -> int:
@@ -113,7 +113,7 @@ def stripped(program: Program, file: int, term: int) -> int:
     return term
 
 
-def near(program: Program, known: Iterable[Wrap]) -> set[int]:
+def near(program: Program, known: Iterable[WrappedModel]) -> set[int]:
     """The files that hang together with those where models are wrapped."""
     return {file for start in {wrap.call.file for wrap in known} for file in program.component(start)}
 
@@ -132,7 +132,7 @@ def wrapper_of(atom: Atom, *ways: str) -> Atom | None:
     return atom if atom.kind == WRAPPED and atom.const in ways else None
 
 
-def roots(program: Program, file: int, scope: int, term: int, known: list[Wrap]) -> list[Root]:
+def roots(program: Program, file: int, scope: int, term: int, known: list[WrappedModel]) -> list[Root]:
     """The wrapped models that a term is, or is a part of: ``model.module.backbone`` is a part of one.
 
     Empty where one alternative of its value is something else.
@@ -200,7 +200,7 @@ def model_of_parameters(program: Program, file: int, term: int, depth: int = 0) 
     return -1
 
 
-def without_gradients(program: Program, row: Row) -> bool:
+def without_gradients(program: Program, row: EventRow) -> bool:
     """Whether a row runs under ``torch.no_grad()`` or ``inference_mode``: by a context or a decorator."""
     if row.within(*_NO_GRADIENTS):
         return True
@@ -208,9 +208,9 @@ def without_gradients(program: Program, row: Row) -> bool:
     return any(last_name(terms, decorator) in _NO_GRADIENTS for decorator in row.function.decorators)
 
 
-def lifted(program: Program, row: Row, far: int = FAR) -> Iterator[Row]:
+def lifted(program: Program, row: EventRow, far: int = FAR) -> Iterator[EventRow]:
     """The row itself, and the calls through which its function is entered, and theirs."""
-    pending: list[tuple[Row, int]] = [(row, 0)]
+    pending: list[tuple[EventRow, int]] = [(row, 0)]
     seen = {(row.file, row.number)}
     while pending:
         one, depth = pending.pop(0)
@@ -222,9 +222,9 @@ def lifted(program: Program, row: Row, far: int = FAR) -> Iterator[Row]:
                     pending.append((caller, depth + 1))
 
 
-def precedes(program: Program, one: Row, other: Row) -> bool:
+def precedes(program: Program, one: EventRow, other: EventRow) -> bool:
     """Whether ``one`` may have run when ``other`` does, where both are reached from one function."""
-    later: dict[Function, Row] = {}
+    later: dict[Function, EventRow] = {}
     for row in lifted(program, other):
         later.setdefault((row.file, row.scope), row)
     for row in lifted(program, one):
@@ -234,9 +234,9 @@ def precedes(program: Program, one: Row, other: Row) -> bool:
     return False
 
 
-def calls_in(program: Program, function: Function) -> list[Call]:
+def calls_in(program: Program, function: Function) -> list[SourceCall]:
     """The calls of one function."""
-    return [row for row in program.rows_of(*function) if isinstance(row, Call)]
+    return [row for row in program.rows_of(*function) if isinstance(row, SourceCall)]
 
 
 def trains(program: Program, function: Function, depth: int = 0) -> bool:
@@ -251,7 +251,7 @@ def trains(program: Program, function: Function, depth: int = 0) -> bool:
     return False
 
 
-def is_backward(call: Call) -> bool:
+def is_backward(call: SourceCall) -> bool:
     """Whether a call is a backward pass: ``loss.backward()``, ``loss_scaler(loss, optimizer)`` …"""
     if call.method in ("backward", "manual_backward"):
         return True
@@ -260,7 +260,7 @@ def is_backward(call: Call) -> bool:
     return call.is_to("torch.autograd.backward")
 
 
-def name_of(program: Program, call: Call) -> str:
+def name_of(program: Program, call: SourceCall) -> str:
     """What the result of a call is kept as: ``model``, ``self.model``; empty where it is not kept."""
     kind, _, name = call.use.partition(":")
     if kind == "assign" and name:
@@ -272,7 +272,7 @@ def name_of(program: Program, call: Call) -> str:
     return ""
 
 
-def comes_after(program: Program, wrap: Call, row: Row) -> bool:
+def comes_after(program: Program, wrap: SourceCall, row: EventRow) -> bool:
     """Whether a row certainly comes after a model was wrapped: later in its function, or in a method after __init__."""
     if (wrap.file, wrap.scope) == (row.file, row.scope):
         return program.may_precede(wrap, row)
@@ -287,7 +287,7 @@ def comes_after(program: Program, wrap: Call, row: Row) -> bool:
     )
 
 
-def _called_from(program: Program, row: Row, wrap: Call) -> bool:
+def _called_from(program: Program, row: EventRow, wrap: SourceCall) -> bool:
     """Whether a method is called by the very function that wraps, before it does."""
     return any(
         (caller.file, caller.scope) == (wrap.file, wrap.scope) and caller.number < wrap.number

@@ -25,7 +25,7 @@ _ASSIGNED_MAGIC = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=)\s*(?:%[a-zA-
 _MARK = re.compile(r"'''|\"\"\"|[\"'#\[\](){}\\]")
 
 
-class Notebook(NamedTuple):
+class NotebookSource(NamedTuple):
     """A notebook as Python source."""
 
     source: str
@@ -33,7 +33,7 @@ class Notebook(NamedTuple):
     cells: tuple[tuple[int, int], ...]
 
 
-def to_source(data: bytes) -> Notebook:
+def to_source(data: bytes) -> NotebookSource:
     """The Python source of a notebook; one in another language has none. Raises ValueError for what is no notebook."""
     try:
         plain = json.loads(data.decode("utf-8-sig"))
@@ -50,7 +50,7 @@ def to_source(data: bytes) -> Notebook:
             for index, line in enumerate(python_lines(text), 1):
                 lines.append(line)
                 places.append((number, index))
-    return Notebook("".join(f"{line}\n" for line in lines), tuple(places))
+    return NotebookSource("".join(f"{line}\n" for line in lines), tuple(places))
 
 
 def python_lines(text: str) -> list[str]:

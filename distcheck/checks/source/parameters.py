@@ -14,7 +14,7 @@ from distcheck.core.registry import probe
 
 from .models import (
     Root,
-    Wrap,
+    WrappedModel,
     calls_in,
     comes_after,
     is_backward,
@@ -29,7 +29,7 @@ from .models import (
     trains,
     wraps,
 )
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import table
 from .values import BARE, OBJECT, WRAPPED
@@ -43,7 +43,7 @@ _PARAMETERS = frozenset(["parameters", "named_parameters"])
 class _Switch(NamedTuple):
     """A place where ``requires_grad`` is set."""
 
-    row: Row
+    row: EventRow
     model: int
     wanted: bool
     #: only parameters of certain names
@@ -70,7 +70,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
         yield _Switch(call, model if model >= 0 else callee[1], wanted, model >= 0 and _is_chosen(call))
 
 
-def _is_chosen(row: Row) -> bool:
+def _is_chosen(row: EventRow) -> bool:
     """Whether a condition stands between a row and the innermost loop around it."""
     kinds = [node[1] for _, node in row.places]
     for kind in reversed(kinds):
@@ -131,7 +131,7 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
         )
 
 
-def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: Row) -> bool:
+def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: EventRow) -> bool:
     """Whether some parameters of a model were frozen when it was wrapped."""
     wrap = root.wrap
     for other in switches:
@@ -151,7 +151,7 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: R
     return False
 
 
-def _spares_unused(call: Call) -> bool:
+def _spares_unused(call: SourceCall) -> bool:
     """Whether DDP was told that some parameters get no gradient, or may have been."""
     for name in ("find_unused_parameters", "static_graph"):
         given = call.argument(None, name)
@@ -160,7 +160,7 @@ def _spares_unused(call: Call) -> bool:
     return call.has_star
 
 
-def _wrapped_again(program: Program, root: Root, row: Row) -> bool:
+def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
     """Whether the network inside is wrapped anew after a row."""
     for call in calls_in(program, (row.file, row.scope)):
         if call.number <= row.number or call == root.wrap.call:
@@ -177,7 +177,7 @@ def _wrapped_again(program: Program, root: Root, row: Row) -> bool:
     return False
 
 
-def _goes_on(program: Program, row: Row, wrap: Wrap) -> bool:
+def _goes_on(program: Program, row: EventRow, wrap: WrappedModel) -> bool:
     """Whether training of a wrapped model goes on after a row: later, or in the next round of a loop around it.
 
     A loop in which the model is wrapped, too, makes a new wrapper in each round.
@@ -198,7 +198,7 @@ def _goes_on(program: Program, row: Row, wrap: Wrap) -> bool:
     return False
 
 
-def _uses(program: Program, call: Call, wrap: Wrap, depth: int = 0) -> bool:
+def _uses(program: Program, call: SourceCall, wrap: WrappedModel, depth: int = 0) -> bool:
     """Whether a call is a forward of a wrapper, is given the wrapper, or enters a function that runs such a forward."""
     made = (wrap.call.file, wrap.call.number)
     for value in (call.callee, *(call.term_value(number) for number in call.term[2])):
@@ -230,7 +230,7 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
         return
     files = near(program, known)
     for row in program.rows("call", files):
-        call = Call(program, row.file, row.number)
+        call = SourceCall(program, row.file, row.number)
         # the name of an optimizer's class, or of one that it was imported as
         if not call.method[:1].isupper() or not any(_OPTIMIZERS.match(target) for target in call.targets):
             continue
@@ -249,13 +249,13 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
         )
 
 
-def _keeps_parameters(call: Call) -> bool:
+def _keeps_parameters(call: SourceCall) -> bool:
     """Whether FSDP leaves the parameters that the model has, or may be told to."""
     given = call.argument(None, "use_orig_params")
     return call.has_star or (given is not None and given.constant is not False)
 
 
-def _sharded_later(program: Program, call: Call, known: list[Wrap]) -> Wrap | None:
+def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]) -> WrappedModel | None:
     """Where the model whose parameters an optimizer gets is sharded after that."""
     terms = table(program, call.file)
     given = [*call.term[2], *(value for name, value in call.term[3] if name in ("params", "parameters"))]
@@ -272,7 +272,7 @@ def _sharded_later(program: Program, call: Call, known: list[Wrap]) -> Wrap | No
     return None
 
 
-def _built_again(program: Program, call: Call, wrap: Wrap) -> bool:
+def _built_again(program: Program, call: SourceCall, wrap: WrappedModel) -> bool:
     """Whether an optimizer of the same name is built once more after the model was sharded."""
     name = name_of(program, call)
     for other in calls_in(program, (wrap.call.file, wrap.call.scope)):
@@ -337,7 +337,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         )
 
 
-def _not_sharded(wrap: Call) -> bool:
+def _not_sharded(wrap: SourceCall) -> bool:
     """Whether a strategy is given that leaves gradients whole."""
     text = wrap.argument_text(2, "sharding_strategy")
     return "NO_SHARD" in text
@@ -391,7 +391,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
         )
 
 
-def _moved(program: Program, call: Call, model: int, known: list[Wrap]) -> tuple[Root, str] | None:
+def _moved(program: Program, call: SourceCall, model: int, known: list[WrappedModel]) -> tuple[Root, str] | None:
     """The wrapped model that a call certainly moves to another device or dtype, and which of both."""
     found = [
         root
@@ -411,7 +411,7 @@ def _moved(program: Program, call: Call, model: int, known: list[Wrap]) -> tuple
     return None
 
 
-def _destination(call: Call) -> str:
+def _destination(call: SourceCall) -> str:
     """``cpu``, ``device`` (another one), ``dtype``, or empty where nothing of both changes for sure."""
     if call.method in _TO_CPU:
         return "cpu"
@@ -435,14 +435,14 @@ def _destination(call: Call) -> str:
     return ""
 
 
-def _was_on_cpu(program: Program, wrap: Wrap) -> bool:
+def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
     """Whether a model was certainly on the CPU when it was wrapped: made nearby, and never moved before."""
     call = wrap.call
     if call.gives(1, "device_ids"):
         return False
     if not wrap.made:
         return _is_untouched_parameter(program, call)
-    makers = [Call(program, *made) for made in wrap.made]
+    makers = [SourceCall(program, *made) for made in wrap.made]
     if any((maker.file, maker.scope) != (call.file, call.scope) for maker in makers):
         return False
     terms = table(program, call.file)
@@ -463,7 +463,7 @@ def _was_on_cpu(program: Program, wrap: Wrap) -> bool:
     return all(_builds_on_cpu(maker) for maker in makers)
 
 
-def _is_untouched_parameter(program: Program, call: Call) -> bool:
+def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
     """Whether a parameter is wrapped that nobody in the project passes, and that its function has not moved before."""
     term = call.argument_term(0, "module")
     terms = table(program, call.file)
@@ -478,7 +478,7 @@ def _is_untouched_parameter(program: Program, call: Call) -> bool:
     )
 
 
-def _builds_on_cpu(maker: Call) -> bool:
+def _builds_on_cpu(maker: SourceCall) -> bool:
     """Whether a constructor leaves a model on the CPU: a layer of torch, or a class that moves nothing."""
     program = maker.program
     if any(target.startswith(("torch.nn.", "torchvision.models.")) for target in maker.targets):

@@ -14,7 +14,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .collective_sequences import Sequences, condition_text, guarded_calls, level, trail_of, words
 from .evaluate import Guard
-from .program import Call, Program
+from .program import Program, SourceCall
 from .values import BARE, DEVICE, PARTIAL, UNKNOWN, WRAPPED, Atom, Value
 
 #: How deep helpers are followed.
@@ -134,7 +134,7 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
         )
 
 
-def _unmatched(sequences: Sequences, call: Call, guards: list[Guard], alike: object) -> Guard | None:
+def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alike: object) -> Guard | None:
     """The first guard whose other ranks do nothing of the kind in their own arm."""
     for guard in guards:
         others = [
@@ -142,7 +142,8 @@ def _unmatched(sequences: Sequences, call: Call, guards: list[Guard], alike: obj
             for place in sequences.arms_against(call, guard)
             for other in sequences.rows_in(call, place)
             # what stands under a further condition may be for another setting
-            if isinstance(other, Call) and not any(node[1] == "if" and number > place for number, node in other.places)
+            if isinstance(other, SourceCall)
+            and not any(node[1] == "if" and number > place for number, node in other.places)
         ]
         if any(callable(alike) and alike(other) for other in others):
             continue
@@ -150,7 +151,7 @@ def _unmatched(sequences: Sequences, call: Call, guards: list[Guard], alike: obj
     return None
 
 
-def _place(call: Call, inner: Call) -> Call:
+def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
     """Where to report what a guarded call does inside: there, if nobody else gets there; else at the call."""
     if inner == call or inner.file != call.file:
         return call
@@ -158,7 +159,7 @@ def _place(call: Call, inner: Call) -> Call:
     return inner if entry.who in PARTIAL and entry.certain else call
 
 
-def _by(program: Program, call: Call, here: Call, guard: Guard) -> str:
+def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> str:
     """Who gets there, and by which test."""
     test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
     if here == call:
@@ -166,7 +167,7 @@ def _by(program: Program, call: Call, here: Call, guard: Guard) -> str:
     return f"{words(guard.who)} there: it is called in line {call.line}, {test}"
 
 
-def _passed(call: Call) -> str:
+def _passed(call: SourceCall) -> str:
     """The source of the wrapped model among the arguments."""
     for position in range(call.positional):
         value = call.argument(position)
@@ -192,7 +193,7 @@ def _synchronising(program: Program, value: Value) -> Atom | None:
     return wrapper
 
 
-def _forward(program: Program, call: Call) -> tuple[Call, Atom] | None:
+def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | None:
     """The forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
     wrapper = _called(program, call)
     if wrapper is not None:
@@ -204,7 +205,7 @@ def _forward(program: Program, call: Call) -> tuple[Call, Atom] | None:
     return _forward_inside(program, functions[0], given, 0)
 
 
-def _called(program: Program, call: Call) -> Atom | None:
+def _called(program: Program, call: SourceCall) -> Atom | None:
     """The wrapper, where a call is one of a DDP model itself."""
     wrapper = _synchronising(program, call.callee)
     if wrapper is None and call.method == "forward":
@@ -214,14 +215,14 @@ def _called(program: Program, call: Call) -> Atom | None:
 
 def _forward_inside(
     program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
-) -> tuple[Call, Atom] | None:
+) -> tuple[SourceCall, Atom] | None:
     """The forward pass that a function makes with the models that it is given, or with one that it keeps."""
     file, scope = function
     terms = program.index.files[file].summary.terms
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
-        if not isinstance(row, Call) or row.own_reach.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reach.who not in _ALL:
             continue
         callee = terms[row.term[1]]
         if callee[0] == "p":
@@ -256,7 +257,7 @@ def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
     return parts[0] == "p" and parts[2] not in ("self", "cls")
 
 
-def _layout(program: Program, call: Call, function: tuple[int, int]) -> dict[str, int]:
+def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> dict[str, int]:
     """The terms that a call gives for the parameters of a function."""
     scope = program.scope(function)
     positional = [name for name, _, star in scope.parameters if not star]
@@ -274,7 +275,7 @@ def _layout(program: Program, call: Call, function: tuple[int, int]) -> dict[str
     return found
 
 
-def _arguments(program: Program, call: Call, function: tuple[int, int], ways: tuple[str, ...]) -> dict[str, Atom]:
+def _arguments(program: Program, call: SourceCall, function: tuple[int, int], ways: tuple[str, ...]) -> dict[str, Atom]:
     """The wrapped models among what a call gives, by the names of the parameters."""
     found = {}
     for name, term in _layout(program, call, function).items():
@@ -293,7 +294,7 @@ def _sharded(value: Value) -> Atom | None:
     return wrapper
 
 
-def _gathering(program: Program, call: Call) -> tuple[str, Call, Atom | None] | None:
+def _gathering(program: Program, call: SourceCall) -> tuple[str, SourceCall, Atom | None] | None:
     """What gathers the parts of a model: its name, the call of it (here or in what is called), and the wrapper."""
     for target in call.targets:
         if target in vocabulary.SHARDED:
@@ -311,13 +312,13 @@ def _gathering(program: Program, call: Call) -> tuple[str, Call, Atom | None] | 
 
 def _gathering_inside(
     program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
-) -> tuple[str, Call, Atom | None] | None:
+) -> tuple[str, SourceCall, Atom | None] | None:
     file, scope = function
     terms = program.index.files[file].summary.terms
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
-        if not isinstance(row, Call) or row.own_reach.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reach.who not in _ALL:
             continue
         callee = terms[row.term[1]]
         if callee[0] == "a":
@@ -338,7 +339,7 @@ def _gathering_inside(
     return None
 
 
-def _is_alone(program: Program, call: Call, target: str) -> bool:
+def _is_alone(program: Program, call: SourceCall, target: str) -> bool:
     """Whether such a call concerns this rank only: it says so, it has a group of its own, or the model is whole."""
     if call.has_star or call.gives(None, "process_group"):
         return True

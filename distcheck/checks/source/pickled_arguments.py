@@ -13,7 +13,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
 from .models import level
-from .program import Call, Program
+from .program import Program, SourceCall
 from .term_queries import callee_text, table
 from .values import BARE, CLASS, DICT, FUNCTION, GROUP, LIST, METHOD, NAMED, OBJECT, RESULT, TUPLE, WRAPPED, Atom, Value
 
@@ -108,10 +108,10 @@ def _connection_in(program: Program, atom: Atom, *, copied: bool, depth: int) ->
     return None
 
 
-class _Handed(NamedTuple):
+class _PickledArgument(NamedTuple):
     """An object that is pickled: where, its term, and which argument it is."""
 
-    call: Call
+    call: SourceCall
     term: int
     position: int
     #: the name of the parameter; empty for what a process gets
@@ -123,17 +123,17 @@ class _Handed(NamedTuple):
         return self.call.argument_text(self.position, self.name) if self.name else _role(self.position)
 
 
-def _handed_over(program: Program) -> Iterator[_Handed]:
+def _handed_over(program: Program) -> Iterator[_PickledArgument]:
     """All places where an object is pickled or copied."""
     for call in program.calls_to(*_PICKLES):
         target = next((target for target in call.targets if target in _PICKLES), "")
         position, name = _PICKLES.get(target, (0, ""))
         term = call.argument_term(position, name)
         if term >= 0:
-            yield _Handed(call, term, position, name)
+            yield _PickledArgument(call, term, position, name)
     for call, target_term, arguments in _started(program):
         for position, term in enumerate((target_term, *arguments)):
-            yield _Handed(call, term, position, "")
+            yield _PickledArgument(call, term, position, "")
 
 
 def _role(position: int) -> str:
@@ -168,7 +168,7 @@ def process_group_in_object(program: Program) -> Iterator[Finding]:
         )
 
 
-def _group_in(program: Program, call: Call, way: str, term: int) -> tuple[str, str] | None:
+def _group_in(program: Program, call: SourceCall, way: str, term: int) -> tuple[str, str] | None:
     found = _connection(program, call.term_value(term), copied=way == "deepcopy")
     if found is None or _dropped(program, call, _attribute(found[0])):
         return None
@@ -181,7 +181,7 @@ def _attribute(path: str) -> str:
     return names[-1] if names else ""
 
 
-def _dropped(program: Program, call: Call, name: str) -> bool:
+def _dropped(program: Program, call: SourceCall, name: str) -> bool:
     """Whether such an attribute gets another value in the same function before a call."""
     if not name:
         return False
@@ -230,7 +230,7 @@ _FRESH = frozenset({"spawn", "forkserver"})
 _SPAWN_FUNCTIONS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 
 
-def _started(program: Program) -> Iterator[tuple[Call, int, list[int]]]:
+def _started(program: Program) -> Iterator[tuple[SourceCall, int, list[int]]]:
     """Processes that begin as a fresh Python: the call, the term of the function, the terms of its arguments."""
     for call in program.calls_to(*_SPAWN_FUNCTIONS):
         method = call.argument(5, "start_method")
@@ -258,7 +258,7 @@ def _is_fresh_context(program: Program, value: Value) -> bool:
     return found
 
 
-def _fresh_by_default(program: Program, call: Call) -> bool:
+def _fresh_by_default(program: Program, call: SourceCall) -> bool:
     """Whether the file sets the start method to spawn or forkserver, without a condition, for such processes."""
     if not call.is_to("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process"):
         return False
@@ -301,7 +301,7 @@ def spawn_argument_unpicklable(program: Program) -> Iterator[Finding]:
             yield _refused(program, call, message, what)
 
 
-def _refused(program: Program, call: Call, message: str, what: str) -> Finding:
+def _refused(program: Program, call: SourceCall, message: str, what: str) -> Finding:
     if "lambda" in what or "function" in what:
         fix = "define it at the top of a module, and pass what varies with functools.partial or as an argument"
     elif "class" in what:
@@ -383,7 +383,7 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
     return None
 
 
-def _of_loader(program: Program, call: Call) -> tuple[str, str, str] | None:
+def _of_loader(program: Program, call: SourceCall) -> tuple[str, str, str] | None:
     """What a loader whose workers are spawned can't hand to them."""
     context = call.argument(11, "multiprocessing_context")
     workers = call.argument(5, "num_workers")
@@ -461,7 +461,7 @@ def whole_module_saved(program: Program) -> Iterator[Finding]:
         )
 
 
-def _module_in(program: Program, call: Call, term: int) -> tuple[str, Value] | None:
+def _module_in(program: Program, call: SourceCall, term: int) -> tuple[str, Value] | None:
     """The module that a term is, or has as the value of a key: its source and its value."""
     value = call.term_value(term)
     if _only_modules(program, value):
@@ -475,7 +475,7 @@ def _module_in(program: Program, call: Call, term: int) -> tuple[str, Value] | N
     return None
 
 
-def _in_memory(call: Call) -> bool:
+def _in_memory(call: SourceCall) -> bool:
     """Whether what is written stays in memory."""
     given = call.argument(1, "f")
     return given is not None and given.named("io.BytesIO") is not None

@@ -9,7 +9,7 @@ from distcheck.core.model import Finding, Fix
 from distcheck.core.registry import probe
 
 from .collective_sequences import level
-from .program import Call, Program
+from .program import Program, SourceCall
 from .values import DISTRIBUTED, EVERYONE, PARTIAL, RANK_DEPENDENT, RANKS
 
 _SEND = "torch.distributed.send"
@@ -53,7 +53,7 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
         )
 
 
-def _by_everyone(program: Program, call: Call) -> bool:
+def _by_everyone(program: Program, call: SourceCall) -> bool:
     """Whether all ranks come here in the same way: no condition that could tell them apart."""
     for _, node in call.places:
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
@@ -64,7 +64,7 @@ def _by_everyone(program: Program, call: Call) -> bool:
     return call.entry.who not in PARTIAL and not call.inside("except")
 
 
-def _peer(call: Call) -> bool:
+def _peer(call: SourceCall) -> bool:
     """Whether the other side is reckoned from the own rank: then each rank has another one."""
     name = "dst" if call.is_to(_SEND) else "src"
     value = call.argument(1, name)

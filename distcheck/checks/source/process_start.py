@@ -14,8 +14,8 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .environment_variables import Write, reads, version_is_asked, writes
-from .program import Call, Program, Row, Span
+from .environment_variables import VariableWrite, reads, version_is_asked, writes
+from .program import EventRow, Program, SourceCall, SourceSpan
 from .values import CONST, ENV_TEXT, GLOBAL_RANK, LOCAL_RANK, RESULT, SINGLE, TEXT, Atom, Value
 from .vocabulary import INIT
 
@@ -49,7 +49,7 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
 # conditions
 
 
-def asked(program: Program, row: Row) -> bool:
+def asked(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
     if row.reach.who == SINGLE:
         return True
@@ -87,7 +87,7 @@ def _means_missing(value: Value) -> bool:
     return any(constant is None or constant in ("", -1, "-1") for constant in value.constants)
 
 
-def conditional(row: Row) -> bool:
+def conditional(row: EventRow) -> bool:
     """Whether a row runs on some ways through its function only; errors that end the script do not count."""
     program = row.program
     for _, node in row.places:
@@ -104,14 +104,14 @@ def _is_main_guard(program: Program, file: int, number: int) -> bool:
     return term[0] == "=" and any(terms[side] == ("k", "str", "__main__") for side in term[2:4])
 
 
-def entered_from(program: Program, row: Row) -> list[tuple[int, int]]:
+def entered_from(program: Program, row: EventRow) -> list[tuple[int, int]]:
     """The functions and modules from which a row is reached by calls without a condition, its own among them."""
     found = [(row.file, row.scope)]
     for file, scope in found:
         if scope == 0 or len(found) > 30:
             continue
         for site in program.evaluator.callers.get((file, scope), ()):
-            caller = Row(program, site.file, site.event)
+            caller = EventRow(program, site.file, site.event)
             key = (site.file, caller.scope)
             if site.way == "call" and not conditional(caller) and key not in found:
                 found.append(key)
@@ -126,7 +126,7 @@ def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> 
         if len(found) > 200:
             break
         for row in program.rows_of(file, scope):
-            if isinstance(row, Call):
+            if isinstance(row, SourceCall):
                 for inner in program.functions(row):
                     if inner not in seen:
                         seen.add(inner)
@@ -134,7 +134,7 @@ def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> 
     return seen
 
 
-def in_spawned_process(program: Program, row: Row) -> bool:
+def in_spawned_process(program: Program, row: EventRow) -> bool:
     """Whether a row runs in processes of this host that the program starts itself, as far as calls tell."""
     own = {row.file}
     if any(call.file in own for call in program.calls_to(*SPAWN, *_PROCESSES)):
@@ -149,7 +149,7 @@ def in_spawned_process(program: Program, row: Row) -> bool:
         for site in program.evaluator.callers.get(key, ()):
             if site.way in ("spawn", "process"):
                 return True
-            pending.append((site.file, Row(program, site.file, site.event).scope))
+            pending.append((site.file, EventRow(program, site.file, site.event).scope))
     return False
 
 
@@ -203,7 +203,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
                 break
 
 
-def _targets(program: Program, call: Call) -> list[tuple[int, int]]:
+def _targets(program: Program, call: SourceCall) -> list[tuple[int, int]]:
     target = call.argument(0, "fn")
     return [atom.const for atom in target if atom.kind == "function"] if target is not None else []
 
@@ -211,10 +211,10 @@ def _targets(program: Program, call: Call) -> list[tuple[int, int]]:
 # where ranks meet
 
 
-class Meeting(NamedTuple):
+class RendezvousConstant(NamedTuple):
     """An address or port for the rendezvous that stands in code."""
 
-    row: Row
+    row: EventRow
     #: what holds it: a variable's name, ``init_method`` or ``TCPStore``
     what: str
     #: the address, empty where it is not known
@@ -225,20 +225,20 @@ class Meeting(NamedTuple):
     fixed: bool
 
 
-def meetings(program: Program) -> Iterator[Meeting]:
+def meetings(program: Program) -> Iterator[RendezvousConstant]:
     """All addresses and ports for the rendezvous that stand in code, in no order."""
     for write in program.table(writes):
         if write.name == "MASTER_PORT":
             ports = _ports(program, write.value)
             if ports is not None:
-                yield Meeting(write.row, write.name, "", ports, _is_fixed(program, write))
+                yield RendezvousConstant(write.row, write.name, "", ports, _is_fixed(program, write))
         elif write.name == "MASTER_ADDR" and isinstance(write.value.constant, str):
-            yield Meeting(write.row, write.name, write.value.constant, None, _is_fixed(program, write))
+            yield RendezvousConstant(write.row, write.name, write.value.constant, None, _is_fixed(program, write))
     for call in program.calls_to(*INIT):
         url = call.argument(1, "init_method")
         if url is not None and isinstance(url.constant, str) and (match := _URL.match(url.constant)):
             port = int(match["port"]) if match["port"] else None
-            yield Meeting(
+            yield RendezvousConstant(
                 call,
                 "init_method",
                 match["host"],
@@ -249,10 +249,10 @@ def meetings(program: Program) -> Iterator[Meeting]:
         given = call.argument(1, "port")
         ports = _ports(program, given) if given is not None else None
         if ports is not None:
-            yield Meeting(call, "TCPStore", "", ports, False)
+            yield RendezvousConstant(call, "TCPStore", "", ports, False)
 
 
-def _is_fixed(program: Program, write: Write) -> bool:
+def _is_fixed(program: Program, write: VariableWrite) -> bool:
     return write.way in ("=", "update") and not _has_parameter(program, write.row.file, write.term)
 
 
@@ -283,12 +283,12 @@ def _ports(program: Program, value: Value) -> tuple[int, int] | None:
 _RANDOM = frozenset(["random.randint", "random.randrange", "numpy.random.randint"])
 
 
-def _hard_coded(program: Program, meeting: Meeting) -> Severity | None:
+def _hard_coded(program: Program, meeting: RendezvousConstant) -> Severity | None:
     """How loud a constant of the rendezvous is to be reported; None where it is right."""
     row = meeting.row
     if not meeting.fixed or (meeting.ports is not None and meeting.ports[0] != meeting.ports[1]) or asked(program, row):
         return None
-    if isinstance(row, Call) and meeting.what == "init_method":
+    if isinstance(row, SourceCall) and meeting.what == "init_method":
         size, rank = row.argument(3, "world_size"), row.argument(4, "rank")
         if (size is not None and size.constant == 1) or (
             rank is not None and rank.constant == 0 and (size is None or size.constant in (None, 1))
@@ -422,7 +422,7 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
         )
 
 
-def _where(program: Program, row: Row, span: Span | None) -> Any:
+def _where(program: Program, row: EventRow, span: SourceSpan | None) -> Any:
     return row.where() if span is None else program.where(row.file, span, row.function.qualified or None)
 
 
@@ -449,7 +449,7 @@ _SPELLINGS = ("--local_rank", "--local-rank")
 @probe(rules.DC207)
 def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
     """A script that takes the local rank as an option takes both spellings, or reads LOCAL_RANK."""
-    options: dict[int, list[tuple[Call, list[str]]]] = {}
+    options: dict[int, list[tuple[SourceCall, list[str]]]] = {}
     for call in program.calls_named("add_argument", "option"):
         spelled = [text for position in range(call.positional) if (text := _constant(call, position)) in _SPELLINGS]
         if spelled:
@@ -479,12 +479,12 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
 _PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "transformers.Trainer")
 
 
-def _constant(call: Call, position: int) -> Any:
+def _constant(call: SourceCall, position: int) -> Any:
     value = call.argument(position)
     return None if value is None else value.constant
 
 
-def _completed(program: Program, call: Call, files: set[int]) -> bool:
+def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
     """Whether an option gets its value from LOCAL_RANK: as its default, or assigned where it was parsed or is used."""
     default = call.argument(None, "default")
     if default is not None and any(_of_local_rank(atom) for atom in default):
@@ -521,7 +521,7 @@ def _used_files(program: Program, file: int) -> set[int]:
     return found
 
 
-def _one_spelling(program: Program, call: Call, spelling: str, reader: bool) -> Finding:
+def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: bool) -> Finding:
     other = _SPELLINGS[1 - _SPELLINGS.index(spelling)]
     if reader:
         why = "torch.distributed.launch passes --local-rank from torch 2.0 on, which this parser refuses"
@@ -546,7 +546,7 @@ def _one_spelling(program: Program, call: Call, spelling: str, reader: bool) -> 
     )
 
 
-def _both_spellings(program: Program, call: Call) -> tuple[Edit, ...]:
+def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     """The edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
     position = next((item for item in range(call.positional) if _constant(call, item) in _SPELLINGS), -1)
     span = call.argument_span(position)
@@ -717,7 +717,7 @@ def _commands(program: Program, file: int) -> set[str]:
     return found
 
 
-def _script(program: Program, row: Row) -> int | None:
+def _script(program: Program, row: EventRow) -> int | None:
     """The file that a command with the old launcher starts, where it is one of the program and surely the one."""
     text = row.payload[0]
     words = text.split()
@@ -743,7 +743,7 @@ def _script(program: Program, row: Row) -> int | None:
 _OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.launch(?P<environment>\s+--use[_-]env)?")
 
 
-def _to_torchrun(program: Program, row: Row) -> tuple[Edit, ...]:
+def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
     """The edits that start torchrun instead, where the text stands on one line."""
     span = row.span
     if span.line != span.end_line:
@@ -757,4 +757,4 @@ def _to_torchrun(program: Program, row: Row) -> tuple[Edit, ...]:
     return (Edit(row.path, span.line, match.start() + 1, span.line, match.end() + 1, text),)
 
 
-__all__ = ["Meeting", "asked", "conditional", "meetings"]
+__all__ = ["RendezvousConstant", "asked", "conditional", "meetings"]

@@ -18,10 +18,10 @@ from . import vocabulary as names
 from .algebra import device_of
 from .evaluate import Evaluator, Guard
 from .link import FileFacts, Index, chain
-from .summary import Scope, Summary
-from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, Step, Value, Who, both
+from .summary import FileSummary, Scope
+from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, RankCondition, Value, both
 
-__all__ = ["FEW", "PARTIAL", "Call", "Guard", "Program", "Row", "Span", "device_of"]
+__all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
 
 _TESTS = re.compile(r"(^|[/_.])(tests?|testing|unittests?|conftest)([/_.]|$)")
 _CONDITION = re.compile(r"\s*(?:if|elif|while)\s+([^#]*?)\s*:\s*(?:#.*)?$")
@@ -35,7 +35,7 @@ _POSITIONS = (1 << _SHIFT) - 1
 Thing = TypeVar("Thing")
 
 
-class Span(NamedTuple):
+class SourceSpan(NamedTuple):
     """A stretch of a file; lines and columns count from 1, columns in characters, the end is exclusive."""
 
     path: str
@@ -57,7 +57,7 @@ class Span(NamedTuple):
         return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
 
 
-class Row:
+class EventRow:
     """One event of the program. ``kind`` and ``payload`` are those of the summary (see :mod:`.summary`)."""
 
     __slots__ = ("event", "file", "number", "program")
@@ -69,7 +69,7 @@ class Row:
         self.event: tuple[Any, ...] = program.index.files[file].summary.events[number]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Row) and (self.file, self.number) == (other.file, other.number)
+        return isinstance(other, EventRow) and (self.file, self.number) == (other.file, other.number)
 
     def __hash__(self) -> int:
         return hash((self.file, self.number))
@@ -125,17 +125,17 @@ class Row:
         return self.program.evaluator.guards(self.file, self.place)
 
     @property
-    def own_reach(self) -> Who:
+    def own_reach(self) -> RankCondition:
         """Who gets here among those that enter its function."""
         return self.program.evaluator.who_of_place(self.file, self.place)
 
     @property
-    def entry(self) -> Who:
+    def entry(self) -> RankCondition:
         """Who enters its function: decorators and callers."""
         return self.program.evaluator.entry(self.file, self.scope)
 
     @property
-    def reach(self) -> Who:
+    def reach(self) -> RankCondition:
         """Who gets here: its own guards and those of all callers."""
         return both((self.own_reach, self.entry))
 
@@ -176,7 +176,7 @@ class Row:
         return text if len(text) <= 80 else text[:77] + "…"
 
     @property
-    def span(self) -> Span:
+    def span(self) -> SourceSpan:
         """Where it stands."""
         return self.program.span(self.file, *self.event[3:7])
 
@@ -185,7 +185,7 @@ class Row:
         return self.program.where(self.file, self.span, self.function.qualified or None)
 
 
-class Call(Row):
+class SourceCall(EventRow):
     """A call."""
 
     __slots__ = ()
@@ -281,7 +281,7 @@ class Call(Row):
         text = " ".join(self.program.source(span).split())
         return text if len(text) <= 60 else text[:57] + "…"
 
-    def argument_span(self, position: int | None, name: str | None = None) -> Span | None:
+    def argument_span(self, position: int | None, name: str | None = None) -> SourceSpan | None:
         """Where an argument's value stands, for edits."""
         return self.program.argument_span(self, position, name)
 
@@ -316,7 +316,7 @@ class Program:
         self.notes: dict[str, Any] = {}
         self.evaluator = Evaluator(self.index, self._tabulate)
 
-    def _tabulate(self, file: int, summary: Summary) -> None:
+    def _tabulate(self, file: int, summary: FileSummary) -> None:
         """Enter the events of one file into the tables."""
         aliases = self._aliases(file)
         terms = summary.terms
@@ -328,11 +328,11 @@ class Program:
                 for name in (method, *aliases.get(method, ())):
                     self._named.setdefault(name, array("Q")).append(packed)
 
-    def row(self, packed: int) -> Row:
+    def row(self, packed: int) -> EventRow:
         """A row by its number in the tables."""
         file, number = packed >> _SHIFT, packed & _POSITIONS
         kind = self.index.files[file].summary.events[number][0]
-        return Call(self, file, number) if kind == "call" else Row(self, file, number)
+        return SourceCall(self, file, number) if kind == "call" else EventRow(self, file, number)
 
     def _aliases(self, file: int) -> dict[str, set[str]]:
         """Other last names that names of a file stand for: ``DDP`` for ``DistributedDataParallel`` after an ``import …
@@ -349,25 +349,25 @@ class Program:
 
     # tables
 
-    def rows(self, kind: str, files: Container[int] | None = None) -> Iterator[Row]:
+    def rows(self, kind: str, files: Container[int] | None = None) -> Iterator[EventRow]:
         """All events of a kind, in order of files and of evaluation; those of some files only where these are given."""
         for packed in self._rows.get(kind, ()):
             if files is None or packed >> _SHIFT in files:
                 yield self.row(packed)
 
     @property
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[SourceCall]:
         """All calls."""
         for packed in self._rows.get("call", ()):
-            yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+            yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
 
-    def calls_in(self, files: Container[int]) -> Iterator[Call]:
+    def calls_in(self, files: Container[int]) -> Iterator[SourceCall]:
         """All calls of some files."""
         for packed in self._rows.get("call", ()):
             if packed >> _SHIFT in files:
-                yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+                yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
 
-    def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[Call]:
+    def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[SourceCall]:
         """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
         given.
         """
@@ -375,9 +375,9 @@ class Program:
             for packed in self._named.get(name, ()):
                 if files is not None and packed >> _SHIFT not in files:
                     continue
-                yield Call(self, packed >> _SHIFT, packed & _POSITIONS)
+                yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
 
-    def calls_to(self, *dotted: str) -> Iterator[Call]:
+    def calls_to(self, *dotted: str) -> Iterator[SourceCall]:
         """Calls of things outside of the project by their canonical names, in order of files."""
         wanted = frozenset(dotted)
         found = [
@@ -388,7 +388,7 @@ class Program:
         ]
         yield from sorted(found, key=lambda call: (call.file, call.number))
 
-    def collectives(self) -> Iterator[Call]:
+    def collectives(self) -> Iterator[SourceCall]:
         """All calls of collectives that are known by name, sub-groups included."""
         yield from self.calls_to(*names.COLLECTIVES)
 
@@ -398,11 +398,11 @@ class Program:
             self._tables[make] = list(make(self))
         return self._tables[make]
 
-    def call_of(self, atom: Atom) -> Call | None:
+    def call_of(self, atom: Atom) -> SourceCall | None:
         """The call that made a value."""
-        return None if atom.call is None else Call(self, *atom.call)
+        return None if atom.call is None else SourceCall(self, *atom.call)
 
-    def targets(self, call: Call) -> tuple[str, ...]:
+    def targets(self, call: SourceCall) -> tuple[str, ...]:
         """See :attr:`Call.targets`."""
         key = (call.file, call.number)
         found = self._targets.get(key)
@@ -420,7 +420,7 @@ class Program:
             found = self._targets[key] = tuple(dict.fromkeys(dotted))
         return found
 
-    def functions(self, call: Call) -> list[tuple[int, int]]:
+    def functions(self, call: SourceCall) -> list[tuple[int, int]]:
         """The functions of the project that a call enters for sure: (file, scope)."""
         found = []
         for atom in call.callee:
@@ -436,15 +436,15 @@ class Program:
                     found.append(called)
         return list(dict.fromkeys(found))
 
-    def callers(self, function: tuple[int, int]) -> list[Call]:
+    def callers(self, function: tuple[int, int]) -> list[SourceCall]:
         """The calls that enter a function of the project, those found by the name of a method only included."""
-        return [Call(self, site.file, site.event) for site in self.evaluator.callers.get(function, ())]
+        return [SourceCall(self, site.file, site.event) for site in self.evaluator.callers.get(function, ())]
 
-    def rows_of(self, file: int, scope: int) -> list[Row]:
+    def rows_of(self, file: int, scope: int) -> list[EventRow]:
         """The events of one function, in order of evaluation; those of nested functions not included."""
         events = self.index.files[file].summary.events
         return [
-            Call(self, file, number) if events[number][0] == "call" else Row(self, file, number)
+            SourceCall(self, file, number) if events[number][0] == "call" else EventRow(self, file, number)
             for number in self.evaluator.by_scope[file].get(scope, ())
         ]
 
@@ -460,7 +460,7 @@ class Program:
 
     # collectives
 
-    def is_world_collective(self, call: Call) -> str | None:
+    def is_world_collective(self, call: SourceCall) -> str | None:
         """The name of the collective that a call makes all ranks of the job meet in; None for anything else.
 
         One with a ``group`` that is not the world is none: who belongs to it is not known here.
@@ -485,12 +485,12 @@ class Program:
 
     # order
 
-    def excludes(self, one: Row, other: Row) -> bool:
+    def excludes(self, one: EventRow, other: EventRow) -> bool:
         """Whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
         tests = {node[2]: node[3] for _, node in one.places if node[1] == "if"}
         return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.places)
 
-    def dominates(self, one: Row, other: Row) -> bool:
+    def dominates(self, one: EventRow, other: EventRow) -> bool:
         """Whether ``one`` has always run when ``other`` does: same function, before it, and every place of it around
         the other.
         """
@@ -503,7 +503,7 @@ class Program:
             if node[1] not in ("with", "try", "finally") and not node[1].startswith("exit:")
         )
 
-    def may_precede(self, one: Row, other: Row) -> bool:
+    def may_precede(self, one: EventRow, other: EventRow) -> bool:
         """Whether ``one`` may have run when ``other`` does: same function, before it, not in another arm."""
         return (
             (one.file, one.scope) == (other.file, other.scope)
@@ -601,9 +601,9 @@ class Program:
             self._lines[file] = self.index.files[file].lines
         return self._lines[file]
 
-    def span(self, file: int, line: int, column: int, end_line: int, end_column: int) -> Span:
+    def span(self, file: int, line: int, column: int, end_line: int, end_column: int) -> SourceSpan:
         """A span from the byte columns of the parser."""
-        return Span(
+        return SourceSpan(
             self.index.files[file].path,
             line,
             self._column(file, line, column),
@@ -618,7 +618,7 @@ class Program:
         text = lines[line - 1]
         return column + 1 if text.isascii() else len(text.encode("utf-8")[:column].decode("utf-8", "replace")) + 1
 
-    def source(self, span: Span) -> str:
+    def source(self, span: SourceSpan) -> str:
         """The text of a span."""
         file = self._numbers[span.path]
         lines = self.lines(file)[span.line - 1 : span.end_line]
@@ -628,7 +628,7 @@ class Program:
         lines[0] = lines[0][span.column - 1 :]
         return "\n".join(lines)
 
-    def where(self, file: int, span: Span, function: str | None = None) -> Where:
+    def where(self, file: int, span: SourceSpan, function: str | None = None) -> Where:
         """A place for a finding; in a notebook lines are those of the cell."""
         cells = self.index.files[file].cells
         line, end_line, cell = span.line, span.end_line, None
@@ -645,7 +645,7 @@ class Program:
             object=function,
         )
 
-    def argument_span(self, call: Call, position: int | None, name: str | None = None) -> Span | None:
+    def argument_span(self, call: SourceCall, position: int | None, name: str | None = None) -> SourceSpan | None:
         """Where the value of an argument stands."""
         node = self._node(call)
         if node is None:
@@ -659,7 +659,7 @@ class Program:
             return None
         return self.span(call.file, value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
 
-    def operand_spans(self, row: Row) -> list[Span]:
+    def operand_spans(self, row: EventRow) -> list[SourceSpan]:
         """Where the operands of a comparison, ``or`` or conditional expression (test, first, second) stand, in order;
         where the value of an assignment stands."""
         node = self._node(row)
@@ -677,7 +677,7 @@ class Program:
             if item is not None
         ]
 
-    def entry_span(self, call: Call, position: int, key: str) -> Span | None:
+    def entry_span(self, call: SourceCall, position: int, key: str) -> SourceSpan | None:
         """Where the value of a key stands in a dict that is written out as an argument."""
         node = self._node(call)
         if node is None or position >= len(node.args):
@@ -727,7 +727,7 @@ class Program:
                         break
                     scope = own.parent
 
-    def _node(self, row: Row) -> Any:
+    def _node(self, row: EventRow) -> Any:
         """The syntax of a call, a comparison or an assignment: parsed once more, for the few files whose findings need
         it.
         """
@@ -744,7 +744,7 @@ class Program:
             self._trees[call.file] = found
         return self._trees[call.file].get(call.event[3:7])
 
-    def repetitions(self, row: Row) -> list[tuple[Span, str, str]]:
+    def repetitions(self, row: EventRow) -> list[tuple[SourceSpan, str, str]]:
         """The places of ``[call(…)] * n`` in a statement, each with the sources of the call and of ``n``; none that
         holds a comment, which an edit would take away.
         """
@@ -770,7 +770,7 @@ class Program:
                         found.append((_within(row.span, node), element, count))
         return found
 
-    def last_argument_end(self, call: Call) -> tuple[Span, bool] | None:
+    def last_argument_end(self, call: SourceCall) -> tuple[SourceSpan, bool] | None:
         """The span of a call's last argument and whether a comma follows it, for adding one more; None without
         arguments.
         """
@@ -779,11 +779,13 @@ class Program:
             return None
         last = max([*node.args, *node.keywords], key=lambda item: (item.end_lineno, item.end_col_offset))
         span = self.span(call.file, last.lineno, last.col_offset, last.end_lineno, last.end_col_offset)
-        rest = self.source(Span(call.path, span.end_line, span.end_column, call.span.end_line, call.span.end_column))
+        rest = self.source(
+            SourceSpan(call.path, span.end_line, span.end_column, call.span.end_line, call.span.end_column)
+        )
         rest = re.sub(r"#[^\n]*", "", rest)
         return span, "," in rest
 
-    def argument_edit(self, call: Call, text: str) -> Edit | None:
+    def argument_edit(self, call: SourceCall, text: str) -> Edit | None:
         """The edit that adds ``text`` (``name=value``) as the last argument of a call."""
         found = self.last_argument_end(call)
         span = call.span
@@ -794,7 +796,7 @@ class Program:
             return None
         return found[0].after(f", {text}")
 
-    def flow(self, *trails: Iterable[Step]) -> list[str]:
+    def flow(self, *trails: Iterable[FlowStep]) -> list[str]:
         """The way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
         lines = []
         for trail in trails:
@@ -818,9 +820,9 @@ class Program:
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
 
 
-def _within(outer: Span, node: Any) -> Span:
+def _within(outer: SourceSpan, node: Any) -> SourceSpan:
     """Where a node of a part of a file stands in the file, when that part was parsed by itself."""
-    return Span(
+    return SourceSpan(
         outer.path,
         outer.line + node.lineno - 1,
         node.col_offset + (outer.column if node.lineno == 1 else 1),

@@ -16,7 +16,7 @@ from . import vocabulary
 from .call_paths import terms_of
 from .device_uses import argument_place, called_in, event_row, files_from, shapes_of
 from .environment_variables import Read, reads, writes
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 from .values import (
     CONST,
     DEVICE_COUNT,
@@ -32,7 +32,7 @@ from .values import (
     TEXT,
     WORLD_SIZE,
     Atom,
-    Step,
+    FlowStep,
     Value,
 )
 
@@ -99,7 +99,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                 )
 
 
-def spans_hosts(program: Program, row: Row) -> bool:
+def spans_hosts(program: Program, row: EventRow) -> bool:
     """Whether the program works out ranks from nodes: then the index of a spawned process is none."""
     for call in called_in(program, program.component(row.file), _INIT):
         rank = call.argument(4, "rank")
@@ -143,7 +143,7 @@ def _local_text(value: Value) -> Atom | None:
     return _local(value)
 
 
-def _local_as_global(program: Program, row: Row, atom: Atom, message: str, fix: str, where: Where) -> Finding:
+def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, fix: str, where: Where) -> Finding:
     return rules.DC219.found(
         message,
         where=where,
@@ -242,7 +242,7 @@ def _counted(value: Value | None) -> bool:
     return value.get(DEVICE_COUNT) is not None and value.only(DEVICE_COUNT, CONST)
 
 
-def _starts_processes(program: Program, row: Row) -> bool:
+def _starts_processes(program: Program, row: EventRow) -> bool:
     """Whether something of the program starts processes by itself, so that it knows how many there are."""
     files = set(files_from(program, row.file))
     for other in program.importers(row.file):
@@ -252,7 +252,7 @@ def _starts_processes(program: Program, row: Row) -> bool:
     return any(call.file in files for call in program.calls_named("Process", "spawn", "start_processes", "launch"))
 
 
-def _not_the_size(program: Program, row: Row, message: str, fix: str, where: Where) -> Finding:
+def _not_the_size(program: Program, row: EventRow, message: str, fix: str, where: Where) -> Finding:
     return rules.DC213.found(
         message,
         where=where,
@@ -267,7 +267,7 @@ def _not_the_size(program: Program, row: Row, message: str, fix: str, where: Whe
 @probe(rules.DC212)
 def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
     """The device is told by the launcher, not by a remainder."""
-    first: dict[tuple[int, int], tuple[Row, Atom]] = {}
+    first: dict[tuple[int, int], tuple[EventRow, Atom]] = {}
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.remainders:
             row = event_row(program, file, number)
@@ -289,7 +289,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
             )
 
 
-def _remainder(row: Row, term: int) -> Atom | None:
+def _remainder(row: EventRow, term: int) -> Atom | None:
     """The rank in ``rank % device_count()``."""
     _, _, left, right = terms_of(row)[term]
     if not row.term_value(right).has(DEVICE_COUNT):
@@ -335,7 +335,7 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
         yield from _written_by_each_host(program, call, call.argument_term(0, "save_directory"))
 
 
-def _written_by_each_host(program: Program, call: Call, path: int) -> Iterator[Finding]:
+def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
     reach = call.reach
     if path < 0 or reach.who != LOCAL_MAIN or not reach.certain or _is_of_a_host(program, call, path):
         return
@@ -367,7 +367,7 @@ def _global_test(text: str) -> str:
     return "dist.get_rank() == 0"
 
 
-def _guard_of(program: Program, row: Row, depth: int = 6) -> tuple[Row, int, str] | None:
+def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow, int, str] | None:
     """The condition that lets one rank of each host in: the row that it is around, its term and its text."""
     for guard in reversed(row.guards):
         if guard.who.who == LOCAL_MAIN:
@@ -380,7 +380,7 @@ def _guard_of(program: Program, row: Row, depth: int = 6) -> tuple[Row, int, str
     return None
 
 
-def _trail_of(program: Program, file: int, term: int) -> tuple[Step, ...]:
+def _trail_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
     """The way of the local rank in a condition."""
     for number in program.subterms(file, term):
         for atom in program.evaluator.value(file, number):
@@ -389,7 +389,7 @@ def _trail_of(program: Program, file: int, term: int) -> tuple[Step, ...]:
     return ()
 
 
-def _names_one_process(program: Program, row: Row, term: int) -> bool:
+def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
     """Whether a condition asks for the node as well, or for a spawned index, or for what only has such a name."""
     for number in program.subterms(row.file, term):
         for atom in program.evaluator.value(row.file, number):
@@ -402,7 +402,7 @@ def _names_one_process(program: Program, row: Row, term: int) -> bool:
     return False
 
 
-def _is_of_a_host(program: Program, call: Call, path: int) -> bool:
+def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
     """Whether a path lies on a disk of this host, or has its name or number in it."""
     for number in program.subterms(call.file, path):
         parts = terms_of(call)[number]

@@ -11,7 +11,7 @@ from distcheck.core.registry import probe
 
 from . import vocabulary
 from .collective_sequences import Sequences, guarded_calls, level, trail_of
-from .program import Call, Program
+from .program import Program, SourceCall
 from .source_text import last_name
 from .values import FEW, PARTIAL, SINGLE, WRAPPED
 
@@ -91,7 +91,7 @@ def _who(who: str) -> str:
     return {"one rank of each host": "one rank of each host", "one rank": "one rank"}.get(who, "the main process")
 
 
-def _written(program: Program, call: Call) -> tuple[int, bool] | None:
+def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
     """The term of the path that a call writes, and whether that is a folder."""
     for target in call.targets:
         if target in _WRITERS:
@@ -112,7 +112,7 @@ def _written(program: Program, call: Call) -> tuple[int, bool] | None:
     return None
 
 
-def _read(program: Program, call: Call, folder: bool) -> int:
+def _read(program: Program, call: SourceCall, folder: bool) -> int:
     """The term of the path that a call needs to be there; -1 for any other call."""
     for target in call.targets:
         if target in _READERS:
@@ -131,17 +131,19 @@ def _read(program: Program, call: Call, folder: bool) -> int:
     return -1
 
 
-def _term(call: Call, position: int, name: str) -> int:
+def _term(call: SourceCall, position: int, name: str) -> int:
     return call.argument_term(position, name)
 
 
-def _mode(call: Call, position: int) -> str:
+def _mode(call: SourceCall, position: int) -> str:
     value = call.argument(position, "mode")
     constant = "" if value is None else value.constant
     return constant if isinstance(constant, str) else "?"
 
 
-def _reader(program: Program, sequences: Sequences, writer: Call, branch: int, path: int, folder: bool) -> Call | None:
+def _reader(
+    program: Program, sequences: Sequences, writer: SourceCall, branch: int, path: int, folder: bool
+) -> SourceCall | None:
     """The first call behind the branch by which all ranks need the file, unless something makes them wait."""
     terms = program.index.files[writer.file].summary.terms
     own = terms[path] if path >= 0 else ("-",)
@@ -158,7 +160,7 @@ def _reader(program: Program, sequences: Sequences, writer: Call, branch: int, p
             return None
         if any(number == branch for number, _ in row.places):
             continue
-        if not isinstance(row, Call):
+        if not isinstance(row, SourceCall):
             continue
         term = _read(program, row, folder)
         if term >= 0 and _uses(terms, term, path, folder):
@@ -171,7 +173,7 @@ def _reader(program: Program, sequences: Sequences, writer: Call, branch: int, p
     return None
 
 
-def _makes_wait(program: Program, sequences: Sequences, row: Call) -> bool:
+def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool:
     """Whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
     if sequences.meeting(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
         return True
@@ -180,7 +182,7 @@ def _makes_wait(program: Program, sequences: Sequences, row: Call) -> bool:
     return row.callee.has(WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
 
 
-def _in_a_waiting_context(program: Program, writer: Call, branch: int) -> bool:
+def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> bool:
     """Whether a ``with`` around the branch may itself make the others wait at its end."""
     terms = program.index.files[writer.file].summary.terms
     return any(

@@ -14,16 +14,16 @@ from distcheck.core.model import Edit, Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import call_paths
-from .call_paths import Way
+from .call_paths import CallPath
 from .collective_sequences import Sequences
-from .program import FEW, Call, Program, Row
+from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import LOCAL_OTHERS, NAMED, OTHERS, PARTIAL, RESULT, NoConstant, Value
 
 # saving
 
 
-class _Writer(NamedTuple):
+class _WriteCall(NamedTuple):
     """A call that writes a file: where its path stands among the arguments."""
 
     position: int
@@ -33,16 +33,16 @@ class _Writer(NamedTuple):
 
 
 _WRITERS = {
-    "torch.save": _Writer(1, "f", True),
-    "torch.jit.save": _Writer(1, "f", True),
-    "safetensors.torch.save_file": _Writer(1, "filename", True),
-    "safetensors.torch.save_model": _Writer(1, "filename", True),
-    "numpy.save": _Writer(0, "file"),
-    "numpy.savez": _Writer(0, "file"),
-    "numpy.savez_compressed": _Writer(0, "file"),
-    "numpy.savetxt": _Writer(0, "fname"),
-    "joblib.dump": _Writer(1, "filename"),
-    "open": _Writer(0, "file"),
+    "torch.save": _WriteCall(1, "f", True),
+    "torch.jit.save": _WriteCall(1, "f", True),
+    "safetensors.torch.save_file": _WriteCall(1, "filename", True),
+    "safetensors.torch.save_model": _WriteCall(1, "filename", True),
+    "numpy.save": _WriteCall(0, "file"),
+    "numpy.savez": _WriteCall(0, "file"),
+    "numpy.savez_compressed": _WriteCall(0, "file"),
+    "numpy.savetxt": _WriteCall(0, "fname"),
+    "joblib.dump": _WriteCall(1, "filename"),
+    "open": _WriteCall(0, "file"),
 }
 #: What is written to memory, or to a file that only this process has.
 _IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "StringIO")
@@ -65,12 +65,12 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
             yield from _unguarded_save(program, call, path, True)
 
 
-def _opens_anew(call: Call) -> bool:
+def _opens_anew(call: SourceCall) -> bool:
     mode = call.argument(1, "mode")
     return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
 
 
-def _unguarded_save(program: Program, call: Call, path: int, checkpoint: bool) -> Iterator[Finding]:
+def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
     given = call_paths.terms_of(call)[path]
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
     if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
@@ -101,7 +101,7 @@ def _unguarded_save(program: Program, call: Call, path: int, checkpoint: bool) -
     )
 
 
-def _what_to_guard(way: Way, name: str) -> str:
+def _what_to_guard(way: CallPath, name: str) -> str:
     if not way.calls:
         return f"{name}()"
     outer = way.calls[0]
@@ -115,7 +115,7 @@ def _path_text(value: Value, shown: str) -> str:
     return f"the same file ({shown})" if shown else "the same file"
 
 
-def _only_of_this_process(way: Way, path: int, *, by_data: bool = True) -> bool:
+def _only_of_this_process(way: CallPath, path: int, *, by_data: bool = True) -> bool:
     """Whether a path, as given on this way, is one of this rank's own, or no path at all."""
     row, term, calls = way.row, path, way.calls
     while True:
@@ -131,15 +131,15 @@ def _is_in_memory(value: Value) -> bool:
     return any(atom.kind in (RESULT, NAMED) and atom.const in _IN_MEMORY for atom in value)
 
 
-def _position_of(call: Call, term: int) -> int | None:
+def _position_of(call: SourceCall, term: int) -> int | None:
     return call.term[2].index(term) if term in call.term[2] else None
 
 
-def _keyword_of(call: Call, term: int) -> str | None:
+def _keyword_of(call: SourceCall, term: int) -> str | None:
     return next((name for name, value in call.term[3] if value == term), None)
 
 
-def _called(call: Call) -> str:
+def _called(call: SourceCall) -> str:
     """What a call looks like in the source: ``torch.save``."""
     terms = call_paths.terms_of(call)
     text = call.term_text(call.term[1])
@@ -206,7 +206,7 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
         )
 
 
-def _tracker_fix(call: Call, name: str) -> str:
+def _tracker_fix(call: SourceCall, name: str) -> str:
     if name == "wandb.init":
         return 'switch it off elsewhere: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
     target = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
@@ -215,21 +215,21 @@ def _tracker_fix(call: Call, name: str) -> str:
     return f"call {name}() on one rank only: `if dist.get_rank() == 0:`"
 
 
-def _is_switched_off(call: Call) -> bool:
+def _is_switched_off(call: SourceCall) -> bool:
     mode = call.argument(None, "mode")
     return mode is not None and (mode.constant in ("disabled", "offline") or _differs_in(call, "mode"))
 
 
-def _differs_in(call: Call, keyword: str) -> bool:
+def _differs_in(call: SourceCall, keyword: str) -> bool:
     return call_paths.differs(call, call.argument_term(None, keyword))
 
 
-def _names_its_rank(call: Call, way: Way) -> bool:
+def _names_its_rank(call: SourceCall, way: CallPath) -> bool:
     terms = [*call.term[2], *(value for _, value in call.term[3])]
     return any(_only_of_this_process(way, term, by_data=False) for term in terms)
 
 
-def _switched_by_variable(program: Program, call: Call) -> bool:
+def _switched_by_variable(program: Program, call: SourceCall) -> bool:
     """Whether a variable that switches trackers off is set for some ranks only."""
     files = call_paths.related(program, call.file)
     return any(file in files for file in program.table(_switching))
@@ -278,17 +278,17 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         yield from _race(program, call, kind, way)
 
 
-def _made_before(program: Program, call: Call) -> Iterator[Call]:
+def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
     """Calls by one rank only, in the same function, that create a folder, followed by a barrier for all."""
     rows = program.rows_of(call.file, call.scope)
     for row in rows:
         if row.number >= call.number:
             return
-        if isinstance(row, Call) and row.is_to("torch.distributed.barrier") and row.own_reach.who not in PARTIAL:
+        if isinstance(row, SourceCall) and row.is_to("torch.distributed.barrier") and row.own_reach.who not in PARTIAL:
             made = [
                 one
                 for one in rows
-                if isinstance(one, Call)
+                if isinstance(one, SourceCall)
                 and one.number < row.number
                 and one.method in ("makedirs", "mkdir")
                 and one.own_reach.who in FEW
@@ -298,7 +298,7 @@ def _made_before(program: Program, call: Call) -> Iterator[Call]:
                 yield row
 
 
-def _kind_of_folder_call(call: Call) -> str | None:
+def _kind_of_folder_call(call: SourceCall) -> str | None:
     """How a folder is created; None where it may be there already, or where it is no folder of this file system."""
     if call.is_to("os.makedirs"):
         given = call.argument(2, "exist_ok")
@@ -316,11 +316,11 @@ def _kind_of_folder_call(call: Call) -> str | None:
     return "Path.mkdir"
 
 
-def _of_pathlib(call: Call) -> bool:
+def _of_pathlib(call: SourceCall) -> bool:
     return any(target.startswith("pathlib.") for target in call.targets)
 
 
-def _race(program: Program, call: Call, kind: str, way: Way) -> Iterator[Finding]:
+def _race(program: Program, call: SourceCall, kind: str, way: CallPath) -> Iterator[Finding]:
     edits = _exist_ok_edit(program, call, kind)
     shown = (
         call.receiver_text if kind == "Path.mkdir" else call.argument_text(0, "name") or call.argument_text(0, "path")
@@ -339,7 +339,7 @@ def _race(program: Program, call: Call, kind: str, way: Way) -> Iterator[Finding
     )
 
 
-def _exist_ok_edit(program: Program, call: Call, kind: str) -> tuple[Edit, ...]:
+def _exist_ok_edit(program: Program, call: SourceCall, kind: str) -> tuple[Edit, ...]:
     """The edit that adds ``exist_ok=True``; none for ``os.mkdir``, which does not know it, in another spelling."""
     given = call.argument_span(2, "exist_ok")
     if given is not None:
@@ -410,7 +410,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         )
 
 
-def _map_location_edit(program: Program, call: Call) -> Edit | None:
+def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:
     given = call.argument_span(1, "map_location")
     return given.replaced('"cpu"') if given is not None else program.argument_edit(call, 'map_location="cpu"')
 
@@ -424,7 +424,7 @@ def _fed_to_models(program: Program) -> set[tuple[int, int]]:
     return found
 
 
-def _loads_in(row: Row, term: int, depth: int) -> set[tuple[int, int]]:
+def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
     """The calls of torch.load that a term is made of."""
     if term < 0 or depth > 10:
         return set()
@@ -439,7 +439,7 @@ def _loads_in(row: Row, term: int, depth: int) -> set[tuple[int, int]]:
     return found
 
 
-def _loads_weights(call: Call, used: set[tuple[int, int]]) -> bool:
+def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
     """Whether what is loaded are weights: they end in a model, or path and name say so and nothing speaks of data."""
     if (call.file, call.number) in used:
         return True
@@ -455,7 +455,7 @@ def _loads_weights(call: Call, used: set[tuple[int, int]]) -> bool:
     return bool(_OF_WEIGHTS.search(words)) and not _OF_DATA.search(words)
 
 
-def _never_on_gpus(program: Program, way: Way) -> bool:
+def _never_on_gpus(program: Program, way: CallPath) -> bool:
     """Whether all process groups of the program are for CPUs."""
     files = call_paths.related(program, way.root[0])
     backends = [
@@ -469,7 +469,7 @@ def _never_on_gpus(program: Program, way: Way) -> bool:
     )
 
 
-def _written_from_the_host(program: Program, call: Call) -> bool:
+def _written_from_the_host(program: Program, call: SourceCall) -> bool:
     """Whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
     path = call.argument(0, "f")
     if path is None or not path.constants:
@@ -486,7 +486,7 @@ def _written_from_the_host(program: Program, call: Call) -> bool:
     return False
 
 
-def _mentions_cpu(row: Row, term: int, depth: int) -> bool:
+def _mentions_cpu(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 8:
         return False
     parts = call_paths.terms_of(row)[term]
@@ -516,7 +516,7 @@ _DATA_SET_NAMES = (
 _DATA_SETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
 
 
-def _downloads(program: Program) -> Iterator[tuple[Call, int]]:
+def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
     """Calls that fetch something, and the term of the place that it is put into."""
     for call in program.calls_to(*_FETCHES):
         position, keyword = next(_FETCHES[target] for target in call.targets if target in _FETCHES)
@@ -546,7 +546,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
         )
 
 
-def _flag_place(program: Program, call: Call) -> Where:
+def _flag_place(program: Program, call: SourceCall) -> Where:
     """Where a call says that it downloads: its flag, where it has one."""
     span = call.argument_span(None, "download")
     if span is None or span.line == call.line:
@@ -554,7 +554,7 @@ def _flag_place(program: Program, call: Call) -> Where:
     return program.where(call.file, span, call.function.qualified or None)
 
 
-def _download_fix(call: Call, shown: str) -> str:
+def _download_fix(call: SourceCall, shown: str) -> str:
     if call.gives(None, "download"):
         return (
             f"let one rank of each host call {shown}(…, download=True), then dist.barrier() on all ranks, then "
@@ -563,7 +563,7 @@ def _download_fix(call: Call, shown: str) -> str:
     return f"let one rank of each host call {shown}(), and dist.barrier() behind it on all ranks"
 
 
-def _real_downloads(program: Program, call: Call) -> Iterator[Way]:
+def _real_downloads(program: Program, call: SourceCall) -> Iterator[CallPath]:
     """The ways of all ranks on which the call does fetch: not where it is told not to."""
     flag = call.argument_term(None, "download")
     for way in call_paths.ways_of_all(program, call, first_is_a_guard=True):
@@ -572,11 +572,13 @@ def _real_downloads(program: Program, call: Call) -> Iterator[Way]:
         yield way
 
 
-def _others_waited(program: Program, way: Way) -> bool:
+def _others_waited(program: Program, way: CallPath) -> bool:
     """Whether, in a function on the way, the first rank came first: barriers around it, or it was fetched before."""
     for row in (way.row, *way.calls):
         before = [
-            one for one in program.rows_of(row.file, row.scope) if isinstance(one, Call) and one.number < row.number
+            one
+            for one in program.rows_of(row.file, row.scope)
+            if isinstance(one, SourceCall) and one.number < row.number
         ]
         for one in before:
             who = one.own_reach.who
@@ -590,14 +592,14 @@ def _others_waited(program: Program, way: Way) -> bool:
 _BARRIERS = frozenset(["barrier", "wait_for_everyone", "rendezvous", "synchronize"])
 
 
-def _followed_by_a_barrier(program: Program, one: Call, calls: Iterable[Call]) -> bool:
+def _followed_by_a_barrier(program: Program, one: SourceCall, calls: Iterable[SourceCall]) -> bool:
     return any(
         later.number > one.number and later.own_reach.who not in PARTIAL and _is_barrier(program, later)
         for later in calls
     )
 
 
-def _is_barrier(program: Program, call: Call) -> bool:
+def _is_barrier(program: Program, call: SourceCall) -> bool:
     meeting = Sequences.of(program).meeting(call)
     if meeting is not None and not _BARRIERS.isdisjoint(meeting.operations):
         return True

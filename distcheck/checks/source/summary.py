@@ -114,7 +114,7 @@ class Header(NamedTuple):
     calls: list[tuple[str, list[str]]]
 
 
-class Summary(NamedTuple):
+class FileSummary(NamedTuple):
     """One file. See the module's text for terms, events and places."""
 
     header: Header
@@ -125,7 +125,7 @@ class Summary(NamedTuple):
     classes: list[tuple[Any, ...]]
 
 
-def pack(summary: Summary) -> bytes:
+def pack(summary: FileSummary) -> bytes:
     """A summary as :mod:`marshal` stores it, its header by itself before the rest."""
     header = marshal.dumps(tuple(summary.header))
     return len(header).to_bytes(4, "little") + header + marshal.dumps(tuple(summary[1:]))
@@ -140,11 +140,11 @@ def unpack_header(stored: bytes) -> Header:
         raise ValueError(str(error)) from error
 
 
-def unpack(stored: bytes) -> Summary:
+def unpack(stored: bytes) -> FileSummary:
     """A stored summary; raises ValueError where it is damaged."""
     header = unpack_header(stored)
     try:
         plain: Any = marshal.loads(stored[4 + int.from_bytes(stored[:4], "little") :])  # noqa: S302 - plain values
-        return Summary(header, *plain)
+        return FileSummary(header, *plain)
     except (ValueError, TypeError, EOFError) as error:
         raise ValueError(str(error)) from error

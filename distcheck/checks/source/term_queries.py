@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .program import Call, Program, Row
+from .program import EventRow, Program, SourceCall
 
 #: A term of the program: (file, term).
 Ref = tuple[int, int]
@@ -61,7 +61,7 @@ def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[in
                 waiting.append(operand)
 
 
-def payload_terms(row: Row) -> Iterator[int]:
+def payload_terms(row: EventRow) -> Iterator[int]:
     """The terms that an event speaks of."""
     payload = row.payload
     kind = row.kind
@@ -224,26 +224,26 @@ def _attribute(program: Program, file: int, term: tuple[Any, ...]) -> list[Ref]:
     return [(other, program.index.files[other].summary.events[number][9]) for other, number in stores]
 
 
-def origin_call(program: Program, ref: Ref) -> Call | None:
+def origin_call(program: Program, ref: Ref) -> SourceCall | None:
     """The call that a term is; None for anything else."""
     term = table(program, ref[0])[ref[1]]
-    return Call(program, ref[0], term[5]) if term[0] == "c" else None
+    return SourceCall(program, ref[0], term[5]) if term[0] == "c" else None
 
 
-def first_event(program: Program, ref: Ref) -> Row | None:
+def first_event(program: Program, ref: Ref) -> EventRow | None:
     """The first event that speaks of a term: the statement or call in which it is written."""
     file, term = ref
     for number in range(len(program.index.files[file].summary.events)):
         kind = program.index.files[file].summary.events[number][0]
         if kind not in ("call", "bind", "return", "attribute", "store"):
             continue
-        row = Call(program, file, number) if kind == "call" else Row(program, file, number)
+        row = SourceCall(program, file, number) if kind == "call" else EventRow(program, file, number)
         if any(term in parts(program, file, root) for root in payload_terms(row)):
             return row
     return None
 
 
-def mentions(program: Program, row: Row, *words: str) -> bool:
+def mentions(program: Program, row: EventRow, *words: str) -> bool:
     """Whether a condition around a row speaks of one of these names, as variable, attribute or function."""
     terms = table(program, row.file)
     for _, node in row.places:
@@ -257,7 +257,7 @@ def mentions(program: Program, row: Row, *words: str) -> bool:
     return False
 
 
-def callee_text(call: Call) -> str:
+def callee_text(call: SourceCall) -> str:
     """What a call calls, as the source spells it: ``dist.all_reduce``."""
     text = call.text().partition("(")[0].strip()
     return text if text.replace(".", "").isidentifier() else call.method

@@ -14,10 +14,10 @@ from distcheck.core.registry import probe
 
 from .collective_sequences import Sequences
 from .models import calls_in, is_backward, lifted, precedes
-from .program import FEW, PARTIAL, Call, Program, Row
+from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import table
-from .values import LOCAL_OTHERS, OTHERS, SIZES, Who
+from .values import LOCAL_OTHERS, OTHERS, SIZES, RankCondition
 
 # DC519
 
@@ -51,7 +51,7 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
                     yield from _uneven_loop(program, row, loop)
 
 
-def _uneven_loop(program: Program, meeting: Row, loop: int) -> Iterator[Finding]:
+def _uneven_loop(program: Program, meeting: EventRow, loop: int) -> Iterator[Finding]:
     """The finding about a loop over an uneven share, unless something keeps its ranks together."""
     file = meeting.file
     line = program.index.files[file].summary.places[loop][4]
@@ -73,17 +73,17 @@ def _uneven_loop(program: Program, meeting: Row, loop: int) -> Iterator[Finding]
     )
 
 
-def _rows_in_loop(program: Program, file: int, scope: int, loop: int) -> list[Row]:
+def _rows_in_loop(program: Program, file: int, scope: int, loop: int) -> list[EventRow]:
     """What happens in a loop of a function."""
     return [row for row in program.rows_of(file, scope) if any(number == loop for number, _ in row.loops)]
 
 
-def _may_end_early(rows: list[Row]) -> bool:
+def _may_end_early(rows: list[EventRow]) -> bool:
     """Whether a loop is left by a count of its own, so that its length is not what decides."""
     return any(row.kind == "exit" and row.payload[0] == "break" for row in rows)
 
 
-def _all_meet(program: Program, call: Call) -> bool:
+def _all_meet(program: Program, call: SourceCall) -> bool:
     """Whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
     if not call.loops and not program.callers((call.file, call.scope)):
         return False
@@ -92,7 +92,7 @@ def _all_meet(program: Program, call: Call) -> bool:
     return program.is_world_collective(call) is not None
 
 
-def _has_wrapper(program: Program, call: Call) -> bool:
+def _has_wrapper(program: Program, call: SourceCall) -> bool:
     """Whether a model is wrapped in what belongs to a file."""
     return program.in_component(
         call.file,
@@ -144,7 +144,7 @@ class _Shares:
         terms = table(self.program, file)
         operation = terms[term]
         if operation[0] == "c":
-            return self.uneven_call(Call(self.program, file, operation[5]), depth)
+            return self.uneven_call(SourceCall(self.program, file, operation[5]), depth)
         if operation[0] == "s":
             index, base = terms[operation[2]], terms[operation[1]]
             if index[0] == ":":
@@ -152,7 +152,7 @@ class _Shares:
                 striding = last < 0 and self.is_size(file, step) and self.is_rank(file, first)
                 return striding and not _is_cut(terms, operation[1])
             if base[0] == "c" and last_name(terms, base[1]) in _DIVIDES:
-                call = Call(self.program, file, base[5])
+                call = SourceCall(self.program, file, base[5])
                 sized = self.is_size(file, call.argument_term(1))
                 return sized and call.is_to(*_SPLITS) and self.is_rank(file, operation[2])
         if operation[0] == "*":
@@ -168,7 +168,7 @@ class _Shares:
                         return True
         return False
 
-    def uneven_call(self, call: Call, depth: int) -> bool:
+    def uneven_call(self, call: SourceCall, depth: int) -> bool:
         """Whether the result of a call is such a share."""
         file = call.file
         if call.method == "islice":
@@ -278,7 +278,7 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
         )
 
 
-def _timeout(program: Program, call: Call) -> str | None:
+def _timeout(program: Program, call: SourceCall) -> str | None:
     """How long the group lets ranks wait where nobody set it; None where somebody did, or no group is made before."""
     files = set(program.component(call.file))
     made = [init for init in program.calls_to("torch.distributed.init_process_group") if init.file in files]
@@ -297,7 +297,7 @@ def _timeout(program: Program, call: Call) -> str | None:
     return "10 minutes on nccl and 30 on gloo (the defaults)"
 
 
-def _waited_for(program: Program, call: Call) -> Call | None:
+def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
     """The collective in which the others wait while one rank makes a call; None where nobody waits for it."""
     for row in lifted(program, call):
         calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_meeting(program, one)]
@@ -309,12 +309,12 @@ def _waited_for(program: Program, call: Call) -> Call | None:
         theirs = [one for one in calls if one.own_reach.who in (OTHERS, LOCAL_OTHERS)]
         if mine and theirs:
             return theirs[0]
-        if row.entry == Who("everyone"):
+        if row.entry == RankCondition("everyone"):
             return None
     return None
 
 
-def _is_meeting(program: Program, call: Call) -> bool:
+def _is_meeting(program: Program, call: SourceCall) -> bool:
     """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
     if call.gives(None, "timeout"):
         return False

@@ -84,22 +84,22 @@ _STRENGTH = (
 _RANKED = {who: position for position, who in enumerate(_STRENGTH)}
 
 
-class Who(NamedTuple):
+class RankCondition(NamedTuple):
     """For whom a condition is true; ``certain`` where it was traced, and is not only a likely name."""
 
     who: str
     certain: bool = True
 
-    def inverse(self) -> Who:
+    def inverse(self) -> RankCondition:
         """For whom it is false."""
-        return Who(NOT[self.who], self.certain)
+        return RankCondition(NOT[self.who], self.certain)
 
 
-ALWAYS = Who(EVERYONE)
-NOT_CLEAR = Who(UNCLEAR, False)
+ALWAYS = RankCondition(EVERYONE)
+NOT_CLEAR = RankCondition(UNCLEAR, False)
 
 
-def both(conditions: Iterable[Who]) -> Who:
+def both(conditions: Iterable[RankCondition]) -> RankCondition:
     """For whom all conditions are true: the narrowest decides."""
     best = ALWAYS
     for condition in conditions:
@@ -108,7 +108,7 @@ def both(conditions: Iterable[Who]) -> Who:
     return best
 
 
-def either(conditions: Iterable[Who]) -> Who:
+def either(conditions: Iterable[RankCondition]) -> RankCondition:
     """For whom at least one condition is true.
 
     ``not distributed or rank == 0`` is the main process wherever there are several; with anything else beside it, a
@@ -116,25 +116,25 @@ def either(conditions: Iterable[Who]) -> Who:
     """
     rest = [item for item in conditions if item.who != SINGLE]
     if not rest:
-        return Who(SINGLE)
+        return RankCondition(SINGLE)
     names = {item.who for item in rest}
     if names == {EVERYONE} or DISTRIBUTED in names:
         return ALWAYS
     if len(names) == 1:
-        return Who(rest[0].who, all(item.certain for item in rest))
+        return RankCondition(rest[0].who, all(item.certain for item in rest))
     if names & PARTIAL and names <= PARTIAL:
         if any(NOT[name] in names for name in names):
             return ALWAYS
-        return Who(SOME, all(item.certain for item in rest))
+        return RankCondition(SOME, all(item.certain for item in rest))
     ranked = [item for item in rest if item.who in PARTIAL or item.who == MEMBERS]
     if ranked:
-        return Who(ranked[0].who, False)
+        return RankCondition(ranked[0].who, False)
     if BY_DATA in names:
-        return Who(BY_DATA, False)
+        return RankCondition(BY_DATA, False)
     return NOT_CLEAR
 
 
-class Step(NamedTuple):
+class FlowStep(NamedTuple):
     """One step on the way of a value: a place and what happened there."""
 
     file: int
@@ -148,12 +148,12 @@ class Atom(NamedTuple):
     kind: str
     const: Any = None
     of: tuple[Atom, ...] = ()
-    when: Who = ALWAYS
+    when: RankCondition = ALWAYS
     #: traced from an API or a variable, and not guessed from a name
     certain: bool = True
     #: the call that made it: (file, event)
     call: tuple[int, int] | None = None
-    trail: tuple[Step, ...] = ()
+    trail: tuple[FlowStep, ...] = ()
     items: tuple[Value, ...] = ()
 
 

@@ -7,23 +7,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .model import Block, Call, Frame, Mismatch, Position, Positions
+from .model import CallMismatch, CodeBlock, CollectiveCall, Frame, Position, Positions
 
 #: Why one side stands elsewhere.
 LOOP, BRANCH, FORWARD = "loop", "branch", "forward"
 
 
-class Aside(NamedTuple):
+class Divergence(NamedTuple):
     """The side that has gone its own way."""
 
     why: str
     ranks: tuple[int, ...]
-    call: Call
+    call: CollectiveCall
     #: what the others call
-    others: tuple[tuple[tuple[int, ...], Call], ...]
+    others: tuple[tuple[tuple[int, ...], CollectiveCall], ...]
 
 
-def aside(mismatch: Mismatch, positions: Positions) -> Aside | None:
+def aside(mismatch: CallMismatch, positions: Positions) -> Divergence | None:
     """The one side that explains a mismatch; None where none does, or several might."""
     by_rank = {position.rank: position for position in positions.ranks}
     sides = mismatch.calls
@@ -44,11 +44,11 @@ def aside(mismatch: Mismatch, positions: Positions) -> Aside | None:
             (side,) = found
             if why == BRANCH and _in_forward(side, by_rank):
                 why = FORWARD
-            return Aside(why, *side, tuple(other for other in sides if other is not side))
+            return Divergence(why, *side, tuple(other for other in sides if other is not side))
     return None
 
 
-_Side = tuple[tuple[int, ...], Call]
+_Side = tuple[tuple[int, ...], CollectiveCall]
 
 
 def _in_a_forward_of_its_own(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
@@ -79,7 +79,7 @@ def stands_in_a_branch_on_the_rank(position: Position, positions: Positions) -> 
     return any(block.kind == "branch" and block.by_rank for frame in own for block in _around(frame, positions))
 
 
-def apart_by_rank(mismatch: Mismatch, positions: Positions) -> bool:
+def apart_by_rank(mismatch: CallMismatch, positions: Positions) -> bool:
     """Whether the first of two sides has taken a branch on the rank that the other has not."""
     by_rank = {position.rank: position for position in positions.ranks}
     first, second = mismatch.calls
@@ -158,5 +158,5 @@ def _way(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:
     return [Frame(path, int(line) if line.isdigit() else 0, call.function, True)]
 
 
-def _around(frame: Frame, positions: Positions) -> tuple[Block, ...]:
+def _around(frame: Frame, positions: Positions) -> tuple[CodeBlock, ...]:
     return positions.around.get(frame.place, ())

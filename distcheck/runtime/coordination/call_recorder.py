@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 from typing import Any, NamedTuple
 
-from .call_signatures import KINDS, MAKING, Kind, agreed, reduction_of, tensors_of
+from .call_signatures import KINDS, MAKING, CallKind, agreed, reduction_of, tensors_of
 from .frames import innermost_own
-from .model import SETUP, Call
-from .shared_table import Board, Other
+from .model import SETUP, CollectiveCall
+from .shared_table import OtherRank, SharedTable
 from .wrap import put_around
 
 #: Calls that are kept, some 0.5 MB: what a job of 500 calls a second has made in two ticks.
@@ -31,10 +31,10 @@ MILESTONE = 64
 _MILESTONES = 8
 
 
-class Note(NamedTuple):
+class RecordedCall(NamedTuple):
     """A call as it was entered."""
 
-    call: Call
+    call: CollectiveCall
     #: time.monotonic()
     at: float
     #: of all calls of its group up to here that ranks must agree on; 0 where this one is not compared
@@ -43,7 +43,7 @@ class Note(NamedTuple):
     ordinal: int = 0
 
 
-class Spent(NamedTuple):
+class TimeInCalls(NamedTuple):
     """What the calls of one place have cost."""
 
     calls: int = 0
@@ -53,17 +53,17 @@ class Spent(NamedTuple):
     longest_s: float = 0.0
 
 
-_NONE_YET = Spent()
+_NONE_YET = TimeInCalls()
 
 
-class Posts:
+class CallRecorder:
     """What this rank's calls were, and are."""
 
     def __init__(self) -> None:
         #: thread → the outermost call that it is in
-        self.inside: dict[int, Note] = {}
+        self.inside: dict[int, RecordedCall] = {}
         #: the last ones, in the order in which they were entered
-        self.ring: deque[Note] = deque(maxlen=_KEPT)
+        self.ring: deque[RecordedCall] = deque(maxlen=_KEPT)
         #: calls that have returned, or raised
         self.done = 0
         #: group → number of the last collective
@@ -71,7 +71,7 @@ class Posts:
         #: group → its global ranks
         self.groups: dict[str, tuple[int, ...]] = {}
         #: where, which operation, which group, whether it waits for its end → what became of its calls
-        self.spent: dict[tuple[str, str, str, bool], Spent] = {}
+        self.spent: dict[tuple[str, str, str, bool], TimeInCalls] = {}
         #: group → seconds of its timeout; its backend
         self.timeouts: dict[str, float] = {}
         self.backends: dict[str, str] = {}
@@ -88,10 +88,10 @@ class Posts:
         self._signatures: dict[tuple[object, ...], int] = {}
         self._module: Any = None
         #: called before torch is, with each call and whether it waits; must not raise, and may end this process
-        self.before: Callable[[Note, bool], None] | None = None
+        self.before: Callable[[RecordedCall, bool], None] | None = None
         #: where ranks of this host lay their calls side by side, and what is told of one that differs
-        self.board: Board | None = None
-        self.differs: Callable[[Note, Other], None] | None = None
+        self.board: SharedTable | None = None
+        self.differs: Callable[[RecordedCall, OtherRank], None] | None = None
         #: called with the arguments of init_process_group before it begins, and with None when it has ended
         self.joining: Callable[[tuple[tuple[Any, ...], dict[str, Any]] | None], None] | None = None
 
@@ -119,7 +119,7 @@ class Posts:
             table.clear()
         self.done, self.joined = 0, False
 
-    def _around(self, name: str, kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def _around(self, name: str, kind: CallKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         inside, ring = self.inside, self.ring
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,7 +150,7 @@ class Posts:
                     key = (call.place, name, call.group, waits)
                     calls, total_s, longest_s = self.spent.get(key, _NONE_YET)
                     took_s = time.monotonic() - note.at
-                    self.spent[key] = Spent(calls + 1, total_s + took_s, max(longest_s, took_s))
+                    self.spent[key] = TimeInCalls(calls + 1, total_s + took_s, max(longest_s, took_s))
                     if name == "init_process_group":
                         self.joined = bool(self._module.is_initialized())
                     if joining is not None:
@@ -177,16 +177,16 @@ class Posts:
 
         return called
 
-    def _note(self, name: str, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Note:
+    def _note(self, name: str, kind: CallKind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecordedCall:
         place, function = innermost_own(sys._getframe(2))
         given = dict(zip(kind.parameters, args, strict=False))
         given.update(kwargs)
         if name in MAKING:
-            return Note(self._making(name, given)._replace(place=place, function=function), time.monotonic(), 0)
+            return RecordedCall(self._making(name, given)._replace(place=place, function=function), time.monotonic(), 0)
         module = self._module
         group = given.get("group") or module._get_default_group()
         if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
-            return Note(Call(0, name, "", place=place, function=function), time.monotonic(), 0)
+            return RecordedCall(CollectiveCall(0, name, "", place=place, function=function), time.monotonic(), 0)
         title = group.group_name
         if title not in self.groups:
             self.groups[title] = tuple(module.get_process_group_ranks(group))
@@ -195,11 +195,13 @@ class Posts:
         reduce = reduction_of(kind, given)
         peer = self._peer(kind, given, title)
         if kind.pair:
-            return Note(Call(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0)
+            return RecordedCall(
+                CollectiveCall(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0
+            )
         number = self.entered[title] = self._count(group, title) + 1
-        call = Call(number, name, title, sizes, dtypes, reduce, peer, place, function)
+        call = CollectiveCall(number, name, title, sizes, dtypes, reduce, peer, place, function)
         digest, index = self._digest(call)
-        note = Note(call, time.monotonic(), digest, index)
+        note = RecordedCall(call, time.monotonic(), digest, index)
         if self.board is not None:
             other = self.board.compare(call, index, digest, self.groups[title], self.left)
             if other is not None:
@@ -224,9 +226,9 @@ class Posts:
             self.groups[title] = tuple(self._module.get_process_group_ranks(group))
         number = self.entered[title] = self._count(group, title) + 1
         peer = None if root is None else self.groups[title][root]
-        call = Call(number, name, title, *tensors_of(tensors), reduce, peer, place, function)
+        call = CollectiveCall(number, name, title, *tensors_of(tensors), reduce, peer, place, function)
         digest, index = self._digest(call)
-        note = Note(call, time.monotonic(), digest, index)
+        note = RecordedCall(call, time.monotonic(), digest, index)
         self.ring.append(note)
         self.done += 1
         key = (place, name, title, False)
@@ -234,7 +236,7 @@ class Posts:
         if self.before is not None:
             self.before(note, False)
 
-    def _making(self, name: str, given: Mapping[str, Any]) -> Call:
+    def _making(self, name: str, given: Mapping[str, Any]) -> CollectiveCall:
         """A call that makes groups: with the ranks of the new one, which must be the same on all."""
         title = SETUP
         sizes: tuple[tuple[int, ...], ...] = ()
@@ -246,9 +248,9 @@ class Posts:
                 title = f"{SETUP} {','.join(map(str, ranks))}"
                 self.groups[title] = ranks
         number = self.entered[title] = self.entered.get(title, 0) + 1
-        return Call(number, name, title, sizes)
+        return CollectiveCall(number, name, title, sizes)
 
-    def _peer(self, kind: Kind, given: Mapping[str, Any], title: str) -> int | None:
+    def _peer(self, kind: CallKind, given: Mapping[str, Any], title: str) -> int | None:
         if not kind.peer:
             return None
         inner = given.get(f"group_{kind.peer}")
@@ -268,7 +270,7 @@ class Posts:
         """Collectives of a group that Python has called."""
         return self._digests.get(group, (0, 0))[0]
 
-    def _digest(self, call: Call) -> tuple[int, int]:
+    def _digest(self, call: CollectiveCall) -> tuple[int, int]:
         key = agreed(call)
         crc = self._signatures.get(key)
         if crc is None:
@@ -295,7 +297,7 @@ def _timeout_s(group: Any) -> float:
     return 0.0
 
 
-def rows(posts: Posts) -> Iterator[Note]:
+def rows(posts: CallRecorder) -> Iterator[RecordedCall]:
     """The ring, newest first; it may grow meanwhile."""
     while True:
         try:

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .model import SETUP, Call
+from .model import SETUP, CollectiveCall
 
 #: Tensors of one call that are noted; a list of more is noted by its first ones and its length.
 _MOST_TENSORS = 8
 
 
-class Kind(NamedTuple):
+class CallKind(NamedTuple):
     """How the arguments of one of torch's functions are read."""
 
     #: names of the parameters in order, as far as they are asked for
@@ -28,36 +28,36 @@ class Kind(NamedTuple):
 
 #: torch 2.13, ``distributed_c10d.py``; a function that this torch lacks is left out. What may differ between ranks
 #: without harm (the parts of an uneven all_to_all, the list that only the root has) is not compared.
-KINDS: Mapping[str, Kind] = {
-    "all_reduce": Kind(("tensor", "op", "group"), "tensor"),
-    "all_reduce_coalesced": Kind(("tensors", "op", "group"), "tensors"),
-    "broadcast": Kind(("tensor", "src", "group"), "tensor", "src"),
-    "reduce": Kind(("tensor", "dst", "op", "group"), "tensor", "dst"),
-    "all_gather": Kind(("tensor_list", "tensor", "group"), "tensor_list"),
-    "all_gather_single": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
-    "all_gather_into_tensor": Kind(("output_tensor", "input_tensor", "group"), "output_tensor"),
-    "gather": Kind(("tensor", "gather_list", "dst", "group"), "tensor", "dst"),
-    "scatter": Kind(("tensor", "scatter_list", "src", "group"), "tensor", "src"),
-    "reduce_scatter": Kind(("output", "input_list", "op", "group"), "input_list"),
-    "reduce_scatter_single": Kind(("output", "input", "op", "group"), "input"),
-    "reduce_scatter_tensor": Kind(("output", "input", "op", "group"), "input"),
-    "all_to_all": Kind(("output_tensor_list", "input_tensor_list", "group")),
-    "all_to_all_single": Kind(("output", "input", "output_split_sizes", "input_split_sizes", "group")),
-    "barrier": Kind(("group",)),
-    "monitored_barrier": Kind(("group",)),
-    "all_gather_object": Kind(("object_list", "obj", "group")),
-    "gather_object": Kind(("obj", "object_gather_list", "dst", "group"), "", "dst"),
-    "broadcast_object_list": Kind(("object_list", "src", "group"), "", "src"),
-    "scatter_object_list": Kind(("output", "input", "src", "group"), "", "src"),
-    "send": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
-    "recv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
-    "isend": Kind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
-    "irecv": Kind(("tensor", "src", "group"), "tensor", "src", pair=True),
-    "send_object_list": Kind(("object_list", "dst", "group"), "", "dst", pair=True),
-    "recv_object_list": Kind(("object_list", "src", "group"), "", "src", pair=True),
-    "batch_isend_irecv": Kind((), pair=True),
-    "init_process_group": Kind(()),
-    "new_group": Kind(("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")),
+KINDS: Mapping[str, CallKind] = {
+    "all_reduce": CallKind(("tensor", "op", "group"), "tensor"),
+    "all_reduce_coalesced": CallKind(("tensors", "op", "group"), "tensors"),
+    "broadcast": CallKind(("tensor", "src", "group"), "tensor", "src"),
+    "reduce": CallKind(("tensor", "dst", "op", "group"), "tensor", "dst"),
+    "all_gather": CallKind(("tensor_list", "tensor", "group"), "tensor_list"),
+    "all_gather_single": CallKind(("output_tensor", "input_tensor", "group"), "output_tensor"),
+    "all_gather_into_tensor": CallKind(("output_tensor", "input_tensor", "group"), "output_tensor"),
+    "gather": CallKind(("tensor", "gather_list", "dst", "group"), "tensor", "dst"),
+    "scatter": CallKind(("tensor", "scatter_list", "src", "group"), "tensor", "src"),
+    "reduce_scatter": CallKind(("output", "input_list", "op", "group"), "input_list"),
+    "reduce_scatter_single": CallKind(("output", "input", "op", "group"), "input"),
+    "reduce_scatter_tensor": CallKind(("output", "input", "op", "group"), "input"),
+    "all_to_all": CallKind(("output_tensor_list", "input_tensor_list", "group")),
+    "all_to_all_single": CallKind(("output", "input", "output_split_sizes", "input_split_sizes", "group")),
+    "barrier": CallKind(("group",)),
+    "monitored_barrier": CallKind(("group",)),
+    "all_gather_object": CallKind(("object_list", "obj", "group")),
+    "gather_object": CallKind(("obj", "object_gather_list", "dst", "group"), "", "dst"),
+    "broadcast_object_list": CallKind(("object_list", "src", "group"), "", "src"),
+    "scatter_object_list": CallKind(("output", "input", "src", "group"), "", "src"),
+    "send": CallKind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
+    "recv": CallKind(("tensor", "src", "group"), "tensor", "src", pair=True),
+    "isend": CallKind(("tensor", "dst", "group"), "tensor", "dst", pair=True),
+    "irecv": CallKind(("tensor", "src", "group"), "tensor", "src", pair=True),
+    "send_object_list": CallKind(("object_list", "dst", "group"), "", "dst", pair=True),
+    "recv_object_list": CallKind(("object_list", "src", "group"), "", "src", pair=True),
+    "batch_isend_irecv": CallKind((), pair=True),
+    "init_process_group": CallKind(()),
+    "new_group": CallKind(("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")),
 }  # fmt: skip
 #: Each rank has a part of its own, which NCCL lets be of any size: the sizes are told, and not compared.
 _UNEVEN = frozenset({"gather", "scatter"})
@@ -65,7 +65,7 @@ _UNEVEN = frozenset({"gather", "scatter"})
 MAKING = frozenset({"init_process_group", "new_group"})
 
 
-def agreed(call: Call) -> tuple[object, ...]:
+def agreed(call: CollectiveCall) -> tuple[object, ...]:
     """What the ranks of a group must have in common in a call: elements count, shapes do not."""
     sizes: tuple[object, ...] = tuple(_elements(size) for size in call.sizes)
     if call.operation in _UNEVEN:
@@ -119,7 +119,7 @@ _SUM = _Sum()
 _REDUCE[_SUM] = "sum"
 
 
-def reduction_of(kind: Kind, given: Mapping[str, Any]) -> str:
+def reduction_of(kind: CallKind, given: Mapping[str, Any]) -> str:
     """What the script has asked for; "" where nothing is reduced."""
     op = given.get("op", _SUM)
     name = _REDUCE.get(op) or _reduce_name(op) if "op" in kind.parameters else ""

@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import Any
 
 from .import_hook import when_imported
-from .run_script import Ended, how_it_ended, without_ours
+from .run_script import ScriptExit, how_it_ended, without_ours
 
 #: What a door returns.
-Told = Callable[[Ended], None]
+Told = Callable[[ScriptExit], None]
 
 _door = ("", "")
 #: process and what its door returned
@@ -133,7 +133,7 @@ def _around_children(module: Any) -> None:
 def _once(told: Told) -> Told:
     calls = iter((told,))
 
-    def once(ended: Ended) -> None:
+    def once(ended: ScriptExit) -> None:
         for call in calls:
             with contextlib.suppress(Exception):
                 call(ended)

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from .model import Block, Positions
+from .model import CodeBlock, Positions
 
 #: As scripts, Accelerate, Lightning and Transformers call it.
 _RANK = re.compile(r"rank|master|is_main|main_process|process_index|global_zero|world_process_zero", re.IGNORECASE)
@@ -25,7 +25,7 @@ def with_blocks(positions: Positions, folder: str = "") -> Positions:
     return positions._replace(around={place: around(*_split(place, folder)) for place in sorted(places)})
 
 
-def around(path: str, line: int) -> tuple[Block, ...]:
+def around(path: str, line: int) -> tuple[CodeBlock, ...]:
     """The blocks of the same function that contain a line, outermost first; () too where the file can't be read."""
     inside = [item for item in _blocks(path) if item[1].first <= line <= item[1].last]
     # what lies around the function is its caller's affair
@@ -39,7 +39,7 @@ def _split(place: str, folder: str) -> tuple[str, int]:
 
 
 @functools.lru_cache(maxsize=64)
-def _blocks(path: str) -> tuple[tuple[str, Block], ...]:
+def _blocks(path: str) -> tuple[tuple[str, CodeBlock], ...]:
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read())
@@ -49,22 +49,22 @@ def _blocks(path: str) -> tuple[tuple[str, Block], ...]:
     return tuple(sorted(found, key=lambda item: (item[1].first, -item[1].last)))
 
 
-def _made_by(node: ast.AST) -> Iterator[tuple[str, Block]]:
+def _made_by(node: ast.AST) -> Iterator[tuple[str, CodeBlock]]:
     if isinstance(node, _FUNCTIONS):
-        yield "function", Block("function", node.lineno, node.end_lineno or node.lineno)
+        yield "function", CodeBlock("function", node.lineno, node.end_lineno or node.lineno)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
         # an else belongs to what comes behind the loop
-        yield "block", Block("loop", node.lineno, _last(node.body))
+        yield "block", CodeBlock("loop", node.lineno, _last(node.body))
     elif isinstance(node, ast.If):
         for arm in filter(None, (node.body, node.orelse)):
-            yield "block", Block("branch", arm[0].lineno, _last(arm), _names_a_rank(node.test))
+            yield "block", CodeBlock("branch", arm[0].lineno, _last(arm), _names_a_rank(node.test))
     elif isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
         for arm in filter(None, (*(handler.body for handler in getattr(node, "handlers", ())), _orelse(node))):
-            yield "block", Block("branch", arm[0].lineno, _last(arm))
+            yield "block", CodeBlock("branch", arm[0].lineno, _last(arm))
     elif isinstance(node, ast.match_case):
-        yield "block", Block("branch", node.body[0].lineno, _last(node.body))
+        yield "block", CodeBlock("branch", node.body[0].lineno, _last(node.body))
     elif isinstance(node, (ast.BoolOp, ast.IfExp)):
-        yield "block", Block("branch", node.lineno, node.end_lineno or node.lineno, _names_a_rank(node))
+        yield "block", CodeBlock("branch", node.lineno, node.end_lineno or node.lineno, _names_a_rank(node))
 
 
 def _orelse(node: ast.AST) -> list[ast.stmt]:

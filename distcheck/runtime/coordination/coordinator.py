@@ -17,8 +17,8 @@ from .call_recorder import MILESTONE
 from .call_signatures import agreed
 from .code_blocks import with_blocks
 from .hang_detector import GONE, cause_of, differing, hangs, stands, suspicious
-from .long_waits import Longest, long_waits
-from .model import SETUP, Call, Mismatch, Position, Positions
+from .long_waits import LongWait, long_waits
+from .model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from .processes import kernel_state
 from .protocol import (
     ASKED,
@@ -27,8 +27,8 @@ from .protocol import (
     OFF,
     REPORTED,
     TOLD,
-    Head,
-    Post,
+    Heartbeat,
+    HeartbeatHeader,
     Question,
     differs_key,
     packed,
@@ -51,7 +51,7 @@ _COMPARING, _JUDGING = 0.005, 0.02
 _NOT_YET = "it has not imported torch.distributed yet"
 
 
-class Chair:
+class Coordinator:
     """Reads all; one of it in each rank, and one of them at work.
 
     :param store: set, get, multi_get, check, compare_set, as torch's stores have them
@@ -74,7 +74,7 @@ class Chair:
         report: Callable[[Positions], None],
         say: Callable[[str], None],
         space: str = "",
-        told_long: Callable[[Longest], None] = lambda _: None,
+        told_long: Callable[[LongWait], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         spent: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -88,9 +88,9 @@ class Chair:
         self.told = False
         #: the job hangs, and that has been reported; with a cause: a call that differs, which has been reported
         self.hangs = False
-        self.cause: Call | None = None
+        self.cause: CollectiveCall | None = None
         #: those that were opened since they came
-        self.posts: dict[int, Post] = {}
+        self.posts: dict[int, Heartbeat] = {}
         #: to which the ranks' paths are relative; "": the working directory
         self.folder = ""
         #: it was the one that told of what stands
@@ -106,7 +106,7 @@ class Chair:
         self._spent = spent
         self._stacks: dict[str, Sequence[Sequence[Any]]] = {}
         self._texts: dict[int, bytes] = {}
-        self._heads: dict[int, Head] = {}
+        self._heads: dict[int, HeartbeatHeader] = {}
         #: rank → when its beat was new
         self._heard: dict[int, float] = {}
         #: when digests are compared again, and waits judged
@@ -115,8 +115,8 @@ class Chair:
         self._done_then = 0
         #: groups whose mismatch has been reported; the mismatches in whose calls ranks may hang
         self._mismatched: set[str] = set()
-        self._differ: tuple[Mismatch, ...] = ()
-        self._longest: dict[tuple[str, str], Longest] = {}
+        self._differ: tuple[CallMismatch, ...] = ()
+        self._longest: dict[tuple[str, str], LongWait] = {}
 
     def look(self, beat: int) -> bool:
         """Read all, and judge; True where calls that differ, or a hang, were reported just now.
@@ -313,7 +313,7 @@ class Chair:
         return self._stacks[name]
 
     def _as_seen(
-        self, post: Post, position: Position, quiet_s: float, vouched: Mapping[int, str] | None, *, final: bool
+        self, post: Heartbeat, position: Position, quiet_s: float, vouched: Mapping[int, str] | None, *, final: bool
     ) -> Position:
         """A rank that gives no word any more: stopped or gone, where that can be seen."""
         if position.state in ("left", "raised") or post.beat == OFF:
@@ -390,7 +390,7 @@ class Chair:
             found[group] = (max(low, high - MILESTONE), high)
         return found
 
-    def _mismatch(self, group: str, between: tuple[int, int]) -> Mismatch:
+    def _mismatch(self, group: str, between: tuple[int, int]) -> CallMismatch:
         """The first call that differs; without calls where nobody has kept it."""
         told = sorted(
             (index, repr(agreed(call)), rank, call)
@@ -403,10 +403,10 @@ class Chair:
             if len(sides) > 1:
                 sides.sort(key=lambda side: (-len(side), side[0][0]))
                 calls = tuple((tuple(rank for rank, _ in side), side[0][1]) for side in sides)
-                return Mismatch(group, calls[0][1].number, calls)
-        return Mismatch(group, between[1], ())
+                return CallMismatch(group, calls[0][1].number, calls)
+        return CallMismatch(group, between[1], ())
 
-    def _is_in(self, mismatch: Mismatch) -> bool:
+    def _is_in(self, mismatch: CallMismatch) -> bool:
         """Whether a rank has made its call that differs, and no other in that group since."""
         self._open()
         numbers = {call.number for _, call in mismatch.calls}

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .model import UNSEEN, Call
+from .model import UNSEEN, CollectiveCall
 
 #: ScalarType's names, where they are not the dtype's in lower case (c10, torch 2.13).
 _DTYPES = {
@@ -39,7 +39,7 @@ def records(joined: bool) -> bool:
     return any(dump.get("pg_status") for dump in _dumps(joined, False))
 
 
-def pending(joined: bool) -> Call | None:
+def pending(joined: bool) -> CollectiveCall | None:
     """A collective that has begun and has not ended: its group, and its number where that is known."""
     for dump in _dumps(joined, False):
         for group, counts in dump.get("pg_status", {}).items():
@@ -49,16 +49,16 @@ def pending(joined: bool) -> Call | None:
     return None
 
 
-def open_call(group: str, counts: Mapping[str, Any]) -> Call | None:
+def open_call(group: str, counts: Mapping[str, Any]) -> CollectiveCall | None:
     """The oldest collective of a group that has not ended, by the group's counters."""
     done = max(0, int(counts["last_completed_collective"]))
     if int(counts["last_enqueued_collective"]) <= done:
         return None
     # the counters go by the number of a backend, which is the name of the default group only
-    return Call(done + 1 if group == "0" else 0, UNSEEN, group)
+    return CollectiveCall(done + 1 if group == "0" else 0, UNSEEN, group)
 
 
-def recorded(joined: bool) -> Call | None:
+def recorded(joined: bool) -> CollectiveCall | None:
     """The oldest collective that has not ended, with what it carries."""
     for dump in _dumps(joined, True):
         call = oldest_open(dump)
@@ -67,9 +67,9 @@ def recorded(joined: bool) -> Call | None:
     return None
 
 
-def latest(joined: bool, number: int) -> Call:
+def latest(joined: bool, number: int) -> CollectiveCall:
     """The last collective of the default group, of which its counter knows."""
-    call = Call(number, UNSEEN)
+    call = CollectiveCall(number, UNSEEN)
     for dump in _dumps(joined, True):
         for entry in dump.get("entries", ()):
             found = _call(entry)
@@ -78,7 +78,7 @@ def latest(joined: bool, number: int) -> Call:
     return call
 
 
-def oldest_open(dump: Mapping[str, Any]) -> Call | None:
+def oldest_open(dump: Mapping[str, Any]) -> CollectiveCall | None:
     """The oldest collective in a dump that has not ended."""
     for entry in dump.get("entries", ()):
         if entry.get("retired") or entry.get("state") == "completed" or entry.get("is_p2p"):
@@ -87,8 +87,8 @@ def oldest_open(dump: Mapping[str, Any]) -> Call | None:
     return None
 
 
-def _call(entry: Mapping[str, Any]) -> Call:
-    return Call(
+def _call(entry: Mapping[str, Any]) -> CollectiveCall:
+    return CollectiveCall(
         int(entry.get("collective_seq_id", 0)),
         str(entry.get("profiling_name", "")).rpartition(":")[2] or UNSEEN,
         str((entry.get("process_group") or ["0"])[0]),

@@ -18,14 +18,14 @@ from .call_mismatch import (
     BRANCH,
     FORWARD,
     LOOP,
-    Aside,
+    Divergence,
     apart_by_rank,
     aside,
     in_ddp_forward,
     stands_in_a_branch_on_the_rank,
 )
 from .call_signatures import agreed
-from .model import SETUP, UNSEEN, Call, Mismatch, Position, Positions
+from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positions
 
 #: States of a rank that comes to no call any more, as far as can be told.
 GONE = ("left", "raised", "stopped", "silent")
@@ -36,10 +36,10 @@ _LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
 _TOLD = 3
 
 
-class Wait(NamedTuple):
+class WaitingCall(NamedTuple):
     """One call in which ranks wait."""
 
-    call: Call
+    call: CollectiveCall
     waiting: tuple[int, ...]
     #: of its group, and not (or no longer) on their way to it
     missing: tuple[int, ...]
@@ -49,7 +49,7 @@ class Wait(NamedTuple):
     differs: bool = False
 
 
-def waits(positions: Positions) -> tuple[Wait, ...]:
+def waits(positions: Positions) -> tuple[WaitingCall, ...]:
     """All calls in which ranks wait, the longest wait first."""
     by_rank = {position.rank: position for position in positions.ranks}
     apart = differing_calls(positions)
@@ -62,12 +62,12 @@ def waits(positions: Positions) -> tuple[Wait, ...]:
     made = []
     for there in found.values():
         first = max(there, key=lambda position: position.since_s)
-        call = first.call or Call(0, "")
+        call = first.call or CollectiveCall(0, "")
         waiting = tuple(sorted(position.rank for position in there))
         if (call.group, call.number) in apart:
             made.append(_differing_wait(call, waiting, by_rank, positions))
         else:
-            made.append(Wait(call, waiting, _missing(call, there, by_rank, positions), first.since_s))
+            made.append(WaitingCall(call, waiting, _missing(call, there, by_rank, positions), first.since_s))
     return tuple(sorted(made, key=lambda wait: (-wait.since_s, wait.waiting)))
 
 
@@ -81,16 +81,18 @@ def differing_calls(positions: Positions) -> frozenset[tuple[str, int]]:
     )
 
 
-def _differing_wait(call: Call, waiting: tuple[int, ...], by_rank: dict[int, Position], positions: Positions) -> Wait:
+def _differing_wait(
+    call: CollectiveCall, waiting: tuple[int, ...], by_rank: dict[int, Position], positions: Positions
+) -> WaitingCall:
     """A rank that went through a call that differs was in another call: it counts as missing."""
     missing = tuple(rank for rank in positions.ranks_of(call.group) if rank not in waiting)
     seen = [by_rank[rank] for rank in (*waiting, *missing) if rank in by_rank]
     since_s = min(position.since_s for position in seen if position.state == "waiting")
-    return Wait(call, waiting, missing, since_s, differs=True)
+    return WaitingCall(call, waiting, missing, since_s, differs=True)
 
 
 def _missing(
-    call: Call, there: Sequence[Position], by_rank: dict[int, Position], positions: Positions
+    call: CollectiveCall, there: Sequence[Position], by_rank: dict[int, Position], positions: Positions
 ) -> tuple[int, ...]:
     if not call.number:
         if call.peer is None:
@@ -107,16 +109,16 @@ def _missing(
     )
 
 
-def _meet(call: Call, other: Call) -> bool:
+def _meet(call: CollectiveCall, other: CollectiveCall) -> bool:
     return not other.number and not ("recv" in call.operation and "recv" in other.operation)
 
 
-def _arrived(position: Position, call: Call) -> bool:
+def _arrived(position: Position, call: CollectiveCall) -> bool:
     """Whether a rank has entered that call, or one behind it in the same group."""
     return position.entered.get(call.group, 0) >= call.number
 
 
-def standstill(positions: Positions) -> tuple[Wait, ...]:
+def standstill(positions: Positions) -> tuple[WaitingCall, ...]:
     """The waits that can't end, as far as anybody can tell from here; () where there are none."""
     free = {position.rank for position in positions.ranks if position.state not in (*GONE, "waiting")}
     if positions.over:
@@ -132,19 +134,19 @@ def standstill(positions: Positions) -> tuple[Wait, ...]:
     return tuple(left)
 
 
-def _may_end(wait: Wait, free: set[int], positions: Positions) -> bool:
+def _may_end(wait: WaitingCall, free: set[int], positions: Positions) -> bool:
     if wait.differs:
         # torch lets some calls differ: they end once the last rank has come
         return any(rank in free for rank in wait.missing)
     return all(rank in free for rank in wait.missing) and not _too_long(wait, positions)
 
 
-def hangs(positions: Positions) -> tuple[Wait, ...]:
+def hangs(positions: Positions) -> tuple[WaitingCall, ...]:
     """The waits of a standstill that have lasted for the patience."""
     return tuple(wait for wait in standstill(positions) if wait.since_s >= positions.patience_s)
 
 
-def cause_of(stuck: Sequence[Wait], positions: Positions) -> Call | None:
+def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCall | None:
     """The first call that differs, where such calls are the cause of all these waits; None where they are not."""
     apart = differing_calls(positions)
     last = {position.rank: position.call for position in positions.ranks}
@@ -159,7 +161,7 @@ def cause_of(stuck: Sequence[Wait], positions: Positions) -> Call | None:
     return causes[0] if causes else None
 
 
-def differing(positions: Positions) -> tuple[Mismatch, ...]:
+def differing(positions: Positions) -> tuple[CallMismatch, ...]:
     """Waits at one number of one group that can't be the same call: one was made by C++, so that no note tells."""
     found: dict[tuple[str, int], dict[str, list[Position]]] = {}
     for position in positions.ranks:
@@ -173,7 +175,7 @@ def differing(positions: Positions) -> tuple[Mismatch, ...]:
             sides = [
                 (tuple(item.rank for item in there), there[0].call) for there in by_family.values() if there[0].call
             ]
-            made.append(Mismatch(group, number, tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))))
+            made.append(CallMismatch(group, number, tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))))
     return tuple(made)
 
 
@@ -200,7 +202,7 @@ def suspicious(positions: Positions) -> bool:
     return unseen or len(long) == positions.world_size
 
 
-def _too_long(wait: Wait, positions: Positions) -> bool:
+def _too_long(wait: WaitingCall, positions: Positions) -> bool:
     """All have come, and it still does not end."""
     least_s = _LONG_SETUP_S if wait.call.group.startswith(SETUP) else _LONG_S
     return not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.patience_s, least_s)
@@ -247,7 +249,7 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
         )
 
 
-def _gone_aside(side: Aside, mismatch: Mismatch) -> Finding:
+def _gone_aside(side: Divergence, mismatch: CallMismatch) -> Finding:
     who, one = _ranks(side.ranks), len(side.ranks) == 1
     others = "; ".join(
         f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in side.others
@@ -294,7 +296,7 @@ _SAME = {
 }
 
 
-def _difference(mismatch: Mismatch) -> str:
+def _difference(mismatch: CallMismatch) -> str:
     calls = [call for _, call in mismatch.calls]
     if len({call.operation for call in calls}) > 1:
         return "operation"
@@ -324,7 +326,7 @@ def _is_gone(position: Position | None) -> bool:
     return position is None or position.state in GONE
 
 
-def _finding(wait: Wait, by_rank: dict[int, Position], positions: Positions) -> Finding:
+def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> Finding:
     waiting = by_rank[wait.waiting[0]]
     missing = [by_rank.get(rank, Position(rank, state="silent")) for rank in wait.missing]
     if not missing:
@@ -361,7 +363,7 @@ def _finding(wait: Wait, by_rank: dict[int, Position], positions: Positions) -> 
     )
 
 
-def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions: Positions) -> tuple[Rule, str]:
+def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], positions: Positions) -> tuple[Rule, str]:
     first = missing[0]
     if any(position.state == "stopped" for position in missing):
         return rules.DC511, (
@@ -379,7 +381,7 @@ def _rule(wait: Wait, waiting: Position, missing: Sequence[Position], positions:
     apart = None
     if first.state == "waiting" and first.call is not None:
         sides = ((wait.waiting, wait.call), (wait.missing, first.call))
-        apart = Mismatch(wait.call.group, wait.call.number, sides)
+        apart = CallMismatch(wait.call.group, wait.call.number, sides)
         if apart_by_rank(apart, positions):
             return _ASIDE[BRANCH]
     if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
@@ -410,7 +412,7 @@ def _in_backward(position: Position) -> bool:
     return any(frame.function.endswith("_engine_run_backward") for frame in position.stack)
 
 
-def _in_other_order(call: Call | None, other: Call) -> bool:
+def _in_other_order(call: CollectiveCall | None, other: CollectiveCall) -> bool:
     """Calls that could both end if each rank made them in the same order."""
     return call is not None and (call.group != other.group or not call.number or not other.number)
 
@@ -447,7 +449,7 @@ def _told(ranks: Sequence[int], position: Position) -> str:
     return f"{who} {'is' if one else 'are'} elsewhere{inside}"
 
 
-def _at(call: Call) -> str:
+def _at(call: CollectiveCall) -> str:
     return f"{call.text} at {call.place}" if call.place else call.text
 
 

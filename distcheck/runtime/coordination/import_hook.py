@@ -16,7 +16,7 @@ def when_imported(name: str, then: Callable[[Any], object]) -> None:
         then(sys.modules[name])
         return
 
-    class Finder(importlib.abc.MetaPathFinder):
+    class ImportHook(importlib.abc.MetaPathFinder):
         def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
             if fullname != name:
                 return None
@@ -33,4 +33,4 @@ def when_imported(name: str, then: Callable[[Any], object]) -> None:
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
             return spec
 
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, ImportHook())

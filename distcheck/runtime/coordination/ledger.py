@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.runtime.coordination.call_recorder import Posts
+from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.flight_recorder import records
-from distcheck.runtime.coordination.long_waits import Longest
+from distcheck.runtime.coordination.long_waits import LongWait
 from distcheck.runtime.coordination.protocol import LONG, REPORTED, ledger_key
-from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.coordination.store_client import RankHost
 
 #: Places of one rank that are kept, those with most time first.
 _PLACES = 20
@@ -24,7 +24,7 @@ _TOGETHER = frozenset({
 })  # fmt: skip
 
 
-class Site(NamedTuple):
+class CallSiteTotals(NamedTuple):
     """The calls of one place."""
 
     place: str
@@ -56,7 +56,7 @@ class Ledger(NamedTuple):
     calls: int
     #: in all calls that wait
     in_calls_s: float
-    sites: tuple[Site, ...] = ()
+    sites: tuple[CallSiteTotals, ...] = ()
     #: group → backend
     backends: Mapping[str, str] = {}
     #: it has ended with its process group
@@ -78,7 +78,7 @@ class Summary(NamedTuple):
     #: ranks of the job
     world_size: int
     #: the longest waits for ranks that computed
-    long: tuple[Longest, ...] = ()
+    long: tuple[LongWait, ...] = ()
     #: a standstill was reported before, and passed
     reported: bool = False
 
@@ -95,7 +95,7 @@ class Summary(NamedTuple):
 
 
 def ledger_of(
-    posts: Posts, seat: Seat, *, cores: int, span_s: float, looks: Sequence[int], state: str, status: int
+    posts: CallRecorder, seat: RankHost, *, cores: int, span_s: float, looks: Sequence[int], state: str, status: int
 ) -> Ledger:
     """A rank's account, out of the notes of its calls."""
     spent = list(posts.spent.items())
@@ -103,8 +103,8 @@ def ledger_of(
     return Ledger(
         seat.rank, seat.host, cores, state, status, span_s, posts.done,
         sum(item.total_s for (_, _, _, waits), item in spent if waits),
-        tuple(Site(*key, *item) for key, item in most), dict(posts.backends), posts.joined, looks[0], looks[1],
-        records(posts.joined) or not looks[0] or not posts.joined, posts.trouble,
+        tuple(CallSiteTotals(*key, *item) for key, item in most), dict(posts.backends), posts.joined,
+        looks[0], looks[1], records(posts.joined) or not looks[0] or not posts.joined, posts.trouble,
     )  # fmt: skip
 
 
@@ -114,11 +114,11 @@ def gathered(store: Any, world_size: int) -> Summary:
     texts = store.multi_get(keys) if store.check(keys) else ()
     long = json.loads(store.get(LONG)) if store.check([LONG]) else ()
     return Summary(
-        tuple(_read(text) for text in texts), world_size, tuple(Longest(*item) for item in long),
+        tuple(_read(text) for text in texts), world_size, tuple(LongWait(*item) for item in long),
         bool(store.check([REPORTED])),
     )  # fmt: skip
 
 
 def _read(text: bytes) -> Ledger:
     ledger = Ledger(*json.loads(text))
-    return ledger._replace(sites=tuple(Site(*site) for site in ledger.sites))
+    return ledger._replace(sites=tuple(CallSiteTotals(*site) for site in ledger.sites))

@@ -16,7 +16,7 @@ _LONG_S = 60.0
 _NEAR = 0.5
 
 
-class Longest(NamedTuple):
+class LongWait(NamedTuple):
     """A wait for ranks that compute."""
 
     #: ``barrier at train.py:88``
@@ -69,7 +69,7 @@ class Longest(NamedTuple):
         return f"the group's timeout of {self.timeout_s:.0f} s would end the job"
 
 
-def long_waits(positions: Positions) -> Iterator[Longest]:
+def long_waits(positions: Positions) -> Iterator[LongWait]:
     """The waits of at least the patience that end as soon as a few ranks come that compute."""
     by_rank = {position.rank: position for position in positions.ranks}
     for wait in waits(positions):
@@ -81,7 +81,7 @@ def long_waits(positions: Positions) -> Iterator[Longest]:
             continue
         frame = missing[0].own_frame if missing else None
         call = wait.call
-        yield Longest(
+        yield LongWait(
             f"{call.text} at {call.place}" if call.place else call.text, call.place, rank_ranges(wait.waiting),
             rank_ranges(wait.missing), wait.since_s, frame.text if frame else missing[0].detail if missing else "",
             positions.timeouts.get(call.group, 0.0),

@@ -40,7 +40,7 @@ class Frame(NamedTuple):
         return f"{function} at {self.path}:{self.line}"
 
 
-class Call(NamedTuple):
+class CollectiveCall(NamedTuple):
     """A collective, or a send or receive, that a rank has entered."""
 
     #: from 1, as the group itself counts its collectives, whoever made them (in ``setup``: as we count them). 0: not
@@ -87,7 +87,7 @@ class Position(NamedTuple):
     #: one of :data:`STATES`
     state: str = "computing"
     #: the call it is in (``waiting``), or the last one that it entered; None: none, or not known
-    call: Call | None = None
+    call: CollectiveCall | None = None
     #: calls that have returned, of all groups; None: not known
     done: int | None = None
     #: seconds that it has been there
@@ -101,7 +101,7 @@ class Position(NamedTuple):
     #: group → number of the last collective that it has entered there, made by Python or not
     entered: Mapping[str, int] = {}
     #: its last calls, newest first; () where they are not known
-    recent: tuple[Call, ...] = ()
+    recent: tuple[CollectiveCall, ...] = ()
     #: place → how often it has made a call there; UNSEEN → how often C++ has made one by itself
     places: Mapping[str, int] = {}
 
@@ -111,7 +111,7 @@ class Position(NamedTuple):
         return next((frame for frame in self.stack if frame.own), None)
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """Lines of a script that are run together, or not."""
 
     #: ``loop``; ``branch``: an arm of an ``if``, a ``match``, an ``except``
@@ -125,13 +125,13 @@ class Block(NamedTuple):
         return self.first <= line <= self.last
 
 
-class Mismatch(NamedTuple):
+class CallMismatch(NamedTuple):
     """Calls of one group with the same number that differ."""
 
     group: str
     number: int
     #: which ranks made which call; the most ranks first; () where it is only known that they differ
-    calls: tuple[tuple[tuple[int, ...], Call], ...]
+    calls: tuple[tuple[tuple[int, ...], CollectiveCall], ...]
 
 
 class Positions(NamedTuple):
@@ -144,13 +144,13 @@ class Positions(NamedTuple):
     patience_s: float = 0.0
     #: name of a group → its global ranks; the default group need not be here
     groups: Mapping[str, tuple[int, ...]] = {}
-    mismatches: tuple[Mismatch, ...] = ()
+    mismatches: tuple[CallMismatch, ...] = ()
     #: the wait of those in ``waiting`` has ended with an error: whoever has not come by now does not come
     over: bool = False
     #: name of a group → seconds after which its own timeout ends a wait; a group need not be here
     timeouts: Mapping[str, float] = {}
     #: place → the loops and branches of its function around it, outermost first; () where nobody has looked
-    around: Mapping[str, tuple[Block, ...]] = {}
+    around: Mapping[str, tuple[CodeBlock, ...]] = {}
 
     def ranks_of(self, group: str) -> tuple[int, ...]:
         """The global ranks of a group; all where it is not known."""

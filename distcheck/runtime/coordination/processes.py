@@ -15,7 +15,7 @@ from typing import NamedTuple
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """A line of a stack."""
 
     path: str
@@ -43,7 +43,7 @@ def read_file(handle: int | None) -> str:
     return os.pread(handle, size, 0).decode("utf-8", "replace") if size else ""
 
 
-def main_frames(text: str) -> list[Frame]:
+def main_frames(text: str) -> list[StackFrame]:
     """The frames of the main thread out of faulthandler's text, where it stands last; innermost first."""
     _, _, block = text.rpartition("(most recent call first)")
     frames = []
@@ -51,7 +51,7 @@ def main_frames(text: str) -> list[Frame]:
         match = _FRAME.match(line)
         if match is None:
             break
-        frames.append(Frame(match[1], int(match[2]), match[3]))
+        frames.append(StackFrame(match[1], int(match[2]), match[3]))
     return frames
 
 

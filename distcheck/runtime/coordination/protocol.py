@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .model import Call, Frame, Position
+from .model import CollectiveCall, Frame, Position
 
 PREFIX = "distcheck/watch"
 #: ``RANK BEAT QUESTION`` of whoever reads all; a beat ``-``: it has left
@@ -36,7 +36,7 @@ OFF = -1
 ABORT = -1
 
 
-class Post(NamedTuple):
+class Heartbeat(NamedTuple):
     """What a rank tells with every tick. The last five are only there when they were asked for."""
 
     beat: int
@@ -52,7 +52,7 @@ class Post(NamedTuple):
     #: group → its global ranks, as :func:`packed_ranks`; the default group is not told
     groups: Mapping[str, str] = {}
     #: group → ``((index, call), …)``: the calls that are to be laid side by side
-    calls: Mapping[str, Sequence[tuple[int, Call]]] = {}
+    calls: Mapping[str, Sequence[tuple[int, CollectiveCall]]] = {}
     #: key of its stack: equal ones are kept once
     stack: str = ""
     #: rank → state letter of its process, for those of this host that give no word themselves
@@ -90,7 +90,7 @@ def packed(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-class Head(NamedTuple):
+class HeartbeatHeader(NamedTuple):
     """The beginning of a post: what is asked of every one, fifty times cheaper to read than the rest."""
 
     beat: int
@@ -99,20 +99,20 @@ class Head(NamedTuple):
     done: int
 
 
-def packed_post(post: Post) -> str:
+def packed_post(post: Heartbeat) -> str:
     """A post as it travels: its head, and the rest in the next line."""
     position = post.position
     return f"{post.beat} {position.state} {position.since_s:.2f} {position.done or 0}\n{packed(post)}"
 
 
-def read_head(text: bytes) -> Head:
+def read_head(text: bytes) -> HeartbeatHeader:
     beat, state, since_s, done = text[: text.index(b"\n")].split()
-    return Head(int(beat), state.decode(), float(since_s), int(done))
+    return HeartbeatHeader(int(beat), state.decode(), float(since_s), int(done))
 
 
-def read_post(text: bytes) -> Post:
+def read_post(text: bytes) -> Heartbeat:
     """The reverse of :func:`packed_post`; its position, calls and stack stay plain until somebody asks."""
-    return Post(*json.loads(text[text.index(b"\n") + 1 :]))
+    return Heartbeat(*json.loads(text[text.index(b"\n") + 1 :]))
 
 
 def read_position(raw: Sequence[Any], frames: Iterable[Sequence[Any]] = ()) -> Position:
@@ -125,9 +125,9 @@ def read_position(raw: Sequence[Any], frames: Iterable[Sequence[Any]] = ()) -> P
     )
 
 
-def read_call(raw: Sequence[Any]) -> Call:
+def read_call(raw: Sequence[Any]) -> CollectiveCall:
     """A call as it travelled."""
-    call = Call(*raw)
+    call = CollectiveCall(*raw)
     return call._replace(sizes=tuple(tuple(size) for size in call.sizes), dtypes=tuple(call.dtypes))
 
 

@@ -16,7 +16,7 @@ _FIRST_PORT = 20000
 _PORTS = 10000
 
 
-class Seat(NamedTuple):
+class RankInfo(NamedTuple):
     """One rank among all."""
 
     rank: int
@@ -67,7 +67,7 @@ def with_rank_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return seen
 
 
-def seat_of(environ: Mapping[str, str]) -> Seat | None:
+def seat_of(environ: Mapping[str, str]) -> RankInfo | None:
     """This process's seat; None where rank, number of ranks or the meeting place are missing or can't be read."""
     numbers = {name: _number(environ.get(name)) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
     rank, world_size, port = numbers["RANK"], numbers["WORLD_SIZE"], numbers["MASTER_PORT"]
@@ -76,7 +76,7 @@ def seat_of(environ: Mapping[str, str]) -> Seat | None:
     if world_size > 1 and (not environ.get("MASTER_ADDR") or port is None):
         return None
     node = environ.get("GROUP_RANK") or environ.get("NODE_RANK") or environ.get("SLURM_NODEID")
-    return Seat(
+    return RankInfo(
         rank,
         world_size,
         _number(environ.get("LOCAL_RANK")),

@@ -16,13 +16,13 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .call_recorder import Note, Posts
+from .call_recorder import CallRecorder, RecordedCall
 from .call_signatures import agreed
-from .coordinator import SILENT_TICKS, Chair, hand_over
+from .coordinator import SILENT_TICKS, Coordinator, hand_over
 from .hang_detector import group_name
 from .ledger import Ledger, Summary, gathered, ledger_of
-from .long_waits import Longest
-from .model import Call, Frame, Mismatch, Position, Positions
+from .long_waits import LongWait
+from .model import CallMismatch, CollectiveCall, Frame, Position, Positions
 from .processes import kernel_state
 from .protocol import (
     ABORT,
@@ -33,7 +33,7 @@ from .protocol import (
     ENDED,
     LET_GO,
     OFF,
-    Post,
+    Heartbeat,
     Question,
     differs_key,
     ledger_key,
@@ -43,10 +43,10 @@ from .protocol import (
     read_question,
     stack_key,
 )
-from .rank_state import Whereabouts
+from .rank_state import RankStateReader
 from .root_cause import tells_of_lost_peer
-from .shared_table import Board, Other
-from .store_client import Seat
+from .shared_table import OtherRank, SharedTable
+from .store_client import RankHost
 
 #: Default of ``--patience``, in seconds.
 PATIENCE_S = 20.0
@@ -64,7 +64,7 @@ _TELLING_S = 5.0
 ABORTED = 1
 
 
-class Patrol:
+class RankMonitor:
     """The side thread of one rank.
 
     :param seat: which rank this is, or what tells it as soon as it is known
@@ -79,14 +79,14 @@ class Patrol:
 
     def __init__(
         self,
-        posts: Posts,
-        seat: Seat | Callable[[], Seat | None],
+        posts: CallRecorder,
+        seat: RankHost | Callable[[], RankHost | None],
         *,
         connect: Callable[[], Any],
         release: Callable[[], None] = lambda: None,
         report: Callable[[Positions], None],
         say: Callable[[str], None],
-        told_long: Callable[[Longest], None] = lambda _: None,
+        told_long: Callable[[LongWait], None] = lambda _: None,
         summarise: Callable[[Summary], None] | None = None,
         patience_s: float = PATIENCE_S,
         abort: bool = False,
@@ -94,11 +94,11 @@ class Patrol:
     ) -> None:
         self.posts = posts
         #: of this host, where a launcher has said who is there
-        self.board: Board | None = None
+        self.board: SharedTable | None = None
         self.patience_s = patience_s
         self.abort = abort
         self.tick_s = min(_TICK_S, patience_s / 4)
-        self._here = Whereabouts(posts, min(2 * self.tick_s, patience_s / 2))
+        self._here = RankStateReader(posts, min(2 * self.tick_s, patience_s / 2))
         self._seats = seat if callable(seat) else lambda: seat
         self._connect = connect
         self._release = release
@@ -116,13 +116,13 @@ class Patrol:
         self._begun = time.monotonic()
         self._asked = 0
         self._question: tuple[int, Question] = (0, Question())
-        self._asked_calls: tuple[int, dict[str, list[tuple[int, Call]]]] = (0, {})
+        self._asked_calls: tuple[int, dict[str, list[tuple[int, CollectiveCall]]]] = (0, {})
         self._kept_stacks: set[str] = set()
         self._space = space()
         self._chair_seen: tuple[bytes, float] = (b"", self._begun)
         self._chairs = False
         # set as soon as the seat is known
-        self._chair: Chair | None = None
+        self._chair: Coordinator | None = None
 
     # the main thread
 
@@ -147,7 +147,7 @@ class Patrol:
             self._turning.release()
 
     @property
-    def seat(self) -> Seat:
+    def seat(self) -> RankHost:
         return self._here.seat
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
@@ -161,13 +161,13 @@ class Patrol:
         self._stop.set()
         self._thread.join(_LEAVE_WITHIN_S)
 
-    def differs(self, note: Note, other: Other) -> None:
+    def differs(self, note: RecordedCall, other: OtherRank) -> None:
         """This call is not what another rank of this host calls in its place: it may be the last thing that this
         process does, so it is told before. Begun elsewhere meanwhile it would end a process, and the launcher all."""
         if not self._tells_of(note, other):
             self._hold(note)
 
-    def _tells_of(self, note: Note, other: Other) -> bool:
+    def _tells_of(self, note: RecordedCall, other: OtherRank) -> bool:
         """False where another rank does that just now."""
         if not self._turning.acquire(timeout=_ANSWER_WITHIN_S):
             return True
@@ -187,7 +187,7 @@ class Patrol:
                 there = there._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
             known = {here.rank: here, there.rank: there}
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
-            differs = Mismatch(note.call.group, note.call.number, _sides(ranks, note.call))
+            differs = CallMismatch(note.call.group, note.call.number, _sides(ranks, note.call))
             self._store.set(differs_key(note.call.group), str(self.seat.rank))
             chair.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
             self._store.set(DIFFERENCE_TOLD, "1")
@@ -197,7 +197,7 @@ class Patrol:
             self._turning.release()
         return True
 
-    def _hold(self, note: Note) -> None:
+    def _hold(self, note: RecordedCall) -> None:
         """Until another rank has told of calls that differ; this one is seen to be in its call."""
         end = time.monotonic() + self._answers_within_s() + _TELLING_S
         thread = threading.get_ident()
@@ -213,7 +213,7 @@ class Patrol:
         finally:
             del self.posts.inside[thread]
 
-    def _with(self, chair: Chair, other: Other) -> Positions:
+    def _with(self, chair: Coordinator, other: OtherRank) -> Positions:
         """Where all are, once the other rank has told that it is in its call, and where it has been before; what it
         waits for is this rank, which does not begin meanwhile."""
         within_s = self._answers_within_s()
@@ -267,12 +267,12 @@ class Patrol:
                 store.delete_key(rank_key(rank))
             # not deleted: another rank may be about to read it
             store.set(CHAIR, "0 0 0")
-        self._chair = Chair(
+        self._chair = Coordinator(
             store, seat.world_size, rank=seat.rank, patience_s=self.patience_s, tick_s=self.tick_s,
             report=self._report, say=self._say, space=self._space, told_long=self._told_long,
         )  # fmt: skip
 
-    def _turn(self, chair: Chair) -> bool:
+    def _turn(self, chair: Coordinator) -> bool:
         """Once a tick; False where this was the last time."""
         if not self._lasting and self.seat.rank and self._store.check([CLOSING]):
             self._store.add(LET_GO, 1)
@@ -302,7 +302,7 @@ class Patrol:
                 stream.flush()
         os._exit(ABORTED)
 
-    def _is_chair(self, chair: Chair) -> bool:
+    def _is_chair(self, chair: Coordinator) -> bool:
         """Who reads all: rank 0 at first, then whoever takes it over when that one has gone."""
         mine = f"{self.seat.rank} "
         if self._beat == 1 and self.seat.rank == 0:
@@ -340,11 +340,11 @@ class Patrol:
         if self._store is None:
             return
         with contextlib.suppress(Exception):
-            self._store.set(rank_key(self.seat.rank), packed_post(Post(OFF, self._here.stepped_aside())))
+            self._store.set(rank_key(self.seat.rank), packed_post(Heartbeat(OFF, self._here.stepped_aside())))
 
     # the end
 
-    def _farewell(self, chair: Chair) -> None:
+    def _farewell(self, chair: Coordinator) -> None:
         self._beat += 1
         self._post()
         self._last_word(chair)
@@ -364,7 +364,7 @@ class Patrol:
             while self._store.add(LET_GO, 0) < self.seat.world_size - 1 and time.monotonic() < end:
                 time.sleep(0.02)
 
-    def _last_word(self, chair: Chair) -> None:
+    def _last_word(self, chair: Coordinator) -> None:
         """A wait that ended with the loss of a peer (gloo notices at once) is a hang that did not last: who went?"""
         end = self._here.end
         if end is None or end.state != "raised" or end.call is None or not tells_of_lost_peer(end.detail):
@@ -410,7 +410,7 @@ class Patrol:
         if detailed and position.stack:
             name, position = self._keep_stack(position.stack), position._replace(stack=())
         question = self._asked_for() if asked else Question()
-        post = Post(
+        post = Heartbeat(
             self._beat, position, self._here.digests(), self._space, self.posts.timeouts, self._asked,
             self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
         )  # fmt: skip
@@ -422,7 +422,7 @@ class Patrol:
             self._question = (self._asked, read_question(self._store.get(ASKED)) if there else Question())
         return self._question[1]
 
-    def _which(self, question: Question) -> dict[str, list[tuple[int, Call]]]:
+    def _which(self, question: Question) -> dict[str, list[tuple[int, CollectiveCall]]]:
         """The calls that are to be laid side by side; read once for each question."""
         if question.calls and self._asked_calls[0] != self._asked:
             self._asked_calls = (self._asked, self._here.calls_of(question))
@@ -458,15 +458,15 @@ def space() -> str:
         return ""
 
 
-def _is_in(position: Position, call: Call) -> bool:
+def _is_in(position: Position, call: CollectiveCall) -> bool:
     """Whether a rank has told that it waits in this call."""
     told = position.call
     return position.state == "waiting" and told is not None and told.number == call.number and told.place == call.place
 
 
-def _sides(ranks: Sequence[Position], call: Call) -> tuple[tuple[tuple[int, ...], Call], ...]:
+def _sides(ranks: Sequence[Position], call: CollectiveCall) -> tuple[tuple[tuple[int, ...], CollectiveCall], ...]:
     """Who makes which call in the place of this one, of those that have come to theirs; the most ranks first."""
-    made: dict[object, list[tuple[int, Call]]] = {}
+    made: dict[object, list[tuple[int, CollectiveCall]]] = {}
     for position in ranks:
         there = position.call
         if (

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from .call_recorder import Note, Posts, rows
+from .call_recorder import CallRecorder, RecordedCall, rows
 from .flight_recorder import latest, pending, recorded
 from .frames import innermost_own, main_frame, stack_of
-from .model import SETUP, UNSEEN, Call, Frame, Position
+from .model import SETUP, UNSEEN, CollectiveCall, Frame, Position
 from .protocol import Question, packed_ranks
-from .store_client import Seat
+from .store_client import RankHost
 
 #: Calls whose digests a rank posts with every tick, and milestones of all of its groups together.
 _DIGESTS, _MILESTONES = 16, 64
@@ -27,18 +27,18 @@ _SHORT = 3
 _WAITS_FOR_THREADS = ("threading.py", "queue.py", os.path.join("concurrent", "futures", "_base.py"))
 
 
-class Whereabouts:
+class RankStateReader:
     """What one rank can say of itself.
 
     :param posts: its calls
     :param still_s: seconds without a step after which the main thread may wait for something that no Python called
     """
 
-    def __init__(self, posts: Posts, still_s: float) -> None:
+    def __init__(self, posts: CallRecorder, still_s: float) -> None:
         self.posts = posts
         self.still_s = still_s
         #: set as soon as it is known
-        self.seat = Seat(-1, 0, "")
+        self.seat = RankHost(-1, 0, "")
         #: how it has ended
         self.end: Position | None = None
         #: looks, and those at which a collective was open
@@ -48,7 +48,7 @@ class Whereabouts:
         self._still: tuple[object, ...] = ()
         self._still_since = time.monotonic()
         #: the question at which the recorder was read, and what it said
-        self._unseen_at: tuple[int, Call | None] = (0, None)
+        self._unseen_at: tuple[int, CollectiveCall | None] = (0, None)
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
         """The script has ended; said to the others with the next tick, or when this process leaves."""
@@ -62,7 +62,7 @@ class Whereabouts:
             entered, self._recent(), self._places(),
         )  # fmt: skip
 
-    def _last_call(self, entered: Mapping[str, int], stack: tuple[Frame, ...]) -> Call | None:
+    def _last_call(self, entered: Mapping[str, int], stack: tuple[Frame, ...]) -> CollectiveCall | None:
         """The last call, Python's or C++'s; the place of the latter where an exception shows it."""
         note = next(rows(self.posts), None)
         last, number = None if note is None else note.call, entered.get("0", 0)
@@ -77,7 +77,7 @@ class Whereabouts:
             place=frame.place if frame else "", function=frame.function if frame else ""
         )
 
-    def waiting_in(self, note: Note) -> Position:
+    def waiting_in(self, note: RecordedCall) -> Position:
         """In a call that it is about to begin, and may never come back from."""
         return Position(
             self.seat.rank, self.seat.host, self._pid, "waiting", note.call, self.posts.done, 0.0,
@@ -143,7 +143,7 @@ class Whereabouts:
                 continue
         return entered
 
-    def _unseen(self, open_one: Call, frame: Any, asked: int) -> Call:
+    def _unseen(self, open_one: CollectiveCall, frame: Any, asked: int) -> CollectiveCall:
         """A call that Python did not make: what the recorder says of it once it is asked, and the user's line."""
         place, function = innermost_own(frame)
         if asked > 0 and self._unseen_at[0] != asked:
@@ -168,16 +168,16 @@ class Whereabouts:
         """Group → its ranks, packed; without the default group."""
         return {name: packed_ranks(ranks) for name, ranks in list(self.posts.groups.items()) if name != "0"}
 
-    def calls_of(self, question: Question) -> dict[str, list[tuple[int, Call]]]:
+    def calls_of(self, question: Question) -> dict[str, list[tuple[int, CollectiveCall]]]:
         """The calls that are to be laid side by side, each with its ordinal."""
-        found: dict[str, list[tuple[int, Call]]] = {}
+        found: dict[str, list[tuple[int, CollectiveCall]]] = {}
         for note in rows(self.posts) if question.calls else ():
             low, high = question.calls.get(note.call.group, (0, 0))
             if note.digest and low < note.ordinal <= high:
                 found.setdefault(note.call.group, []).append((note.ordinal, note.call))
         return found
 
-    def _recent(self) -> tuple[Call, ...]:
+    def _recent(self) -> tuple[CollectiveCall, ...]:
         return tuple(note.call for note in islice(rows(self.posts), _RECENT))
 
     def _places(self) -> dict[str, int]:

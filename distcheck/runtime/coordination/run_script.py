@@ -19,7 +19,7 @@ from .frames import stack_of_trace, this_is_own
 from .model import Frame
 
 
-class Ended(NamedTuple):
+class ScriptExit(NamedTuple):
     """How the script ended."""
 
     #: ``left`` or ``raised``
@@ -37,7 +37,7 @@ class CannotRun(Exception):  # noqa: N818 - told to whoever asked for it
 
 
 def run(
-    target: str, arguments: Sequence[str], *, module: bool = False, ended: Callable[[Ended], None] = lambda _: None
+    target: str, arguments: Sequence[str], *, module: bool = False, ended: Callable[[ScriptExit], None] = lambda _: None
 ) -> NoReturn:
     """Run it, and end this process as the script would end its own: raises SystemExit or KeyboardInterrupt.
 
@@ -62,17 +62,17 @@ def run(
     raise SystemExit(1)
 
 
-def how_it_ended(failed: BaseException | None) -> Ended:
+def how_it_ended(failed: BaseException | None) -> ScriptExit:
     """What ended a script, or the work of a process.
 
     :param failed: what it raised; None: it came to its end
     """
     if failed is None:
-        return Ended("left", 0)
+        return ScriptExit("left", 0)
     if isinstance(failed, SystemExit):
-        return Ended("left", _status(failed.code), _told(failed.code))
+        return ScriptExit("left", _status(failed.code), _told(failed.code))
     status = -2 if isinstance(failed, KeyboardInterrupt) else 1
-    return Ended("raised", status, _last_line(failed), stack_of_trace(failed.__traceback__))
+    return ScriptExit("raised", status, _last_line(failed), stack_of_trace(failed.__traceback__))
 
 
 def _outcome(target: str, arguments: Sequence[str], module: bool) -> BaseException | None:

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .model import Call
+from .model import CollectiveCall
 
 #: One slot, or desk: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of
 #: these and of the text; then the call as JSON.
@@ -38,14 +38,14 @@ _LOCK_WITHIN_S = 0.5
 _FOLDERS = ("/dev/shm", "/tmp")
 
 
-class Other(NamedTuple):
+class OtherRank(NamedTuple):
     """What another rank has called in the place of this call."""
 
     rank: int
-    call: Call
+    call: CollectiveCall
 
 
-class Board:
+class SharedTable:
     """The board of a host, as one rank has it open.
 
     :param place: which of this host's ranks it is
@@ -63,7 +63,9 @@ class Board:
         self._groups: dict[tuple[str, int], int] = {}
         self._texts: dict[tuple[object, ...], bytes] = {}
 
-    def compare(self, call: Call, ordinal: int, digest: int, members: tuple[int, ...], generation: int) -> Other | None:
+    def compare(
+        self, call: CollectiveCall, ordinal: int, digest: int, members: tuple[int, ...], generation: int
+    ) -> OtherRank | None:
         """Leave a call here, or find that another rank of this host has made a different one in its place."""
         title = (call.group, generation)
         group = self._groups.get(title)
@@ -92,7 +94,7 @@ class Board:
         (until,) = _ASKING.unpack_from(self._memory, _ASKING_AT)
         return bool(time.monotonic() < until)
 
-    def _at_a_desk(self, call: Call, group: int, ordinal: int, digest: int) -> Other | None:
+    def _at_a_desk(self, call: CollectiveCall, group: int, ordinal: int, digest: int) -> OtherRank | None:
         for desk in self._others:
             there, number, other = _KEY.unpack_from(self._memory, desk)
             if number == ordinal and there == group and other != digest:
@@ -108,7 +110,7 @@ class Board:
         same = there == group and number == ordinal and when >= self._begun and rank != self._rank
         return slot if same else b""
 
-    def _text(self, call: Call) -> bytes:
+    def _text(self, call: CollectiveCall) -> bytes:
         key = call[1:]
         text = self._texts.get(key)
         if text is None:
@@ -121,7 +123,7 @@ class Board:
         return text
 
 
-def _different(slot: bytes, call: Call, digest: int) -> Other | None:
+def _different(slot: bytes, call: CollectiveCall, digest: int) -> OtherRank | None:
     """What stands in a slot, where that is whole and another call."""
     if not slot:
         return None
@@ -131,14 +133,14 @@ def _different(slot: bytes, call: Call, digest: int) -> Other | None:
     if other == digest or check != _checksum(head, text):
         return None
     found = _read(text)
-    return None if found is None else Other(rank, found._replace(number=call.number))
+    return None if found is None else OtherRank(rank, found._replace(number=call.number))
 
 
 def _checksum(head: Sequence[float], text: bytes) -> int:
     return zlib.crc32(text, zlib.crc32(_HEAD.pack(*head, 0)))
 
 
-def _read(text: bytes) -> Call | None:
+def _read(text: bytes) -> CollectiveCall | None:
     from .protocol import read_call
 
     try:
@@ -147,7 +149,7 @@ def _read(text: bytes) -> Call | None:
         return None
 
 
-def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> Board | None:
+def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> SharedTable | None:
     """The board of this host, made by the first rank that comes; None where a launcher has not said how many come.
 
     :param begun: time.monotonic() when this process began
@@ -166,7 +168,7 @@ def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> Board 
             continue
         full = os.path.join(folder, path)
         try:
-            return Board(_opened(full, ranks), rank, begun=begun, place=number % ranks, places=ranks)
+            return SharedTable(_opened(full, ranks), rank, begun=begun, place=number % ranks, places=ranks)
         except OSError:  # no room, or no right
             continue
     return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 _ANSWER_WITHIN_S = 5.0
 
 
-class Seat(NamedTuple):
+class RankHost(NamedTuple):
     """Which rank this is."""
 
     rank: int
@@ -20,23 +20,23 @@ class Seat(NamedTuple):
     host: str
 
 
-def seat_of(environ: Mapping[str, str], host: str) -> Seat | None:
+def seat_of(environ: Mapping[str, str], host: str) -> RankHost | None:
     """Which rank this is by its launcher's variables; None where no launcher says so."""
     try:
-        return Seat(int(environ["RANK"]), int(environ["WORLD_SIZE"]), host)
+        return RankHost(int(environ["RANK"]), int(environ["WORLD_SIZE"]), host)
     except (KeyError, ValueError):
         return None
 
 
-def late_seat(joined: Callable[[], bool], host: str) -> Callable[[], Seat | None]:
+def late_seat(joined: Callable[[], bool], host: str) -> Callable[[], RankHost | None]:
     """Which rank this is as its process group says, as soon as there is one: ``mp.spawn``, ``srun python``."""
 
-    def seat() -> Seat | None:
+    def seat() -> RankHost | None:
         if not joined():
             return None
         module = sys.modules["torch.distributed.distributed_c10d"]
         with contextlib.suppress(ValueError):  # it was destroyed meanwhile
-            return Seat(module.get_rank(), module.get_world_size(), host)
+            return RankHost(module.get_rank(), module.get_world_size(), host)
         return None
 
     return seat
@@ -47,7 +47,7 @@ def outlives_ranks(environ: Mapping[str, str]) -> bool:
     return environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
-class Connection:
+class StoreConnection:
     """Gives a store, or None while there is none yet: torchrun's agent serves one from the start; else the group's is
     cloned as soon as there is a group."""
 

@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination import hang_detector
-from distcheck.runtime.coordination.model import Call, Mismatch, Position, Positions
+from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, Position, Positions
 
 from .snapshot import Snapshot
 
@@ -57,7 +57,7 @@ def _positions(snapshot: Snapshot) -> Positions:
     return positions._replace(mismatches=(*hang_detector.differing(positions), *_of_other_sizes(positions)))
 
 
-def _of_other_sizes(positions: Positions) -> Iterator[Mismatch]:
+def _of_other_sizes(positions: Positions) -> Iterator[CallMismatch]:
     """Calls with one number whose tensors differ, of those where they must not."""
     open_: dict[tuple[str, int, str], dict[tuple[object, ...], list[Position]]] = {}
     for position in positions.ranks:
@@ -67,7 +67,7 @@ def _of_other_sizes(positions: Positions) -> Iterator[Mismatch]:
             open_.setdefault((call.group, call.number, call.operation), {}).setdefault(key, []).append(position)
     for (group, number, _), sides in open_.items():
         if len(sides) > 1:
-            told: list[tuple[tuple[int, ...], Call]] = [
+            told: list[tuple[tuple[int, ...], CollectiveCall]] = [
                 (tuple(item.rank for item in there), there[0].call) for there in sides.values() if there[0].call
             ]
-            yield Mismatch(group, number, tuple(sorted(told, key=lambda side: (-len(side[0]), side[0]))))
+            yield CallMismatch(group, number, tuple(sorted(told, key=lambda side: (-len(side[0]), side[0]))))

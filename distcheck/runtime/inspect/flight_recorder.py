@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from distcheck.checks.logs.flight_recorder import read_dump
 from distcheck.checks.logs.model import Dump
-from distcheck.runtime.coordination.model import Call
+from distcheck.runtime.coordination.model import CollectiveCall
 
 from .jobs import RankProcess
 
@@ -107,7 +107,7 @@ def _read(path: str, fresh: float) -> Dump | None:
     return None
 
 
-def open_call(dump: Dump) -> Call | None:
+def open_call(dump: Dump) -> CollectiveCall | None:
     """The first collective that this rank has entered and that has not ended: one that has started before one that only
     stands in the queue, and one of the default group before those of others."""
     pending = [entry for entry in dump.entries if entry.state != "completed" and entry.sequence is not None]
@@ -118,7 +118,7 @@ def open_call(dump: Dump) -> Call | None:
     sizes = _sizes(entry.sizes)
     dtypes = tuple(entry.dtypes.split(", ")) if entry.dtypes else ()
     place, _, function = entry.place.partition(" in ")
-    return Call(
+    return CollectiveCall(
         entry.sequence or 0,
         entry.operation,
         group_name(entry.group),

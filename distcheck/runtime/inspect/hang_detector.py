@@ -14,7 +14,7 @@ from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts
 from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.model import Call, Frame, Position
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
 
 from .collective_numbers import PATIENCE_S, is_decided, is_numbered
 from .snapshot import Snapshot
@@ -26,7 +26,7 @@ _LONGER = "distcheck stuck --patience 30"
 _VAGUE = frozenset({"backward", "cuda.synchronize", "send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
 
-class _Case(NamedTuple):
+class _JobState(NamedTuple):
     """The ranks of a snapshot by what they do."""
 
     snapshot: Snapshot
@@ -47,14 +47,14 @@ class _Case(NamedTuple):
         return f"nothing has moved for {self.snapshot.interval_s:.0f} s"
 
 
-def _case(snapshot: Snapshot) -> _Case:
+def _case(snapshot: Snapshot) -> _JobState:
     ranks = snapshot.positions.ranks
     by = {
         state: tuple(item for item in ranks if item.state == state)
         for state in ("waiting", "left", "stopped", "raised")
     }
     others = tuple(item for item in ranks if item.state == "computing")
-    return _Case(snapshot, by["waiting"], others, by["left"] + by["raised"], by["stopped"])
+    return _JobState(snapshot, by["waiting"], others, by["left"] + by["raised"], by["stopped"])
 
 
 @probe(rules.DC502)
@@ -134,7 +134,7 @@ def nobody_is_held(snapshot: Snapshot) -> Iterator[Finding]:
         yield from _all_wait(case)
 
 
-def _all_wait(case: _Case) -> Iterator[Finding]:
+def _all_wait(case: _JobState) -> Iterator[Finding]:
     """Nobody is missing here: the others are on other hosts, or the way between them does not carry."""
     snapshot = case.snapshot
     if len({_operation(item) for item in case.waiting}) > 1 and not is_numbered(snapshot):
@@ -171,7 +171,7 @@ def _all_wait(case: _Case) -> Iterator[Finding]:
     )
 
 
-def _at_several_lines(case: _Case) -> Finding:
+def _at_several_lines(case: _JobState) -> Finding:
     """One operation, and several lines: of two groups, or of two steps, or by right the two arms of a branch."""
     by_place: dict[str, list[Position]] = {}
     for item in case.waiting:
@@ -240,7 +240,7 @@ def nobody_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
     )
 
 
-def _on_its_way(case: _Case) -> Iterator[Finding]:
+def _on_its_way(case: _JobState) -> Iterator[Finding]:
     """Others do something: who waits is told where that takes long, and nothing more, since they may come."""
     movers = [item for item in case.others if item.detail == "moves on"]
     if not case.long or not movers or len(movers) != len(case.others):
@@ -372,7 +372,9 @@ def _at(position: Position) -> str:
     return "" if frame is None else f" in {frame.text}"
 
 
-def _where(snapshot: Snapshot, ranks: Sequence[Position], call: Call | None, frame: Frame | None = None) -> Where:
+def _where(
+    snapshot: Snapshot, ranks: Sequence[Position], call: CollectiveCall | None, frame: Frame | None = None
+) -> Where:
     path, line = (frame.path, frame.line) if frame is not None else _split("" if call is None else call.place)
     one = len(ranks) == 1
     hosts = sorted({item.host for item in ranks if item.host})
@@ -394,7 +396,7 @@ def _host(snapshot: Snapshot) -> str | None:
     return place_hosts(sorted(snapshot.hosts)) if snapshot.hosts else None
 
 
-def _evidence(case: _Case) -> dict[str, object]:
+def _evidence(case: _JobState) -> dict[str, object]:
     return {
         "job": case.snapshot.job,
         "interval_s": round(case.snapshot.interval_s, 1),

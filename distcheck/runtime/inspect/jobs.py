@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from distcheck.launch.schedulers import scheduler_of
 
-from .processes import JOB_KEY, JOB_NAMES, Process, Processes, number
+from .processes import JOB_KEY, JOB_NAMES, Processes, RankCandidate, number
 
 #: Links between a process and the rank above it; no wrapper comes near it, and it only bounds the walk.
 _DEEPEST = 64
@@ -17,7 +17,7 @@ class RankProcess(NamedTuple):
     """A process that is a rank."""
 
     rank: int
-    process: Process
+    process: RankCandidate
     local_rank: int | None = None
 
     @property
@@ -55,7 +55,7 @@ class Job(NamedTuple):
 def find_jobs(processes: Processes) -> tuple[Job, ...]:
     """The jobs that run here, by the environments of their processes; biggest first."""
     by_pid = {process.pid: process for process in processes.processes}
-    groups: dict[tuple[str, ...], dict[int, list[Process]]] = {}
+    groups: dict[tuple[str, ...], dict[int, list[RankCandidate]]] = {}
     for process in processes.processes:
         rank, size = number(process.variables.get("RANK")), number(process.variables.get("WORLD_SIZE"))
         if rank is None or not size or not process.python or process.launcher is not None:
@@ -67,11 +67,13 @@ def find_jobs(processes: Processes) -> tuple[Job, ...]:
     return tuple(sorted(jobs, key=lambda job: (-len(job.ranks), job.name)))
 
 
-def _key(process: Process) -> tuple[str, ...]:
+def _key(process: RankCandidate) -> tuple[str, ...]:
     return tuple(process.variables.get(name, "") for name in JOB_KEY)
 
 
-def _job(claims: Mapping[int, list[Process]], by_pid: Mapping[int, Process], parents: Mapping[int, int]) -> Job:
+def _job(
+    claims: Mapping[int, list[RankCandidate]], by_pid: Mapping[int, RankCandidate], parents: Mapping[int, int]
+) -> Job:
     ranks: list[RankProcess] = []
     surplus: list[RankProcess] = []
     for rank in sorted(claims):
@@ -95,11 +97,11 @@ def _job(claims: Mapping[int, list[Process]], by_pid: Mapping[int, Process], par
     )
 
 
-def _as_rank(rank: int, process: Process) -> RankProcess:
+def _as_rank(rank: int, process: RankCandidate) -> RankProcess:
     return RankProcess(rank, process, number(process.variables.get("LOCAL_RANK")))
 
 
-def _heads(claims: Sequence[Process], parents: Mapping[int, int]) -> list[Process]:
+def _heads(claims: Sequence[RankCandidate], parents: Mapping[int, int]) -> list[RankCandidate]:
     """Of all processes with one rank those that are it, newest first: an older one was left by an earlier start.
 
     Not their children (loaders of data, compilers, trackers), and not a wrapper in Python that has not loaded torch.
@@ -158,7 +160,7 @@ def _meeting(variables: Mapping[str, str]) -> str:
     return f"{variables.get('MASTER_ADDR', '?')}:{variables.get('MASTER_PORT', '?')}"
 
 
-def spawned_job(parent: Process, processes: Iterable[Process]) -> Job | None:
+def spawned_job(parent: RankCandidate, processes: Iterable[RankCandidate]) -> Job | None:
     """The children of a process that started its ranks itself (``mp.spawn``): numbered in the order of their start.
 
     Nothing in their environment says which of its children are ranks: the caller knows from the parent's stack. Where
@@ -180,7 +182,7 @@ def spawned_job(parent: Process, processes: Iterable[Process]) -> Job | None:
     )
 
 
-def children_with_torch(pid: int, processes: Iterable[Process]) -> list[Process]:
+def children_with_torch(pid: int, processes: Iterable[RankCandidate]) -> list[RankCandidate]:
     """What a process has started of Python's, with torch loaded."""
     return [process for process in processes if process.parent == pid and process.python and process.torch]
 

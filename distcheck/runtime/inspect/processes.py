@@ -54,7 +54,7 @@ _DRIVER_LIBRARY = b"/libcuda.so"
 _GENERATIONS, _FAMILY = 4, 256
 
 
-class Look(NamedTuple):
+class ThreadSample(NamedTuple):
     """One look at the main thread of a process, as the kernel knows it (proc(5))."""
 
     #: ``R`` runs, ``S`` sleeps, ``D`` blocked in the kernel, ``T`` and ``t`` stopped, ``Z`` ended; "" gone
@@ -69,7 +69,7 @@ class Look(NamedTuple):
     around_s: float = 0.0
 
 
-class Process(NamedTuple):
+class RankCandidate(NamedTuple):
     """A process of the user's that could be a rank, or starts ranks."""
 
     pid: int
@@ -97,7 +97,7 @@ class Process(NamedTuple):
 class Processes(NamedTuple):
     """This user's processes on this host, as far as they bear on ranks."""
 
-    processes: tuple[Process, ...] = ()
+    processes: tuple[RankCandidate, ...] = ()
     #: parents of all processes that can be seen, whosever they are
     parents: Mapping[int, int] = {}
     #: programs called like Python, of the users looked for, whose environment can't be read
@@ -128,7 +128,7 @@ def read_processes(world: World, *, everyone: bool = False) -> Processes:
             parents[pid] = int(fields[1])
             if pid != world.pid and (users is None or _owner(world, pid) in users):
                 left.append((pid, fields))
-    found: list[Process] = []
+    found: list[RankCandidate] = []
     for _ in range(_TRIES):
         left = _read_some(world, left, found)
     unreadable = tuple(pid for pid, _ in left if _may_be_python(world, pid))
@@ -136,7 +136,7 @@ def read_processes(world: World, *, everyone: bool = False) -> Processes:
 
 
 def _read_some(
-    world: World, some: Sequence[tuple[int, list[str]]], found: list[Process]
+    world: World, some: Sequence[tuple[int, list[str]]], found: list[RankCandidate]
 ) -> list[tuple[int, list[str]]]:
     """Those that could not be read; the others join what is found."""
     up_s = _uptime(world)
@@ -159,13 +159,13 @@ def _may_be_python(world: World, pid: int) -> bool:
     return fields is not None and fields[0] not in "ZX" and name_of(world, pid).startswith(("python", "pt_"))
 
 
-def look_at(world: World, pid: int) -> Look:
+def look_at(world: World, pid: int) -> ThreadSample:
     """The main thread of a process right now."""
     fields = _stat_fields(world, f"/proc/{pid}/task/{pid}/stat")
     if fields is None:
-        return Look()
+        return ThreadSample()
     status = _status(world, f"/proc/{pid}/task/{pid}/status")
-    return Look(
+    return ThreadSample(
         fields[0],
         (int(fields[11]) + int(fields[12])) / _ticks(),
         _sleeps(status) + sum(_sleeps(_status(world, path)) for path in _gradient_threads(world, pid)),
@@ -217,7 +217,7 @@ def name_of(world: World, pid: int) -> str:
     return _status(world, f"/proc/{pid}/status").get("Name", "")
 
 
-def _within(read: Callable[[], Process | None]) -> Process | None:
+def _within(read: Callable[[], RankCandidate | None]) -> RankCandidate | None:
     """Read: the memory of a process may be locked (one that is blocked in the kernel, or that dumps its core), and
     whoever reads its environment then blocks as well.
 
@@ -225,7 +225,7 @@ def _within(read: Callable[[], Process | None]) -> Process | None:
     """
     import threading
 
-    answers: list[Process | OSError | None] = []
+    answers: list[RankCandidate | OSError | None] = []
 
     def answer() -> None:
         try:
@@ -243,7 +243,7 @@ def _within(read: Callable[[], Process | None]) -> Process | None:
     return answers[0]
 
 
-def _process(world: World, pid: int, fields: Sequence[str], up_s: float) -> Process | None:
+def _process(world: World, pid: int, fields: Sequence[str], up_s: float) -> RankCandidate | None:
     """What is kept of a process; None for one that can be neither a rank nor above one. Raises OSError."""
     raw = world.read_bytes(f"/proc/{pid}/environ", _LONGEST_ENVIRONMENT)
     own: Ancestor = read_process(world, pid)
@@ -253,7 +253,7 @@ def _process(world: World, pid: int, fields: Sequence[str], up_s: float) -> Proc
         return None
     environ = _variables(raw)
     numbered = with_rank_variables(environ)
-    return Process(
+    return RankCandidate(
         pid,
         int(fields[1]),
         own.name,

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from distcheck.checks.logs.model import Dump
 from distcheck.core.model import Unavailable
 from distcheck.core.world import World
-from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 
 from . import flight_recorder, stacks
 from .jobs import Job, RankProcess
-from .processes import Look, look_at
+from .processes import ThreadSample, look_at
 
 #: Wake-ups a second that a waiting thread may have: a store or a queue that is asked now and then.
 _WAKES_PER_S = 2.0
@@ -64,8 +64,8 @@ class Snapshot(NamedTuple):
     helped: tuple[int, ...] = ()
 
 
-class _Seen(NamedTuple):
-    look: Look
+class _Observed(NamedTuple):
+    look: ThreadSample
     threads: tuple[stacks.ThreadStack, ...] | Unavailable
 
     @property
@@ -116,15 +116,17 @@ def parent_waits(world: World, pid: int, folder: str = "", *, of_spawn: bool = F
     return any(stacks.waits_for_children(thread.frames, of_spawn=of_spawn) for thread in threads if thread.main)
 
 
-def _look(world: World, ranks: Sequence[RankProcess], program: str | Unavailable) -> dict[int, _Seen]:
-    def one(item: RankProcess) -> _Seen:
+def _look(world: World, ranks: Sequence[RankProcess], program: str | Unavailable) -> dict[int, _Observed]:
+    def one(item: RankProcess) -> _Observed:
         look = look_at(world, item.pid)
         if isinstance(program, Unavailable) or look.state in ("", "Z", "X"):
-            return _Seen(look, program if isinstance(program, Unavailable) else Unavailable("it has ended meanwhile"))
+            return _Observed(
+                look, program if isinstance(program, Unavailable) else Unavailable("it has ended meanwhile")
+            )
         try:
-            return _Seen(look, stacks.read_stack(world, program, item.pid, item.process.folder))
+            return _Observed(look, stacks.read_stack(world, program, item.pid, item.process.folder))
         except Unavailable as unavailable:
-            return _Seen(look, unavailable)
+            return _Observed(look, unavailable)
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return dict(zip((item.rank for item in ranks), pool.map(one, ranks), strict=True))
@@ -146,11 +148,11 @@ def _source(world: World, item: RankProcess, frame: Frame) -> str:
 
 def compose(
     job: Job,
-    first: Mapping[int, _Seen],
-    second: Mapping[int, _Seen],
+    first: Mapping[int, _Observed],
+    second: Mapping[int, _Observed],
     found: Mapping[int, Dump] = {},
     *,
-    between: Sequence[Mapping[int, _Seen]] = (),
+    between: Sequence[Mapping[int, _Observed]] = (),
     host: str = "",
     interval_s: float = 0.0,
     asked: Mapping[int, str] = {},
@@ -202,14 +204,14 @@ def compose(
     )
 
 
-def _is_still(one: _Seen, other: _Seen, interval_s: float) -> bool:
+def _is_still(one: _Observed, other: _Observed, interval_s: float) -> bool:
     if isinstance(one.threads, Unavailable) or isinstance(other.threads, Unavailable):
         return False
     wakes = other.look.sleeps - one.look.sleeps
     return one.frames == other.frames and wakes <= _WAKES_PER_S * interval_s
 
 
-def _stands_in_all(one: _Seen, other: _Seen, between: Sequence[_Seen]) -> bool:
+def _stands_in_all(one: _Observed, other: _Observed, between: Sequence[_Observed]) -> bool:
     """It was at the same lines whenever it was looked at, however often it woke up: it polls a lock or a file."""
     seen = (one, *between, other)
     return len(seen) > _BETWEEN and all(item.frames and item.frames == one.frames for item in seen)
@@ -217,8 +219,8 @@ def _stands_in_all(one: _Seen, other: _Seen, between: Sequence[_Seen]) -> bool:
 
 def _position(
     item: RankProcess,
-    one: _Seen,
-    other: _Seen,
+    one: _Observed,
+    other: _Observed,
     still: bool,
     busy: bool,
     line_of: Callable[[RankProcess, Frame], str],
@@ -245,17 +247,17 @@ def _position(
     return base._replace(call=call, detail=detail)
 
 
-def _handle(item: RankProcess, frame: Frame, line_of: Callable[[RankProcess, Frame], str]) -> Call | None:
+def _handle(item: RankProcess, frame: Frame, line_of: Callable[[RankProcess, Frame], str]) -> CollectiveCall | None:
     """A wait for a handle, or for a result on the GPU, is a method in C++: only the line of source shows it."""
     line = line_of(item, frame) if frame.own else ""
     if ".wait(" in line:
-        return Call(0, "Work.wait", place=frame.place, function=frame.function)
+        return CollectiveCall(0, "Work.wait", place=frame.place, function=frame.function)
     if item.process.cuda and any(method in line for method in _RESULTS):
-        return Call(0, "cuda.synchronize", place=frame.place, function=frame.function)
+        return CollectiveCall(0, "cuda.synchronize", place=frame.place, function=frame.function)
     return None
 
 
-def _joined(recorded: Call, seen: Call | None) -> Call:
+def _joined(recorded: CollectiveCall, seen: CollectiveCall | None) -> CollectiveCall:
     """The recorder knows which collective it is, and the stack knows the place as well."""
     if recorded.place or seen is None:
         return recorded

@@ -17,7 +17,7 @@ from distcheck.checks.logs.model import is_of_a_library
 from distcheck.core.model import Unavailable
 from distcheck.core.resources import PACKAGE
 from distcheck.core.world import World
-from distcheck.runtime.coordination.model import Call, Frame
+from distcheck.runtime.coordination.model import CollectiveCall, Frame
 from distcheck.runtime.coordination.stack_report import WRAPPER
 
 #: Seconds for one process: reading symbols of a big interpreter from a network file system takes a few.
@@ -206,7 +206,7 @@ _SPAWNS = (("torch/multiprocessing/spawn.py", "join"),)
 _JOINS = (*_SPAWNS, ("multiprocessing/process.py", "join"))
 
 
-def call_of(frames: Sequence[Frame]) -> Call | None:
+def call_of(frames: Sequence[Frame]) -> CollectiveCall | None:
     """The collective or the wait that a thread is in: what stands innermost, below the user's own code."""
     inner: list[Frame] = []
     for frame in frames:
@@ -217,7 +217,9 @@ def call_of(frames: Sequence[Frame]) -> Call | None:
     if not operation:
         return None
     own = next((frame for frame in frames if frame.own), None)
-    return Call(0, operation, place="" if own is None else own.place, function="" if own is None else own.function)
+    return CollectiveCall(
+        0, operation, place="" if own is None else own.place, function="" if own is None else own.function
+    )
 
 
 def _collective(inner: Sequence[Frame]) -> str:

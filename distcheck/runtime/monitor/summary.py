@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotChecked, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.ledger import _TOGETHER, Ledger, Site, Summary
-from distcheck.runtime.coordination.long_waits import Longest
+from distcheck.runtime.coordination.ledger import _TOGETHER, CallSiteTotals, Ledger, Summary
+from distcheck.runtime.coordination.long_waits import LongWait
 
 #: Backends whose calls last until the collective has ended.
 _ON_CPU = ("gloo", "mpi")
@@ -31,7 +31,7 @@ class Arrival(NamedTuple):
     in_calls_s: Mapping[int, float]
     calls: int
     #: the place where most was waited
-    most: Site
+    most: CallSiteTotals
     #: rank-seconds lost there, and in all
     most_lost_s: float
     lost_s: float
@@ -61,7 +61,7 @@ class Arrival(NamedTuple):
 
 def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
     """Who came last; None where no call tells: none was made by all, or none lasted until its end."""
-    sites: dict[tuple[str, str, str], list[tuple[int, Site]]] = {}
+    sites: dict[tuple[str, str, str], list[tuple[int, CallSiteTotals]]] = {}
     for ledger in summary.ledgers:
         for site in ledger.sites:
             backend = ledger.backends.get(site.group, "")
@@ -74,7 +74,7 @@ def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
     if not common:
         return None
     in_calls: dict[int, float] = {}
-    lost: list[tuple[float, Site]] = []
+    lost: list[tuple[float, CallSiteTotals]] = []
     for there in common:
         least = min(site.total_s for _, site in there)
         lost.append((sum(site.total_s - least for _, site in there), there[0][1]))
@@ -130,7 +130,7 @@ def nobody_waits_long_for_one_rank(summary: Summary) -> Iterator[Finding]:
         yield slow_rank(wait)
 
 
-def slow_rank(wait: Longest, *, now: bool = False) -> Finding:
+def slow_rank(wait: LongWait, *, now: bool = False) -> Finding:
     """A long wait for a rank that computes, while it lasts or afterwards."""
     end = f"; {wait.limit}" if wait.limit else "; nothing hangs" if now else ""
     return rules.DC726.found(

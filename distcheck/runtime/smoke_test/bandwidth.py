@@ -18,7 +18,7 @@ from distcheck.checks.host.limits import Limits, read_limits
 from distcheck.core.model import Unavailable
 from distcheck.core.world import World
 
-from .live_group import Live
+from .live_group import LiveGroup
 from .model import Bandwidth, Measurements, Options, Step, Times, size_text
 
 #: What can be measured. The sizes are nccl-tests' S: for gather-like collectives n times the buffer of one rank.
@@ -177,7 +177,7 @@ def estimate_s(options: Options, size: int, device_type: str) -> float:
     return total + size * 1e-3
 
 
-class _Way(NamedTuple):
+class _Method(NamedTuple):
     """How this group is measured: the same on all ranks."""
 
     dtype: Any
@@ -188,7 +188,7 @@ class _Way(NamedTuple):
     clock: str
 
 
-def measure(live: Live, *, init_s: float | None = None, first_collective_s: float | None = None) -> Measurements:
+def measure(live: LiveGroup, *, init_s: float | None = None, first_collective_s: float | None = None) -> Measurements:
     """Time the chosen collectives over the sizes, and return the same figures on all ranks.
 
     The time of an operation is the maximum over ranks; the median over the iterations counts. Data are zeros, so that
@@ -216,7 +216,7 @@ def measure(live: Live, *, init_s: float | None = None, first_collective_s: floa
             -_or_minus_one(first_collective_s),
         ],
     )
-    way = _Way(dtype, torch.empty((), dtype=dtype).element_size(), agreed[0], agreed[1] < 0, "wall-clock")
+    way = _Method(dtype, torch.empty((), dtype=dtype).element_size(), agreed[0], agreed[1] < 0, "wall-clock")
     if kind == "cuda":
         way = way._replace(clock="cuda-events")
     every_size = sizes(live.options, kind, crowded=way.crowded)
@@ -256,7 +256,7 @@ def _or_minus_one(seconds: float | None) -> float:
     return -1.0 if seconds is None else seconds
 
 
-def _agree(live: Live, values: list[float]) -> list[float]:
+def _agree(live: LiveGroup, values: list[float]) -> list[float]:
     """The minimum over all ranks of each value: a reduction of a fixed shape, which no rank can leave out."""
     import torch
 
@@ -269,7 +269,7 @@ def _agree(live: Live, values: list[float]) -> list[float]:
 # memory
 
 
-def _memory_for_buffers(live: Live) -> float:
+def _memory_for_buffers(live: LiveGroup) -> float:
     """Bytes that the buffers of this rank may take; infinite where nothing tells."""
     import torch
 
@@ -294,7 +294,7 @@ def _memory_for_buffers(live: Live) -> float:
 
 
 def _fit(
-    plan: tuple[tuple[str, tuple[int, ...]], ...], way: _Way, ranks: int, skipped: list[tuple[str, str]]
+    plan: tuple[tuple[str, tuple[int, ...]], ...], way: _Method, ranks: int, skipped: list[tuple[str, str]]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Leave out the sizes that do not fit into memory, and say so."""
     fitting = []
@@ -322,9 +322,9 @@ class _Buffers:
 
     def __init__(
         self,
-        live: Live,
+        live: LiveGroup,
         plan: tuple[tuple[str, tuple[int, ...]], ...],
-        way: _Way,
+        way: _Method,
         skipped: list[tuple[str, str]],
     ) -> None:
         import torch
@@ -371,8 +371,8 @@ class _Pilot(NamedTuple):
 
 
 def _sweep(
-    live: Live,
-    way: _Way,
+    live: LiveGroup,
+    way: _Method,
     buffers: _Buffers,
     collective: str,
     chosen_sizes: tuple[int, ...],
@@ -433,7 +433,7 @@ def _sweep(
     return found
 
 
-def _pilot(live: Live, call: Callable[[], None], begun: float) -> tuple[_Pilot, str]:
+def _pilot(live: LiveGroup, call: Callable[[], None], begun: float) -> tuple[_Pilot, str]:
     """The first calls of a size: set up what it needs, and agree on how long one takes."""
     why = ""
     seconds = 0.0
@@ -466,7 +466,7 @@ def _time_on_host(call: Callable[[], None], iterations: int) -> list[float]:
     return times
 
 
-def _time_on_gpu(live: Live, call: Callable[[], None], iterations: int) -> list[float]:
+def _time_on_gpu(live: LiveGroup, call: Callable[[], None], iterations: int) -> list[float]:
     """Seconds of each call between two events of the current stream, which waits for the collective's own stream."""
     import torch
 
@@ -481,7 +481,7 @@ def _time_on_gpu(live: Live, call: Callable[[], None], iterations: int) -> list[
         return [begin.elapsed_time(end) / 1e3 for begin, end in zip(begins, ends, strict=True)]
 
 
-def _over_ranks(live: Live, own: list[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _over_ranks(live: LiveGroup, own: list[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Of each iteration the slowest and the fastest rank's time, the same on all ranks."""
     agreed = _agree(live, [*(-seconds for seconds in own), *own])
     return tuple(-seconds for seconds in agreed[: len(own)]), tuple(agreed[len(own) :])
@@ -512,7 +512,7 @@ def _whole_elements(collective: str, size_bytes: int, ranks: int, element_bytes:
     return max(1, size_bytes // unit) * unit
 
 
-def _call(live: Live, way: _Way, buffers: _Buffers, collective: str, size_bytes: int) -> Callable[[], None]:
+def _call(live: LiveGroup, way: _Method, buffers: _Buffers, collective: str, size_bytes: int) -> Callable[[], None]:
     """The collective as a call without arguments, so that nothing but it runs on the clock."""
     operations = live.operations
     elements = size_bytes // way.element_bytes
@@ -554,7 +554,7 @@ def _argument(size_bytes: int) -> str:
     return str(size_bytes)
 
 
-def _device_name(live: Live) -> str:
+def _device_name(live: LiveGroup) -> str:
     """The GPU's name, or the processor's; "" where nothing tells."""
     if live.device.type == "cuda":
         import torch

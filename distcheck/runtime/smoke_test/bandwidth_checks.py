@@ -45,7 +45,7 @@ LATENCY_BOUND_BYTES = {"cuda": 16 << 20, "cpu": 1 << 20}
 _LONGEST_BASELINE = 64 << 20
 
 
-class BaselineError(ValueError):
+class BandwidthBaselineError(ValueError):
     """A file that can't serve as a baseline; the message says why, in one line."""
 
 
@@ -93,28 +93,32 @@ def load_baseline(path: str) -> Baselines:
         with open(path, "rb") as file:
             text = file.read(_LONGEST_BASELINE + 1)
     except OSError as error:
-        raise BaselineError(f"it can't be read: {error.strerror}") from None
+        raise BandwidthBaselineError(f"it can't be read: {error.strerror}") from None
     if len(text) > _LONGEST_BASELINE:
-        raise BaselineError(f"it is larger than {size_text(_LONGEST_BASELINE)}, so it is no report of distcheck")
+        raise BandwidthBaselineError(
+            f"it is larger than {size_text(_LONGEST_BASELINE)}, so it is no report of distcheck"
+        )
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError):
-        raise BaselineError("it is no JSON; expected what 'distcheck collective --output-format json' wrote") from None
+        raise BandwidthBaselineError(
+            "it is no JSON; expected what 'distcheck collective --output-format json' wrote"
+        ) from None
     found = plain.get("measurements") if isinstance(plain, dict) else None
     if not isinstance(found, dict):
-        raise BaselineError("it holds no measurements; expected a JSON report of 'distcheck collective'")
+        raise BandwidthBaselineError("it holds no measurements; expected a JSON report of 'distcheck collective'")
     if found.get("version") != MEASUREMENTS_VERSION:
-        raise BaselineError(
+        raise BandwidthBaselineError(
             f"its measurements are of version {found.get('version')!r}, this distcheck reads {MEASUREMENTS_VERSION}"
         )
     if not isinstance(found.get("measured"), dict):
-        raise BaselineError("that run measured no bandwidth (--quick, or it ended before)")
+        raise BandwidthBaselineError("that run measured no bandwidth (--quick, or it ended before)")
     try:
         measured: Measurements = from_plain(Measurements, found["measured"])
     except (TypeError, ValueError, KeyError) as error:
-        raise BaselineError(f"its measurements are damaged: {str(error).partition(chr(10))[0]}") from None
+        raise BandwidthBaselineError(f"its measurements are damaged: {str(error).partition(chr(10))[0]}") from None
     if not any(item.busbw_gbytes_per_s for item in measured.bandwidth):
-        raise BaselineError("that run measured no bandwidth (one rank has none)")
+        raise BandwidthBaselineError("that run measured no bandwidth (one rank has none)")
     return Baselines(measured, path)
 
 

@@ -35,7 +35,7 @@ LATE_S = 0.02
 LATE_CROWDED_S = 0.1
 
 
-class Trial(NamedTuple):
+class Case(NamedTuple):
     """One collective to be tried: the same on all ranks."""
 
     collective: str
@@ -59,11 +59,11 @@ class Trial(NamedTuple):
         return Step("prove", self.collective, self.dtype, self.size_bytes)
 
 
-class Plan(NamedTuple):
+class CasePlan(NamedTuple):
     """What will be tried: first what always is, then what is only where it costs little."""
 
-    essential: tuple[Trial, ...]
-    additional: tuple[Trial, ...]
+    essential: tuple[Case, ...]
+    additional: tuple[Case, ...]
 
 
 def make_plan(
@@ -74,7 +74,7 @@ def make_plan(
     crowded: bool = False,
     objects: bool = True,
     repetition: int = 0,
-) -> Plan:
+) -> CasePlan:
     """The trials of one repetition: equal on all ranks that are given equal arguments.
 
     :param size: ranks of the group
@@ -86,12 +86,12 @@ def make_plan(
     large = LARGE_BYTES_CUDA if device == "cuda" else LARGE_BYTES_CROWDED if crowded else LARGE_BYTES_CPU
     late_s = LATE_CROWDED_S if crowded else LATE_S
     roots = (0, size - 1, size // 2)
-    essential: list[Trial] = []
-    additional: list[Trial] = []
+    essential: list[Case] = []
+    additional: list[Case] = []
 
-    def add(to: list[Trial], collective: str, dtype: str, bytes_wanted: int, turn: int, way: str = "") -> None:
+    def add(to: list[Case], collective: str, dtype: str, bytes_wanted: int, turn: int, way: str = "") -> None:
         elements, size_bytes = _sized(collective, dtype, bytes_wanted, size, large)
-        trial = Trial(collective, dtype, elements, size_bytes, (roots[turn] + repetition) % size, repetition, 0, way)
+        trial = Case(collective, dtype, elements, size_bytes, (roots[turn] + repetition) % size, repetition, 0, way)
         if not any(_same(trial, other) for other in (*essential, *additional)):
             to.append(trial)
 
@@ -106,9 +106,9 @@ def make_plan(
         add(essential, "send_recv", "float32", odd["float32"], 0, "exchange")
         add(essential, "send_recv", "float32", odd["float32"], 0, "right")
     if size > 1:
-        essential.append(Trial("barrier", "", root=repetition % size, seed=repetition, late_s=late_s))
+        essential.append(Case("barrier", "", root=repetition % size, seed=repetition, late_s=late_s))
     for turn, collective in enumerate(OBJECTS if objects else ()):
-        essential.append(Trial(collective, "object", root=(roots[turn % 3] + repetition) % size, seed=repetition))
+        essential.append(Case(collective, "object", root=(roots[turn % 3] + repetition) % size, seed=repetition))
 
     for collective in (*SUMS, *COPIES):
         add(additional, collective, "float32", ITEM_BYTES["float32"], 0)
@@ -131,11 +131,11 @@ def make_plan(
         add(additional, "send_recv", "float32", large, 0, "exchange")
         add(additional, "send_recv", "float32", large, 0, "left")
     if size > 1:
-        additional.append(Trial("barrier", "", root=(size - 1 + repetition) % size, seed=repetition, late_s=late_s))
+        additional.append(Case("barrier", "", root=(size - 1 + repetition) % size, seed=repetition, late_s=late_s))
     numbered = [
         trial._replace(stream=mix(repetition, number)) for number, trial in enumerate((*essential, *additional))
     ]
-    return Plan(tuple(numbered[: len(essential)]), tuple(numbered[len(essential) :]))
+    return CasePlan(tuple(numbered[: len(essential)]), tuple(numbered[len(essential) :]))
 
 
 def _sized(collective: str, dtype: str, bytes_wanted: int, size: int, large: int) -> tuple[int, int]:
@@ -157,7 +157,7 @@ def _sized(collective: str, dtype: str, bytes_wanted: int, size: int, large: int
     return part, part * size * item
 
 
-def _same(one: Trial, other: Trial) -> bool:
+def _same(one: Case, other: Case) -> bool:
     return (one.collective, one.dtype, one.elements, one.way) == (
         other.collective, other.dtype, other.elements, other.way,
     )  # fmt: skip

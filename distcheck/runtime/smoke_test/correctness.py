@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from .cases import COPIES, DTYPES, OBJECTS, SUMS, Trial, distances, make_plan
-from .inputs import ITEM_BYTES, Tables, mix
-from .live_group import Live
-from .model import Mismatch, RankProof, Step
+from .cases import COPIES, DTYPES, OBJECTS, SUMS, Case, distances, make_plan
+from .inputs import ITEM_BYTES, RandomTables, mix
+from .live_group import LiveGroup
+from .model import RankProof, Step, WrongResult
 
 #: The copy from GPU to GPU, without any backend, and its size.
 PEER_COPY = "peer copy"
@@ -46,15 +46,15 @@ class CollectiveFailed(Exception):  # noqa: N818 - it says what became of the co
         self.proof = proof
 
 
-class Prover:
+class CorrectnessRun:
     """The state of one proof on one rank."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: LiveGroup) -> None:
         self.live = live
-        self.tables = Tables(live.rank, live.size, live.device)
+        self.tables = RandomTables(live.rank, live.size, live.device)
         self.torch: Any = self.tables.torch
         self.checks = 0
-        self.mismatches: dict[tuple[str, str], Mismatch] = {}
+        self.mismatches: dict[tuple[str, str], WrongResult] = {}
         self.skipped: dict[tuple[str, str], None] = {}
         self.collectives: dict[str, None] = {}
         self.dtypes: dict[str, None] = {}
@@ -120,7 +120,7 @@ class Prover:
         self.live.synchronize()
         return [sum(value != 0 for value in part.tolist()) > VOICES // 2 for part in words.split(VOICES)]
 
-    def run(self, trials: Iterable[Trial]) -> None:
+    def run(self, trials: Iterable[Case]) -> None:
         """Try one after another; what one raises ends the proof."""
         for trial in trials:
             self.live.announce(trial.step)
@@ -138,7 +138,7 @@ class Prover:
         self.failures.append((step.text, text))
         return CollectiveFailed(step, text, self.result())
 
-    def attempt(self, trial: Trial) -> None:
+    def attempt(self, trial: Case) -> None:
         if trial.collective in SUMS:
             self.attempt_sum(trial)
         elif trial.collective in COPIES:
@@ -150,7 +150,7 @@ class Prover:
         else:
             self.attempt_objects(trial)
 
-    def attempt_sum(self, trial: Trial) -> None:
+    def attempt_sum(self, trial: Case) -> None:
         live, tables, operations = self.live, self.tables, self.live.operations
         scattered = trial.collective == "reduce_scatter"
         tensor = tables.empty(trial.dtype, trial.elements * (live.size if scattered else 1))
@@ -172,7 +172,7 @@ class Prover:
             self.compare_sum(trial, output, live.rank * trial.elements)
             self.unchanged(trial, kept, tensor)
 
-    def attempt_copy(self, trial: Trial) -> None:
+    def attempt_copy(self, trial: Case) -> None:
         # index g of the stream belongs to part g // elements: what each rank sends is its part
         live, tables, operations = self.live, self.tables, self.live.operations
         size, rank, root, part = live.size, live.rank, trial.root, trial.elements
@@ -226,7 +226,7 @@ class Prover:
             if kept is not None:
                 self.unchanged(trial, kept, tensor)
 
-    def attempt_sends(self, trial: Trial) -> None:
+    def attempt_sends(self, trial: Case) -> None:
         # what goes from one rank to another is a stream of its own
         live, tables, operations = self.live, self.tables, self.live.operations
         size, rank, part = live.size, live.rank, trial.elements
@@ -262,7 +262,7 @@ class Prover:
             operations.send(outgoing, target)
         compare(ahead, source, incoming, kept, outgoing)
 
-    def attempt_barrier(self, trial: Trial) -> None:
+    def attempt_barrier(self, trial: Case) -> None:
         """One rank comes late; the others must wait for it.
 
         No clock of another process is needed: that the late rank holds the sum of all means that all had begun that
@@ -285,13 +285,13 @@ class Prover:
         self.checks += 1
         if waited < WAITED_SHARE * trial.late_s:
             self.found(
-                Mismatch(
+                WrongResult(
                     live.rank, "barrier", "", 0, 1, 1, 0, f"at least {1e3 * trial.late_s:g} ms",
                     f"{1e3 * waited:.1f} ms", trial.seed, trial.root,
                 )
             )  # fmt: skip
 
-    def attempt_objects(self, trial: Trial) -> None:
+    def attempt_objects(self, trial: Case) -> None:
         live, operations = self.live, self.live.operations
         size, rank, root = live.size, live.rank, trial.root
         everything: list[object] = [_object(trial.stream, peer) for peer in range(size)]
@@ -323,13 +323,13 @@ class Prover:
             source = (index if len(wrong) == 1 else None) if from_all else root
             right, got = _where_they_differ(*(values[index : index + 1] for values in (expected, seen)))
             self.found(
-                Mismatch(
+                WrongResult(
                     rank, trial.collective, trial.dtype, 0, max(1, len(wrong)), len(expected), index, right, got,
                     trial.seed, source,
                 )
             )  # fmt: skip
 
-    def compare_sum(self, trial: Trial, seen: Any, start: int) -> None:
+    def compare_sum(self, trial: Case, seen: Any, start: int) -> None:
         """Compare a sum by value: the buffer holds the indices from ``start`` on."""
         tables = self.tables
         blocks = [(0, start, len(seen))]
@@ -345,7 +345,7 @@ class Prover:
         source = self.whose(trial, [start + index for index in samples], expected, values)
         self.report(trial, trial.collective, count, len(seen), first, str(expected[0]), str(values[0]), source)
 
-    def whose(self, trial: Trial, indices: list[int], expected: list[Any], seen: list[Any]) -> int | None:
+    def whose(self, trial: Case, indices: list[int], expected: list[Any], seen: list[Any]) -> int | None:
         """The one rank whose contribution is missing, or counted twice, at all of some wrong indices; else None."""
         if self.live.size == 1:
             return None
@@ -364,7 +364,11 @@ class Prover:
         return fitting[0] if len(fitting) == 1 and certain else None
 
     def compare_copy(
-        self, trial: Trial, seen: Any, parts: Sequence[tuple[int, int, int, int | None]], tables: Tables | None = None
+        self,
+        trial: Case,
+        seen: Any,
+        parts: Sequence[tuple[int, int, int, int | None]],
+        tables: RandomTables | None = None,
     ) -> None:
         """Compare bit by bit. A part: index in the buffer, index in the stream, elements, and who sent it.
 
@@ -423,7 +427,7 @@ class Prover:
                     found.extend(begin + int(index) for index in indices[: SAMPLE - len(found)].tolist())
         return total, found[0], last, found
 
-    def unchanged(self, trial: Trial, kept: Any, sent: Any) -> None:
+    def unchanged(self, trial: Case, kept: Any, sent: Any) -> None:
         """What a collective was only to send must be as it was."""
         self.checks += 1
         made = self.tables.bits_dtype(trial.dtype)
@@ -437,16 +441,16 @@ class Prover:
             )  # fmt: skip
 
     def report(
-        self, trial: Trial, name: str, count: int, elements: int, first: int, right: str, seen: str, source: int | None
+        self, trial: Case, name: str, count: int, elements: int, first: int, right: str, seen: str, source: int | None
     ) -> None:
         self.found(
-            Mismatch(
+            WrongResult(
                 self.live.rank, name, trial.dtype, trial.size_bytes, count, elements, first, right, seen,
                 trial.seed, source,
             )
         )  # fmt: skip
 
-    def found(self, mismatch: Mismatch) -> None:
+    def found(self, mismatch: WrongResult) -> None:
         """Keep the first of each collective and dtype; a later one may still tell whose fault it is."""
         key = (mismatch.collective, mismatch.dtype)
         known = self.mismatches.setdefault(key, mismatch)
@@ -484,10 +488,10 @@ class Prover:
         """
         copy = self.torch.Tensor.copy_ if copy is None else copy
         elements = PEER_COPY_BYTES // ITEM_BYTES["float32"]
-        trial = Trial(PEER_COPY, "float32", elements, PEER_COPY_BYTES, stream=mix(0xC0))
+        trial = Case(PEER_COPY, "float32", elements, PEER_COPY_BYTES, stream=mix(0xC0))
         near = self.tables.empty("float32", elements)
         self.tables.copy_input("float32", trial.stream, 0, near)
-        there = Tables(self.live.rank, self.live.size, other)
+        there = RandomTables(self.live.rank, self.live.size, other)
         far, back = there.empty("float32", elements), self.tables.empty("float32", elements)
         copy(far, near)
         copy(back, far)

@@ -15,9 +15,9 @@ from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavaila
 from distcheck.core.registry import probe
 
 from .cases import DTYPES, SUMS
-from .correctness import INPUT, PEER_COPY, CollectiveFailed, Prover
-from .live_group import Live
-from .model import Mismatch, Proof, RankProof, Step
+from .correctness import INPUT, PEER_COPY, CollectiveFailed, CorrectnessRun
+from .live_group import LiveGroup
+from .model import Proof, RankProof, Step, WrongResult
 
 __all__ = ["CollectiveFailed", "merge_proofs", "peer_copies_are_right", "prove", "results_are_right"]
 
@@ -30,12 +30,12 @@ ROOTED = ("broadcast", "scatter", "broadcast_object", "scatter_object")
 MOST_TEXTS = 16
 
 
-def prove(live: Live) -> RankProof:
+def prove(live: LiveGroup) -> RankProof:
     """Try every collective, and compare what this rank holds afterwards with what it must hold.
 
     :raises CollectiveFailed: one of them raised
     """
-    return Prover(live).prove()
+    return CorrectnessRun(live).prove()
 
 
 def merge_proofs(parts: Iterable[RankProof], world_size: int) -> Proof:
@@ -46,7 +46,7 @@ def merge_proofs(parts: Iterable[RankProof], world_size: int) -> Proof:
     """
     ranks = checks = 0
     elapsed = 0.0
-    groups: dict[tuple[str, str], dict[int, Mismatch]] = {}
+    groups: dict[tuple[str, str], dict[int, WrongResult]] = {}
     skipped: dict[tuple[str, str], None] = {}
     failures: dict[tuple[str, str], None] = {}
     collectives: dict[str, None] = {}
@@ -70,7 +70,7 @@ def merge_proofs(parts: Iterable[RankProof], world_size: int) -> Proof:
     for (collective, _), found in groups.items():
         named.setdefault(collective, set()).update(found)
     queues = [[found[rank] for rank in sorted(found)] for found in groups.values()]
-    kept: list[Mismatch] = []
+    kept: list[WrongResult] = []
     turn = 0
     while len(kept) < MOST_MISMATCHES and any(turn < len(queue) for queue in queues):
         kept.extend(queue[turn] for queue in queues if turn < len(queue))
@@ -90,7 +90,7 @@ def merge_proofs(parts: Iterable[RankProof], world_size: int) -> Proof:
     )
 
 
-def _acquit_barrier(groups: dict[tuple[str, str], dict[int, Mismatch]]) -> None:
+def _acquit_barrier(groups: dict[tuple[str, str], dict[int, WrongResult]]) -> None:
     """A barrier is blamed by way of an all_reduce of the late rank: not where that one is wrong itself."""
     wrong = {rank for (collective, _), found in groups.items() if collective == "all_reduce" for rank in found}
     barrier = groups.pop(("barrier", ""), {})
@@ -105,7 +105,7 @@ def _acquit_barrier(groups: dict[tuple[str, str], dict[int, Mismatch]]) -> None:
 @probe(rules.DC510)
 def results_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[Finding]:
     """Every collective gave every rank the right result."""
-    groups: dict[str, list[Mismatch]] = {}
+    groups: dict[str, list[WrongResult]] = {}
     for mismatch in proof.mismatches:
         if mismatch.collective != PEER_COPY:
             groups.setdefault(mismatch.collective.removesuffix(INPUT), []).append(mismatch)
@@ -198,7 +198,7 @@ def peer_copies_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Itera
     )
 
 
-def _wrong_text(collective: str, first: Mismatch, ranks: list[int], world_size: int) -> str:
+def _wrong_text(collective: str, first: WrongResult, ranks: list[int], world_size: int) -> str:
     """What is wrong, with the values of the first rank."""
     who = _counted(ranks, world_size)
     if collective == "barrier":
@@ -218,7 +218,7 @@ def _wrong_text(collective: str, first: Mismatch, ranks: list[int], world_size: 
     )
 
 
-def _suspect(collective: str, found: list[Mismatch], ranks: list[int], world_size: int) -> frozenset[int]:
+def _suspect(collective: str, found: list[WrongResult], ranks: list[int], world_size: int) -> frozenset[int]:
     """Who may have spoiled the data: one rank; two, of which one is at fault or the way between them; or unknown.
 
     What is wrong on several ranks, and comes from one, is the sender's; what is wrong on one rank, and comes from

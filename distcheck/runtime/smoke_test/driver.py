@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from distcheck.checks.cluster.connectivity import Doors, join_reach, open_doors, peers_of, try_hosts
 from distcheck.checks.cluster.records import (
     Caller,
-    Clock,
+    ClockOffset,
     Cluster,
     HostRecord,
     Reach,
@@ -31,15 +31,15 @@ from distcheck.checks.cluster.records import (
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.model import Failure, RankState
-from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
 
 from .backend import Choice, choose
 from .model import Lateness, Measurements, Options, Pairs, Proof, RankProof
 from .phases import limit_s, live_phases
 from .rank_records import RankFile, write
-from .store_client import ANSWERS_PER_S, Meeting, MeetingLost
-from .supervisor import Event, Guardian
+from .store_client import ANSWERS_PER_S, StoreClient, StoreLost
+from .supervisor import Supervisor, WorkerEvent
 from .worker import Orders
 
 Value = TypeVar("Value")
@@ -66,7 +66,7 @@ LOST_AFTER_S = 15.0
 _HOSTS_EVERY_S = 3.0
 
 
-class Trouble(Exception):  # noqa: N818 - it is an outcome of a phase, told to all guardians
+class PhaseFailure(Exception):  # noqa: N818 - it is an outcome of a phase, told to all guardians
     """The phase can't end well. ``own`` if it was seen here first."""
 
     def __init__(self, kind: str, text: str = "", *, own: bool = True) -> None:
@@ -76,10 +76,10 @@ class Trouble(Exception):  # noqa: N818 - it is an outcome of a phase, told to a
         self.own = own
 
 
-class Own(NamedTuple):
+class OwnState(NamedTuple):
     """What this process knows before it meets the others."""
 
-    seats: tuple[Seat, ...]
+    seats: tuple[RankInfo, ...]
     #: this host with the ranks of ``seats``
     record: HostRecord
     #: the findings and not-checked of the look, as plain JSON values
@@ -88,7 +88,7 @@ class Own(NamedTuple):
     rendezvous: str | None = None
 
 
-class Found(NamedTuple):
+class PhaseResults(NamedTuple):
     """All that the chair, or a guardian that speaks alone, has in hand at the end."""
 
     roll: Roll | None = None
@@ -114,7 +114,7 @@ class Found(NamedTuple):
     left_out: tuple[tuple[str, str], ...] = ()
 
 
-class Driver:
+class PhaseDriver:
     """One process's part of the run.
 
     :param meeting: where the guardians meet
@@ -124,14 +124,14 @@ class Driver:
 
     def __init__(
         self,
-        own: Own,
-        meeting: Meeting,
-        guardian: Guardian,
+        own: OwnState,
+        meeting: StoreClient,
+        guardian: Supervisor,
         options: Options,
         *,
         store: tuple[str, int],
         cores: int,
-        stops: Callable[[Found], bool],
+        stops: Callable[[PhaseResults], bool],
         show: Callable[[str, str, float], None] | None = None,
         output_dir: str | None = None,
         signalled: Callable[[], str | None] = lambda: None,
@@ -162,7 +162,7 @@ class Driver:
         self.pause_s = max(_LONGEST_PAUSE_S, self.world_size / ANSWERS_PER_S)
         self.look_every_s = max(_LOOK_EVERY_S, self.world_size / ANSWERS_PER_S)
         self.signalled = signalled
-        self.done: dict[str, dict[int, Event]] = {}
+        self.done: dict[str, dict[int, WorkerEvent]] = {}
         self.phase = "roll-call"
         self.begun = time.monotonic()
         self.limit = 0.0
@@ -170,27 +170,27 @@ class Driver:
         self.last_signs = 0.0
         #: by the first rank of each host: its last sign of life, and when that came
         self.signs: dict[int, tuple[int, float]] = {}
-        self.found = Found()
+        self.found = PhaseResults()
         self.hosts = 1
         self.told = False
 
     # the whole
 
-    def run(self) -> Found | None:
+    def run(self) -> PhaseResults | None:
         """All phases; the chair's findings, those of a guardian that must speak alone, or None."""
         try:
             return self._run()
-        except Trouble as trouble:
+        except PhaseFailure as trouble:
             return self._fail(trouble)
-        except MeetingLost as lost:
+        except StoreLost as lost:
             return self._alone(lost)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others must not wait for this process
-            return self._fail(Trouble("error", f"{type(error).__name__}: {error}"))
+            return self._fail(PhaseFailure("error", f"{type(error).__name__}: {error}"))
         finally:
             self.guardian.end()
             self._keep(ended=True)
 
-    def _run(self) -> Found | None:
+    def _run(self) -> PhaseResults | None:
         self._enter("roll-call", self.options.timeout_s)
         roll = self._call_roll()
         self._leave()
@@ -255,7 +255,7 @@ class Driver:
             if value is not None:
                 return value
             if time.monotonic() >= end:
-                raise Trouble("timeout", f"{self.phase} did not end within {self.limit:g} s")
+                raise PhaseFailure("timeout", f"{self.phase} did not end within {self.limit:g} s")
             self._tick(min(pause, max(0.0, end - time.monotonic())))
             pause = min(pause * 1.5, self.pause_s)
 
@@ -263,12 +263,12 @@ class Driver:
         """Look after the workers for a moment."""
         signal_name = self.signalled()
         if signal_name is not None:
-            raise Trouble("ended", signal_name)
+            raise PhaseFailure("ended", signal_name)
         for event in self.guardian.events(seconds):
             if event.kind == "done":
                 self.done.setdefault(event.phase, {})[event.rank] = event
             elif event.kind in ("died", "raised"):
-                raise Trouble(event.kind, event.text)
+                raise PhaseFailure(event.kind, event.text)
         now = time.monotonic()
         if now - self.last_look < self.look_every_s:
             return
@@ -279,11 +279,11 @@ class Driver:
             inside = standing is not None and standing.step.phase == self.phase
             self.show(self.phase, standing.step.text if inside and standing is not None else "", now - self.begun)
         if self.guardian.stopped():
-            raise Trouble("stopped")
+            raise PhaseFailure("stopped")
         if self.complete:
             return
         if self.meeting.add("alarm", 0):
-            raise Trouble("alarm", own=False)
+            raise PhaseFailure("alarm", own=False)
         if self.seats[0].leads and not self.chair:
             self.meeting.add(f"sign/{self.seats[0].rank}", 1)
         elif self.chair and now - self.last_signs >= _HOSTS_EVERY_S:
@@ -300,7 +300,7 @@ class Driver:
             elif now - since > LOST_AFTER_S:
                 silent.append(rank)
         if silent:
-            raise Trouble("lost", f"no sign of life from the host of rank {silent[0]} for {LOST_AFTER_S:g} s")
+            raise PhaseFailure("lost", f"no sign of life from the host of rank {silent[0]} for {LOST_AFTER_S:g} s")
 
     # two levels: rank → first rank of its host → chair
 
@@ -439,7 +439,7 @@ class Driver:
             for rank in missing[:_MOST_CALLERS]
         }
 
-    def _stop_after_roll(self, roll: Roll) -> Found | None:
+    def _stop_after_roll(self, roll: Roll) -> PhaseResults | None:
         self.found = self.found._replace(roll=roll, looks=((self.host, self.own.looked),))
         if self.chair:
             return self.found
@@ -458,7 +458,7 @@ class Driver:
 
     def _compare(self, roll: Roll) -> Mapping[str, Any]:
         offset, error = self.heard
-        own = self.own.record._replace(clock=None if self.complete else Clock(round(offset, 3), round(error, 3)))
+        own = self.own.record._replace(clock=None if self.complete else ClockOffset(round(offset, 3), round(error, 3)))
         part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.looked)})
         # one part a rank, so that they can be counted; a host of several ranks in one process says it once
         parts = self._gather("records", [part, *[""] * (len(self.seats) - 1)])
@@ -572,7 +572,7 @@ class Driver:
 
     # the ends that are not good
 
-    def _fail(self, trouble: Trouble) -> Found | None:
+    def _fail(self, trouble: PhaseFailure) -> PhaseResults | None:
         """Tell the others, say where the own ranks are, and let the chair find the culprit."""
         self.failed = True
         elapsed = time.monotonic() - self.begun
@@ -594,7 +594,7 @@ class Driver:
                 states.update(self._all_states(states, 0.0))
             else:
                 return None
-        except MeetingLost as lost:
+        except StoreLost as lost:
             return self._alone(lost)
         failure = compose_failure(
             states, self.world_size, self.phase, trouble.kind, trouble.text, limit_s=self.limit, elapsed_s=elapsed,
@@ -636,7 +636,7 @@ class Driver:
             self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
         return found
 
-    def _alone(self, lost: MeetingLost) -> Found | None:
+    def _alone(self, lost: StoreLost) -> PhaseResults | None:
         """The store is gone: this process says what it knows; one a host."""
         self.failed = True
         elapsed = time.monotonic() - self.begun
@@ -653,7 +653,7 @@ class Driver:
         self.found = self.found._replace(alone=f"the others can't be reached: {lost}")
         return self._with_rest(failure)
 
-    def _with_rest(self, failure: Failure) -> Found:
+    def _with_rest(self, failure: Failure) -> PhaseResults:
         planned = ("roll-call", "compare", *live_phases(self.options, self.world_size))
         left = tuple(
             (phase, f"the run ended in {self.phase}")
@@ -680,7 +680,7 @@ class Driver:
             processes = self.world_size - len(self.seats)
             while self.meeting.add("heard", 0) < processes and time.monotonic() < end:
                 time.sleep(0.02)
-        except MeetingLost:
+        except StoreLost:
             return
 
     def hear(self) -> tuple[int, str | None]:
@@ -697,7 +697,7 @@ class Driver:
                 soon = self.failed or self.signalled() is not None
                 if time.monotonic() - begun > (VERDICT_WITHIN_S if soon else _JUDGED_WITHIN_S):
                     return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict"
-        except MeetingLost as lost:
+        except StoreLost as lost:
             return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict: {lost}"
 
 
@@ -706,7 +706,7 @@ def _ordinal(number: int) -> str:
     return words[number - 1] if number <= len(words) else f"number {number}"
 
 
-def address_of(seat: Seat) -> str:
+def address_of(seat: RankInfo) -> str:
     """The same for all processes of one run on a host."""
     return f"{seat.master_addr}:{seat.master_port}:{seat.restarts}"
 

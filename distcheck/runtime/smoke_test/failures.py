@@ -42,7 +42,7 @@ _TRACED = re.compile(r'File "([^"]+)", line (\d+),? in ([\w<>.]+)')
 _STACKED = re.compile(r"^(\S+):(\d+) in ([\w<>.]+)$", re.MULTILINE)
 
 
-class _Known(NamedTuple):
+class _KnownError(NamedTuple):
     """An error whose text tells what to do."""
 
     pattern: str
@@ -57,7 +57,7 @@ def _env(codes: str) -> str:
 
 #: Specific ones first: a class of NCCL's errors says least (facts E03, H13).
 _KNOWN = (
-    _Known(
+    _KnownError(
         r"Duplicate GPU detected|Multiple Ranks are using the same GPU",
         "two ranks use one GPU",
         Fix(
@@ -65,17 +65,17 @@ _KNOWN = (
             where="launch-line",
         ),
     ),
-    _Known(
+    _KnownError(
         r"Mismatched NCCL version|NCCL version mismatch",
         "the hosts have different versions of NCCL",
         Fix("install the same torch on all hosts, in one environment that all share", where="each-task"),
     ),
-    _Known(
+    _KnownError(
         r"posix_fallocate|creating shared memory segment|failed to extend /dev/shm|No space left on device",
         "a file system is full, most often /dev/shm",
         Fix("see what has no room on the host that is named", command=_env("DC320,DC327"), where="host"),
     ),
-    _Known(
+    _KnownError(
         r"Too many open files|Errno 24",
         "the limit of open files is reached",
         Fix(
@@ -83,17 +83,17 @@ _KNOWN = (
             where="job-script",
         ),
     ),
-    _Known(
+    _KnownError(
         r"ibv_(?:reg_mr|create_cq|create_qp|alloc_pd)\w* failed with error Cannot allocate memory",
         "the limit of locked memory is too low for RDMA",
         Fix("see the limit in the process that failed", command=_env("DC322"), where="host"),
     ),
-    _Known(
+    _KnownError(
         r"CUDA out of memory|out of memory",
         "the GPU has no memory left",
         Fix("see who uses the GPU, and end what is left over of your own runs", command="nvidia-smi", where="host"),
     ),
-    _Known(
+    _KnownError(
         r"uncorrectable ECC|fallen off the bus|unspecified launch failure|illegal memory access|NVLink error",
         "the GPU reports a fault",
         Fix(
@@ -102,37 +102,37 @@ _KNOWN = (
             where="host",
         ),
     ),
-    _Known(
+    _KnownError(
         r"Invalid scalar type|FP8 reduction support begins|[Uu]nsupported data type|data type is not supported",
         "the backend, or this GPU, can't reduce this dtype",
         Fix("use a dtype that the backend knows, or cast before the collective and back after it", where="code"),
     ),
-    _Known(
+    _KnownError(
         r"Numpy is not available",
         "torch makes object collectives by way of NumPy, which it can't use here",
         Fix("install a NumPy that fits this torch on every host", where="each-task"),
     ),
-    _Known(
+    _KnownError(
         r"Unable to find address for|ifa != nullptr",
         "GLOO_SOCKET_IFNAME names an interface that this host does not have",
         Fix("name an interface that every host has, by its exact name", command=_env("DC407"), where="host"),
     ),
-    _Known(
+    _KnownError(
         r"EADDRINUSE|[Aa]ddress already in use",
         "a port is taken",
         Fix("see who holds it, and take another one for all ranks", command=_env("DC401"), where="host"),
     ),
-    _Known(
+    _KnownError(
         r"Distributed package doesn't have|only supported with GPUs, no GPUs found|Unknown (?:c10d )?backend type",
         "the installed torch lacks the backend",
         Fix("install a torch with this backend, or use --backend gloo", where="each-task"),
     ),
-    _Known(
+    _KnownError(
         r"insufficient driver|driver version is insufficient|no kernel image is available",
         "the driver or the GPU does not fit this torch",
         Fix("see which of them does not fit", command=_env("DC304,DC335"), where="host"),
     ),
-    _Known(
+    _KnownError(
         r"ncclInvalidUsage|invalid usage",
         "NCCL was asked for what can't be: two ranks on one GPU, or an interface that is not there",
         Fix(
@@ -141,7 +141,7 @@ _KNOWN = (
             where="launch-line",
         ),
     ),
-    _Known(
+    _KnownError(
         r"ncclSystemError|unhandled system error|ncclSystem",
         "a call to the operating system failed inside of NCCL: /dev/shm, a socket, locked memory",
         Fix(
@@ -150,7 +150,7 @@ _KNOWN = (
             where="host",
         ),
     ),
-    _Known(
+    _KnownError(
         r"ncclUnhandledCudaError|unhandled cuda error",
         "a call to CUDA failed inside of NCCL: the driver, another process on the GPU, or the GPU itself",
         Fix(
@@ -159,7 +159,7 @@ _KNOWN = (
             where="host",
         ),
     ),
-    _Known(
+    _KnownError(
         r"ncclInternalError|internal error",
         "a class of errors of NCCL that names no cause",
         Fix(
@@ -222,7 +222,7 @@ def every_rank_arrives(failure: Failure, cluster: Cluster | Unavailable) -> Iter
     """Every rank came to every collective in time, and each of them ended."""
     if _rule_of(failure) is not rules.DC511:
         return
-    case = _Case(failure, cluster)
+    case = _FailureText(failure, cluster)
     stopped = case.first("stopped")
     blocked = case.first("blocked")
     if failure.kind == "stopped" or stopped is not None:
@@ -267,7 +267,7 @@ def no_collective_fails(failure: Failure, cluster: Cluster | Unavailable) -> Ite
     """No rank died, and no collective raised."""
     if _rule_of(failure) is not rules.DC512:
         return
-    case = _Case(failure, cluster)
+    case = _FailureText(failure, cluster)
     if failure.kind == "ended":
         name = _signal_in(failure.error) or failure.error or "a signal"
         meaning, fix = _FROM_OUTSIDE
@@ -307,7 +307,7 @@ def ranks_call_the_same(failure: Failure, cluster: Cluster | Unavailable) -> Ite
     """All ranks call the same collectives, with equal sizes and dtypes, in the same order."""
     if _rule_of(failure) is not rules.DC517:
         return
-    case = _Case(failure, cluster)
+    case = _FailureText(failure, cluster)
     different = _different_steps(failure)
     if different:
         one, other = different
@@ -332,7 +332,7 @@ def every_rank_is_heard_of(failure: Failure, cluster: Cluster | Unavailable) -> 
     """Every rank that had come was heard of until the end."""
     if _rule_of(failure) is not rules.DC501:
         return
-    case = _Case(failure, cluster)
+    case = _FailureText(failure, cluster)
     why = f": {_line(failure.error)}" if failure.error else ""
     if failure.culprits:
         yield case.found(
@@ -367,7 +367,7 @@ def every_rank_is_heard_of(failure: Failure, cluster: Cluster | Unavailable) -> 
         )
 
 
-def explain(error: str) -> _Known | None:
+def explain(error: str) -> _KnownError | None:
     """What is known about the text of an exception."""
     return next((known for known in _KNOWN if re.search(known.pattern, error)), None)
 
@@ -381,7 +381,7 @@ def _rule_of(failure: Failure) -> Rule:
     return rules.DC501 if failure.kind == "lost" else rules.DC512
 
 
-class _Case:
+class _FailureText:
     """A failure in words: who, where, and for how long."""
 
     def __init__(self, failure: Failure, cluster: Cluster | Unavailable) -> None:
@@ -443,7 +443,7 @@ class _Case:
         )
 
 
-def _death(case: _Case) -> Finding:
+def _death(case: _FailureText) -> Finding:
     """A rank's process has ended."""
     state = case.known[0] if case.known else None
     detail = (state.detail if state is not None else "") or case.failure.error
@@ -493,7 +493,7 @@ def _fix_late(state: RankState | None, failure: Failure) -> Fix:
     )
 
 
-def _fix_stuck(failure: Failure, case: _Case) -> Fix:
+def _fix_stuck(failure: Failure, case: _FailureText) -> Fix:
     """All have arrived, and nothing moves: the way between them."""
     cluster = case.cluster
     backend = None if isinstance(cluster, Unavailable) else cluster.backend
@@ -523,7 +523,7 @@ def _fix_stuck(failure: Failure, case: _Case) -> Fix:
     )
 
 
-def _fix_lost(case: _Case) -> Fix:
+def _fix_lost(case: _FailureText) -> Fix:
     several = isinstance(case.cluster, Unavailable) or len(case.cluster.hosts) > 1
     if not several:
         return Fix(

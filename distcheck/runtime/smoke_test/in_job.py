@@ -25,16 +25,16 @@ from distcheck.core.model import Report, to_plain
 from distcheck.core.world import World
 from distcheck.launch.reader import make_launch
 from distcheck.runtime.coordination.model import RankState
-from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
 
 from .backend import choose
-from .driver import Found
-from .live_group import Live, Operations
+from .driver import PhaseResults
+from .live_group import LiveGroup, Operations
 from .model import Options, RankProof, Step
 from .phases import limit_s, live_phases
-from .run import Ask, Looked, plain_look, report_of
-from .store_client import MeetingLost, StoreMeeting
+from .run import HostResult, Request, plain_look, report_of
+from .store_client import StoreLost, TorchStoreClient
 from .worker import recorder_entries
 
 #: Seconds in which the ranks tell each other where they are, once one of them has missed its deadline.
@@ -70,14 +70,14 @@ def check(
     asked = (Options() if options is None else options)._replace(
         quick=quick, timeout_s=timeout_s, min_busbw_gbytes_per_s=min_busbw_gbytes_per_s
     )
-    return _Inside(dist, asked).report(selection)
+    return _InJobRun(dist, asked).report(selection)
 
 
-class _Missed(Exception):  # noqa: N818 - an outcome of a phase
+class _MissedDeadline(Exception):  # noqa: N818 - an outcome of a phase
     """A deadline was missed."""
 
 
-class _Inside:
+class _InJobRun:
     """One rank's part."""
 
     def __init__(self, dist: Any, options: Options) -> None:
@@ -91,57 +91,57 @@ class _Inside:
         store = dist.distributed_c10d._get_default_store()
         # each rank counts its own calls, so that a second check meets nothing of the first
         base = "distcheck/inside"
-        call = StoreMeeting(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
-        self.meeting = StoreMeeting(store, f"{base}/{call}", clients=self.size, set_limit=False)
+        call = TorchStoreClient(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
+        self.meeting = TorchStoreClient(store, f"{base}/{call}", clients=self.size, set_limit=False)
         self.group: Any = None
         self.phase = "compare"
         self.step = Step("compare")
         self.steps = 0
         self.begun = time.monotonic()
         self.main = threading.get_ident()
-        self.failed: Found | None = None
+        self.failed: PhaseResults | None = None
 
     def report(self, selection: Any) -> Report:
         started = time.monotonic()
         seat, looked = self._look()
-        found = Found()
+        found = PhaseResults()
         try:
             found = self._run(looked, found)
-        except MeetingLost as lost:
+        except StoreLost as lost:
             found = self._failure(found, "lost", str(lost))
-        except _Missed as missed:
+        except _MissedDeadline as missed:
             found = self.failed or self._failure(found, "timeout", str(missed))
         except Exception as error:  # noqa: BLE001 - whatever the backend raises is the finding
             found = self.failed or self._failure(found, "raised", f"{type(error).__name__}: {error}")
         finally:
             self._leave()
-        ask = Ask(options=self.options, selection=selection)
+        ask = Request(options=self.options, selection=selection)
         if self.rank != 0 and found.failure is None:
             text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
             if text is not None:
                 return _revive(text)
         made = report_of(found, looked, ask, (seat,), time.monotonic() - started)
         if self.rank == 0:
-            with contextlib.suppress(MeetingLost):
+            with contextlib.suppress(StoreLost):
                 self.meeting.post("report", json.dumps(made.as_dict()))
         return made
 
-    def _look(self) -> tuple[Seat, Looked]:
+    def _look(self) -> tuple[RankInfo, HostResult]:
         world = World()
         launch = make_launch(world.environ, launched=True, host_name=world.host_name())
         local = launch.local_rank
-        seat = Seat(self.rank, self.size, local, launch.local_world_size, launch.node_rank)
+        seat = RankInfo(self.rank, self.size, local, launch.local_world_size, launch.node_rank)
         own = RankRecord(self.rank, local, self.size, launch.local_world_size, launch.node_rank, os.getpid())
-        return seat, Looked(Report("env"), read_host_record(launch, world, ranks=(own,)))
+        return seat, HostResult(Report("env"), read_host_record(launch, world, ranks=(own,)))
 
-    def _run(self, looked: Looked, found: Found) -> Found:
+    def _run(self, looked: HostResult, found: PhaseResults) -> PhaseResults:
         self.meeting.post(f"record/{self.rank}", to_json(looked.record))
         records = []
         end = time.monotonic() + self.options.timeout_s
         for rank in range(self.size):
             text = self._until(f"record/{rank}", max(0.0, end - time.monotonic()))
             if text is None:
-                raise _Missed(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
+                raise _MissedDeadline(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
             records.append(from_json(HostRecord, text))
         hosts = join_ranks(records)
         numbers = [0] * self.size
@@ -175,7 +175,7 @@ class _Inside:
             with contextlib.suppress(RuntimeError, AttributeError):
                 self.group.abort()
 
-    def _make_group(self, hosts: tuple[int, ...]) -> Live:
+    def _make_group(self, hosts: tuple[int, ...]) -> LiveGroup:
         import torch
 
         device = (
@@ -191,7 +191,7 @@ class _Inside:
             backend=self.options.backend,
         )
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return Live(
+        return LiveGroup(
             self.rank, self.size, self.options.backend, device, self.options, Operations(self.group), hosts, cores,
             self._announce,
         )  # fmt: skip
@@ -200,7 +200,7 @@ class _Inside:
         self.step = step
         self.steps += 1
 
-    def _phase(self, phase: str, live: Live, found: Found) -> Found:
+    def _phase(self, phase: str, live: LiveGroup, found: PhaseResults) -> PhaseResults:
         self.phase = phase
         self.begun = time.monotonic()
         self._announce(Step(phase))
@@ -219,7 +219,7 @@ class _Inside:
                 if self.rank == 0:
                     texts = [self._until(f"proof/{rank}", limit) for rank in range(self.size)]
                     if None in texts:
-                        raise _Missed(f"rank {texts.index(None)} gave no proof within {limit:g} s")
+                        raise _MissedDeadline(f"rank {texts.index(None)} gave no proof within {limit:g} s")
                     proofs = [from_plain(RankProof, json.loads(text)) for text in texts if text is not None]
                     found = found._replace(proof=merge_proofs(proofs, self.size))
             elif phase == "measure":
@@ -234,7 +234,7 @@ class _Inside:
             done.set()
             watcher.join()
         if self.failed is not None:  # it came to its end after all, too late
-            raise _Missed(f"{phase} did not end within {limit:g} s")
+            raise _MissedDeadline(f"{phase} did not end within {limit:g} s")
         return found._replace(phases={**found.phases, phase: round(time.monotonic() - self.begun, 4)})
 
     def _until(self, key: str, seconds: float) -> str | None:
@@ -248,17 +248,17 @@ class _Inside:
 
     # the watcher's thread
 
-    def _watch(self, done: threading.Event, limit: float, found: Found) -> None:
+    def _watch(self, done: threading.Event, limit: float, found: PhaseResults) -> None:
         if done.wait(limit):
             return
         self.failed = found  # until it is known who is to blame: nothing that comes back now is a success
         self._abort()
         self.failed = self._failure(found, "timeout", f"{self.phase} did not end within {limit:g} s")
 
-    def _failure(self, found: Found, kind: str, text: str) -> Found:
+    def _failure(self, found: PhaseResults, kind: str, text: str) -> PhaseResults:
         """Where all ranks are, as far as they tell within a few seconds."""
         states = {self.rank: self._state(kind, text)}
-        with contextlib.suppress(MeetingLost):
+        with contextlib.suppress(StoreLost):
             self.meeting.post(f"state/{self.rank}", json.dumps(to_plain(states[self.rank])))
             end = time.monotonic() + _TELL_WITHIN_S
             missing = set(range(self.size)) - {self.rank}

@@ -93,7 +93,7 @@ class _SumTables(NamedTuple):
     all_terms: tuple[int, ...]
 
 
-class Tables:
+class RandomTables:
     """Random tables on a device, made once; every buffer is made of pieces of them.
 
     A buffer's index i lies in piece i // TABLE of its stream; a piece begins at a random place of the table.

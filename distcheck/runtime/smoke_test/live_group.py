@@ -107,7 +107,7 @@ class Operations:
         return found[0]
 
 
-class Live(NamedTuple):
+class LiveGroup(NamedTuple):
     """A rank of a live process group."""
 
     rank: int

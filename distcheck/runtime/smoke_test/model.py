@@ -58,7 +58,7 @@ class Step(NamedTuple):
         return " ".join(parts) or self.phase
 
 
-class Mismatch(NamedTuple):
+class WrongResult(NamedTuple):
     """A wrong result on one rank."""
 
     rank: int
@@ -84,7 +84,7 @@ class RankProof(NamedTuple):
     rank: int
     #: results that were compared
     checks: int = 0
-    mismatches: tuple[Mismatch, ...] = ()
+    mismatches: tuple[WrongResult, ...] = ()
     #: what was not run, and why: ``(("float16", "the backend has none"), …)``
     skipped: tuple[tuple[str, str], ...] = ()
     #: collectives that raised: name of the step and the text
@@ -102,7 +102,7 @@ class Proof(NamedTuple):
     ranks: int
     world_size: int
     checks: int = 0
-    mismatches: tuple[Mismatch, ...] = ()
+    mismatches: tuple[WrongResult, ...] = ()
     #: ranks with a wrong result, all of them (``mismatches`` is cut to the first of each)
     wrong_ranks: tuple[int, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.checks.cluster.membership_check import RollAnswer, RollError, call_roll
+from distcheck.checks.cluster.membership_check import MembershipAnswer, MembershipError, call_roll
 from distcheck.checks.cluster.records import Cluster, Roll
 from distcheck.core.checker import Checker
 from distcheck.core.model import (
@@ -33,7 +33,7 @@ from distcheck.core.model import (
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import DEFAULT_PORT
 
-from .run import Ask
+from .run import Request
 
 #: torchrun's own port for c10d (torch 2.13, ``elastic/rendezvous/c10d_rendezvous_backend.py``).
 _C10D_PORT = 29400
@@ -102,7 +102,7 @@ def call(
     timeout_s: float,
     job: str = "",
     progress: Callable[[int, int, str], None] | None = None,
-) -> RollAnswer:
+) -> MembershipAnswer:
     """Meet the other hosts, and hand over the codes of what was found wrong here; raises RollError.
 
     :param job: the scheduler's number of the job: hosts of another one are refused
@@ -122,7 +122,7 @@ def call(
     )
 
 
-def troubled(answer: RollAnswer) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def troubled(answer: MembershipAnswer) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Hosts whose own look found errors, with the codes."""
     found = []
     for caller in answer.callers:
@@ -135,12 +135,12 @@ def troubled(answer: RollAnswer) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple(found)
 
 
-def unanswered(plan: HostPlan, name: str, error: RollError) -> RollAnswer:
+def unanswered(plan: HostPlan, name: str, error: MembershipError) -> MembershipAnswer:
     """The answer of a host that should call the roll and can't listen."""
-    return RollAnswer(None, troubles=(error.trouble,), host=name, node_rank=plan.node_rank)
+    return MembershipAnswer(None, troubles=(error.trouble,), host=name, node_rank=plan.node_rank)
 
 
-def report_of_hosts(answer: RollAnswer, looked: Report, plan: HostPlan, ask: Ask) -> Report | None:
+def report_of_hosts(answer: MembershipAnswer, looked: Report, plan: HostPlan, ask: Request) -> Report | None:
     """Why the ranks are not started; None where they are to be."""
     troubles = troubled(answer)
     if answer.complete and (ask.go_on or not troubles):
@@ -149,7 +149,7 @@ def report_of_hosts(answer: RollAnswer, looked: Report, plan: HostPlan, ask: Ask
     checker = Checker(ask.selection, rooms=rooms, plug_ins=False)
     roll = NotApplicable("the roll could not be called from here") if answer.roll is None else answer.roll
     facts: dict[type, object] = {
-        RollAnswer: answer,
+        MembershipAnswer: answer,
         Roll: roll,
         Cluster: NotApplicable("no rank was started"),
     }
@@ -179,7 +179,7 @@ def report_of_hosts(answer: RollAnswer, looked: Report, plan: HostPlan, ask: Ask
     )
 
 
-def has_failed(answer: RollAnswer) -> bool:
+def has_failed(answer: MembershipAnswer) -> bool:
     """The ranks were not started, whatever this host itself found."""
     return not answer.complete or bool(troubled(answer))
 

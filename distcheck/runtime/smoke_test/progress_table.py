@@ -16,7 +16,7 @@ _TEXT = 240
 SIZE = _HEAD.size + _TEXT
 
 
-class Standing(NamedTuple):
+class StepProgress(NamedTuple):
     """What stands on a board."""
 
     step: Step
@@ -26,7 +26,7 @@ class Standing(NamedTuple):
     seconds: float
 
 
-class Board:
+class ProgressTable:
     """One worker's board.
 
     :param memory: ``SIZE`` bytes that both processes see
@@ -44,12 +44,12 @@ class Board:
         view[_HEAD.size : _HEAD.size + len(text)] = text
         _HEAD.pack_into(view, 0, time.monotonic(), self._steps, len(text))
 
-    def read(self) -> Standing:
+    def read(self) -> StepProgress:
         """What the guardian sees; before the first step it is an empty one."""
         view = memoryview(self._memory).cast("B")
         begun, steps, length = _HEAD.unpack_from(view, 0)
         parts = bytes(view[_HEAD.size : _HEAD.size + length]).decode("utf-8", "replace").split("\0")
         if steps == 0 or len(parts) != 4:
-            return Standing(Step(""), steps, 0.0)
+            return StepProgress(Step(""), steps, 0.0)
         size = int(parts[3]) if parts[3].isdigit() else 0
-        return Standing(Step(parts[0], parts[1], parts[2], size), steps, max(0.0, time.monotonic() - begun))
+        return StepProgress(Step(parts[0], parts[1], parts[2], size), steps, max(0.0, time.monotonic() - begun))

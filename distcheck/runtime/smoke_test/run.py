@@ -39,16 +39,16 @@ from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Failure
-from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.rank_info import RankInfo
 
 from .backend import Choice, choose, hardware_text
 from .bandwidth_checks import Baselines, compare, sentence
-from .driver import Driver, Found, Own, address_of, takes_the_floor
+from .driver import OwnState, PhaseDriver, PhaseResults, address_of, takes_the_floor
 from .model import MEASUREMENTS_VERSION, Lateness, Measurements, Options, Pairs, Proof, SmokeTest, size_text
 from .phases import PHASES, live_phases
-from .store_client import Meeting, MeetingLost, StoreMeeting, Table, open_store
-from .supervisor import Guardian
-from .worker import Seams
+from .store_client import LocalStoreClient, StoreClient, StoreLost, TorchStoreClient, open_store
+from .supervisor import Supervisor
+from .worker import WorkerHooks
 
 #: The rooms whose probes judge what a live group showed.
 ROOMS = (
@@ -67,7 +67,7 @@ _SLOWEST_PAIRS = 256
 _MOST_NAMED = 64
 
 
-class Ask(NamedTuple):
+class Request(NamedTuple):
     """What the caller wants of a run."""
 
     options: Options = Options()
@@ -79,10 +79,10 @@ class Ask(NamedTuple):
     #: a folder in which each rank leaves a record
     output_dir: str | None = None
     #: for tests: other collectives, or something that happens before a step
-    seams: Seams = Seams()
+    seams: WorkerHooks = WorkerHooks()
 
 
-class Looked(NamedTuple):
+class HostResult(NamedTuple):
     """What the look at this process and this host gave."""
 
     report: Report
@@ -90,7 +90,7 @@ class Looked(NamedTuple):
     rendezvous: str | None = None
 
 
-def look(seats: tuple[Seat, ...], launch: Launch, world: World, selection: Selection) -> Looked:
+def look(seats: tuple[RankInfo, ...], launch: Launch, world: World, selection: Selection) -> HostResult:
     """The environment probes, and the record of this host with the ranks of these seats.
 
     A rank that is not the first of its host runs only the probes that each process must run.
@@ -104,7 +104,7 @@ def look(seats: tuple[Seat, ...], launch: Launch, world: World, selection: Selec
         for seat in seats
     )  # fmt: skip
     record = read_host_record(launch, world, report.facts, ranks=ranks, whole=seats[0].leads)
-    return Looked(report, record, rendezvous_of(launch))
+    return HostResult(report, record, rendezvous_of(launch))
 
 
 def plain_look(report: Report, *, whole: bool) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def plain_look(report: Report, *, whole: bool) -> dict[str, Any]:
     return {"findings": plain["findings"], "not_checked": not_checked}
 
 
-class Ended(NamedTuple):
+class RunResult(NamedTuple):
     """How the run ended in this process."""
 
     #: None: another process speaks
@@ -130,7 +130,7 @@ class Ended(NamedTuple):
     floor: object = None
 
 
-def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
+def run(seats: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> RunResult:
     """Meet the others and drive all phases; the caller has looked already.
 
     Imports torch, and starts a worker for each seat before any thread or connection is there.
@@ -144,16 +144,16 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
 
     world_size = seats[0].world_size
     alone = len(seats) == world_size
-    guardian = Guardian([seat.rank for seat in seats], ask.seams)
+    guardian = Supervisor([seat.rank for seat in seats], ask.seams)
     signals = _Signals()
     try:
         # the store lives for as long as this name does: where this process serves it, its workers use it
         meeting, address, _store = _meet(seats, alone, ask.options, lambda: signals.seen)
-    except MeetingLost as lost:
+    except StoreLost as lost:
         guardian.end()
         what = recognise(seats[0].master_addr, seats[0].master_port, 2.0)
         text = str(lost) if what is None else f"{lost}; {what} answers there"
-        found = Found(
+        found = PhaseResults(
             looks=((looked.record.host, plain_look(looked.report, whole=seats[0].leads)),),
             alone=text,
             failure=Failure(
@@ -162,14 +162,14 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
         )
         floor = takes_the_floor(address_of(seats[0]), leads=seats[0].leads)
         report = None if floor is None else report_of(found, looked, ask, seats, time.monotonic() - start)
-        return Ended(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None, floor)
-    own = Own(
+        return RunResult(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None, floor)
+    own = OwnState(
         seats,
         looked.record,
         plain_look(looked.report, whole=seats[0].leads),
         rendezvous=looked.rendezvous,
     )
-    driver = Driver(
+    driver = PhaseDriver(
         own,
         meeting,
         guardian,
@@ -203,10 +203,10 @@ def run(seats: tuple[Seat, ...], looked: Looked, ask: Ask) -> Ended:
         signals.restore()
         return heard
 
-    return Ended(report, publish, hear, driver.keep)
+    return RunResult(report, publish, hear, driver.keep)
 
 
-class TorchMissing(Exception):  # noqa: N818 - a state of this Python
+class SmokeTorchMissing(Exception):  # noqa: N818 - a state of this Python
     """torch can't be imported; the message says why."""
 
 
@@ -225,8 +225,8 @@ def import_torch() -> None:
             import torch.distributed  # noqa: F401 - imported for what comes after
     except (ImportError, OSError, ValueError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            raise TorchMissing(f"torch is not installed for {sys.executable}") from None
-        raise TorchMissing(
+            raise SmokeTorchMissing(f"torch is not installed for {sys.executable}") from None
+        raise SmokeTorchMissing(
             f"torch can't be imported: {str(error).splitlines()[0] if str(error) else error!r}"
         ) from None
     finally:
@@ -241,7 +241,7 @@ def _backends_of_torch() -> tuple[str, ...]:
     return tuple(name for name, call in able.items() if getattr(dist, call, bool)())
 
 
-def _transport(found: Found, guardian: Guardian) -> Transport | Unavailable:
+def _transport(found: PhaseResults, guardian: Supervisor) -> Transport | Unavailable:
     """What the first rank's NCCL says that it used."""
     if found.choice.backend != "nccl":
         return NotApplicable(f"the backend is {found.choice.backend or 'not chosen'}, not NCCL")
@@ -254,26 +254,26 @@ def _transport(found: Found, guardian: Guardian) -> Transport | Unavailable:
 
 
 def _meet(
-    seats: tuple[Seat, ...], alone: bool, options: Options, stopped: Callable[[], str | None]
-) -> tuple[Meeting, tuple[str, int], Any]:
+    seats: tuple[RankInfo, ...], alone: bool, options: Options, stopped: Callable[[], str | None]
+) -> tuple[StoreClient, tuple[str, int], Any]:
     """Where the guardians meet, and the store that the workers' group uses."""
     first = seats[0]
     if alone:
         # nobody else can listen on a port that the kernel picks, so that only a busy machine takes long
         store = open_store("127.0.0.1", 0, serve=True, timeout_s=max(60.0, options.timeout_s))
-        return Table(), ("127.0.0.1", store.port), store
+        return LocalStoreClient(), ("127.0.0.1", store.port), store
     serves = any(seat.serves for seat in seats)
     try:
         store = open_store(
             first.master_addr, first.master_port, serve=serves, timeout_s=options.timeout_s, stopped=stopped
         )
-    except MeetingLost as lost:
+    except StoreLost as lost:
         if not serves or "EADDRINUSE" not in str(lost):
             raise
         # another process may believe to be rank 0 as well; then the roll says so
         store = open_store(first.master_addr, first.master_port, serve=False, timeout_s=min(10.0, options.timeout_s))
     return (
-        StoreMeeting(store, f"distcheck/{first.restarts}", clients=first.world_size),
+        TorchStoreClient(store, f"distcheck/{first.restarts}", clients=first.world_size),
         (first.master_addr, first.master_port),
         store,
     )
@@ -316,7 +316,7 @@ class _Signals:
 # judging
 
 
-def _has_error(found: Found, ask: Ask) -> bool:
+def _has_error(found: PhaseResults, ask: Request) -> bool:
     """Something was found before any group is made that the group would not survive."""
     looks = any(
         finding["severity"] == "error" and ask.selection.takes(_rule(finding["code"]))
@@ -335,7 +335,7 @@ def _rule(code: str) -> Any:
     return known().get(code)
 
 
-def _judge_cluster(found: Found, ask: Ask) -> Report:
+def _judge_cluster(found: PhaseResults, ask: Request) -> Report:
     return judge(
         found.cluster if found.cluster is not None else Unavailable("the roll was not complete"),
         found.roll if found.roll is not None else Unavailable("the roll could not be called"),
@@ -345,7 +345,7 @@ def _judge_cluster(found: Found, ask: Ask) -> Report:
     )
 
 
-def _judge_choice(found: Found, ask: Ask) -> Report:
+def _judge_choice(found: PhaseResults, ask: Request) -> Report:
     """Whether the backend leaves GPUs untested."""
     facts: dict[type, object] = {
         Choice: found.choice,
@@ -355,14 +355,14 @@ def _judge_choice(found: Found, ask: Ask) -> Report:
     return checker.plan(*facts, command="collective", closed=True).run(facts=facts)
 
 
-def _untried(found: Found) -> Unavailable:
+def _untried(found: PhaseResults) -> Unavailable:
     """Why no host tried the others' ports."""
     if found.cluster is not None and len(found.cluster.hosts) < 2:
         return NotApplicable("there is one host")
     return Unavailable("the hosts did not try each other's ports")
 
 
-def _judge_live(found: Found, ask: Ask, transport: Transport | Unavailable) -> Report:
+def _judge_live(found: PhaseResults, ask: Request, transport: Transport | Unavailable) -> Report:
     missing = found.failure
     why = (
         f"the run ended in {missing.phase}" if missing is not None
@@ -388,10 +388,10 @@ def _judge_live(found: Found, ask: Ask, transport: Transport | Unavailable) -> R
 
 
 def report_of(
-    found: Found,
-    looked: Looked,
-    ask: Ask,
-    seats: tuple[Seat, ...],
+    found: PhaseResults,
+    looked: HostResult,
+    ask: Request,
+    seats: tuple[RankInfo, ...],
     elapsed_s: float,
     transport: Transport | Unavailable = NotApplicable("no group was made"),
 ) -> Report:
@@ -487,7 +487,7 @@ def _of_hosts(
     return [finding for findings in merged.values() for finding in findings]
 
 
-def _left_out(found: Found, ask: Ask) -> Iterable[tuple[str, str]]:
+def _left_out(found: PhaseResults, ask: Request) -> Iterable[tuple[str, str]]:
     """The phases that did not run, and why."""
     if found.failure is not None:
         return found.left_out
@@ -502,7 +502,7 @@ def _left_out(found: Found, ask: Ask) -> Iterable[tuple[str, str]]:
 
 
 def _line(
-    seats: tuple[Seat, ...], hosts: tuple[str, ...], found: Found, looked: Looked, ask: Ask
+    seats: tuple[RankInfo, ...], hosts: tuple[str, ...], found: PhaseResults, looked: HostResult, ask: Request
 ) -> list[str]:  # fmt: skip
     """What was looked at, as short phrases."""
     size = seats[0].world_size

@@ -1,7 +1,7 @@
 """Where the guardians of all ranks meet, before and beside any backend: small keys in one store.
 
 Each guardian holds one connection. Nothing here blocks longer than it is told, and a store that is lost raises
-:class:`MeetingLost`. Values are short texts, never pickles.
+:class:`StoreLost`. Values are short texts, never pickles.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ANSWERS_PER_S = 3000.0
 _SLICE_S = 0.25
 
 
-class MeetingLost(Exception):  # noqa: N818 - a state of the world, told to whoever waits
+class StoreLost(Exception):  # noqa: N818 - a state of the world, told to whoever waits
     """The store does not answer: its server, or the way to it, is gone."""
 
 
-class Meeting(Protocol):
+class StoreClient(Protocol):
     """Keys that all guardians see."""
 
     def post(self, key: str, value: str) -> None:
@@ -46,7 +46,7 @@ class Meeting(Protocol):
         """Whether all of these keys are set."""
 
 
-class Table:
+class LocalStoreClient:
     """The meeting of a guardian that watches all ranks itself."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Table:
         return all(key in self._values for key in keys)
 
 
-class StoreMeeting:
+class TorchStoreClient:
     """Keys in torch's TCPStore.
 
     :param clients: how many processes ask this store: it answers one after another
@@ -134,21 +134,21 @@ class StoreMeeting:
     def _ask(self, question: Callable[[], Any], *expected: type[Exception]) -> Any:
         """The store's answer; raises MeetingLost for one that does not come in time, and from then on."""
         if self._lost is not None:
-            raise MeetingLost(self._lost)
+            raise StoreLost(self._lost)
         self._questions.put(question)
         try:
             value, error = self._answers.get(timeout=self.answer_within_s)
         except queue.Empty:
             # the thread may still wait in there: a later answer would be taken for that of another question
             self._lost = f"the store did not answer within {self.answer_within_s:.3g} s"
-            raise MeetingLost(self._lost) from None
+            raise StoreLost(self._lost) from None
         if error is None:
             return value
         if isinstance(error, expected):
             raise error
         if isinstance(error, RuntimeError):  # torch's DistError and its kinds
             self._lost = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise MeetingLost(self._lost) from None
+            raise StoreLost(self._lost) from None
         raise error
 
 
@@ -190,15 +190,15 @@ def open_store(
             thread.join(0.1)
             signal_name = stopped()
             if signal_name is not None:
-                raise MeetingLost(
+                raise StoreLost(
                     f"{signal_name} ended this process while it looked for torch's store at {address}:{port}"
                 )
         if not answer:
-            raise MeetingLost(f"torch's store did not answer at {address}:{port} within {timeout_s:g} s")
+            raise StoreLost(f"torch's store did not answer at {address}:{port} within {timeout_s:g} s")
         if not isinstance(answer[0], Exception):
             return answer[0]
         text = str(answer[0]).splitlines()[0] if str(answer[0]) else type(answer[0]).__name__
         # the host of rank 0 may be a little later than this one
         if serve or time.monotonic() + 1.0 > end or "Ping failed" in text:
-            raise MeetingLost(text)
+            raise StoreLost(text)
         time.sleep(0.2)

@@ -76,7 +76,7 @@ class SlowPair(NamedTuple):
     times: int
 
 
-class Group(NamedTuple):
+class PairGroup(NamedTuple):
     """Comparable pairs: those inside of hosts, or those between hosts."""
 
     inside: bool
@@ -94,7 +94,7 @@ class Group(NamedTuple):
         return (1 / gbytes_per_s + self.slack) / (1 / self.median_gbytes_per_s + self.slack)
 
 
-class Blame(NamedTuple):
+class SlowRanks(NamedTuple):
     """Ranks of one host, or a whole host, that are slow with everybody; ``ratio`` is the worst one's."""
 
     host: int
@@ -166,7 +166,7 @@ def slack(backend: str | None, size_bytes: int) -> float:
     return 0.0 if backend == "nccl" or size_bytes <= 0 else SLICE_S * 1e9 / size_bytes
 
 
-def compare(pairs: Iterable[Pair], hosts: Mapping[int, int] | Sequence[int], slack: float = 0.0) -> list[Group]:
+def compare(pairs: Iterable[Pair], hosts: Mapping[int, int] | Sequence[int], slack: float = 0.0) -> list[PairGroup]:
     """The pairs inside of hosts and those between hosts, each beside its median; kinds with fewer than three pairs
     or ranks are left out, since nothing could be said about them.
 
@@ -200,11 +200,11 @@ def compare(pairs: Iterable[Pair], hosts: Mapping[int, int] | Sequence[int], sla
         for values in of_rank.values():
             values.sort()
         median = _median([_middle(values) for values in of_rank.values()])
-        groups.append(Group(inside, median, best, of_rank, slack))
+        groups.append(PairGroup(inside, median, best, of_rank, slack))
     return groups
 
 
-def slow_pairs(groups: Iterable[Group], factor: float) -> list[SlowPair]:
+def slow_pairs(groups: Iterable[PairGroup], factor: float) -> list[SlowPair]:
     """All pairs that are ``factor`` times slower than comparable ones, the slowest first, whoever is to blame."""
     found = [
         SlowPair(a, b, value, group.ratio(value), times)
@@ -215,7 +215,9 @@ def slow_pairs(groups: Iterable[Group], factor: float) -> list[SlowPair]:
     return sorted(found, key=lambda item: (-item.ratio, item.a, item.b))
 
 
-def slow_with_everybody(group: Group, hosts: Mapping[int, int] | Sequence[int], backend: str | None) -> list[Blame]:
+def slow_with_everybody(
+    group: PairGroup, hosts: Mapping[int, int] | Sequence[int], backend: str | None
+) -> list[SlowRanks]:
     """Hosts and ranks that are slow with all of their partners, the slowest first."""
     factor = pair_factor(backend)
     # GPUs of one host may hang on different switches or bridges: three of them can't tell which is the odd one
@@ -244,11 +246,11 @@ def slow_with_everybody(group: Group, hosts: Mapping[int, int] | Sequence[int], 
         if named:
             value = min(_middle(group.of_rank[rank]) for rank in named)
             count = sum(len(group.of_rank[rank]) for rank in named)
-            blamed.append(Blame(host, tuple(sorted(named)), whole, value, group.ratio(value), count))
+            blamed.append(SlowRanks(host, tuple(sorted(named)), whole, value, group.ratio(value), count))
     return sorted(blamed, key=lambda item: (-item.ratio, item.host))
 
 
-def slow_links(group: Group, backend: str | None, blamed: Iterable[int]) -> list[SlowPair]:
+def slow_links(group: PairGroup, backend: str | None, blamed: Iterable[int]) -> list[SlowPair]:
     """Slow pairs that no slow rank explains, the slowest first.
 
     One that was measured only once must be slower still (``_UNREPEATED``).
@@ -445,7 +447,7 @@ def _units(ranks: Sequence[int], values: Sequence[float], names: _Names) -> list
     return sorted(units, key=lambda unit: (-unit.ratio, unit.worst))
 
 
-def _bundles(links: Sequence[SlowPair], group: Group, hosts: Mapping[int, int]) -> list[list[SlowPair]]:
+def _bundles(links: Sequence[SlowPair], group: PairGroup, hosts: Mapping[int, int]) -> list[list[SlowPair]]:
     """Links between the same two hosts belong together; inside of a host each stands alone."""
     if group.inside:
         return [[link] for link in links]
@@ -549,7 +551,7 @@ def _two_kinds_of_ranks(lateness: Lateness, slow: Sequence[int], late: Sequence[
     )
 
 
-def _two_kinds(group: Group, slow: int, count: int, what: str, factor: float) -> Finding:
+def _two_kinds(group: PairGroup, slow: int, count: int, what: str, factor: float) -> Finding:
     place = "inside of hosts" if group.inside else "between hosts"
     return rules.DC515.found(
         f"{slow} of {count} {what} {place} reach less than 1/{factor:g} of the median, "
@@ -570,7 +572,7 @@ def _two_kinds(group: Group, slow: int, count: int, what: str, factor: float) ->
     )
 
 
-def _slow_blame(blame: Blame, group: Group, names: _Names, backend: str | None) -> Finding:
+def _slow_blame(blame: SlowRanks, group: PairGroup, names: _Names, backend: str | None) -> Finding:
     host = names.host_of.get(blame.ranks[0])
     one = len(blame.ranks) == 1
     median = _rate(group.median_gbytes_per_s)
@@ -604,7 +606,7 @@ def _slow_blame(blame: Blame, group: Group, names: _Names, backend: str | None) 
 
 
 def _slow_link(
-    bundle: Sequence[SlowPair], group: Group, hosts: Mapping[int, int], names: _Names, backend: str | None
+    bundle: Sequence[SlowPair], group: PairGroup, hosts: Mapping[int, int], names: _Names, backend: str | None
 ) -> Finding:
     worst = bundle[0]
     home, other = names.host_of.get(worst.a), names.host_of.get(worst.b)
@@ -631,7 +633,7 @@ def _slow_link(
     )
 
 
-def _bandwidths(kind: str, ranks: Sequence[int], value: float, group: Group, pairs: int) -> dict[str, object]:
+def _bandwidths(kind: str, ranks: Sequence[int], value: float, group: PairGroup, pairs: int) -> dict[str, object]:
     return {
         "kind": kind,
         "inside_host": group.inside,
@@ -643,7 +645,7 @@ def _bandwidths(kind: str, ranks: Sequence[int], value: float, group: Group, pai
     }
 
 
-def _mend_link(host: str | None, group: Group, backend: str | None, *, other: str | None = None) -> Fix:
+def _mend_link(host: str | None, group: PairGroup, backend: str | None, *, other: str | None = None) -> Fix:
     if group.inside and backend == "nccl":
         return Fix(
             f"look at how the GPUs of {host or 'this host'} are joined, at the NVLink state and the PCIe width of both",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from .live_group import Live
+from .live_group import LiveGroup
 from .model import Lateness, Pair, Pairs, Step
 from .straggler_checks import (
     ALONE,
@@ -63,7 +63,7 @@ ROUND_S = 2.0
 Round = tuple[tuple[int, int], ...]
 
 
-def find_late(live: Live) -> Lateness:
+def find_late(live: LiveGroup) -> Lateness:
     """Lateness and own time of each rank, at least ``REPETITIONS`` times; the same on every rank.
 
     In each repetition all ranks do the same matrix products, timed alone, and then meet in an all_reduce. Who comes
@@ -86,7 +86,7 @@ def find_late(live: Live) -> Lateness:
     return Lateness(tuple(map(min, late, again_late)), tuple(map(min, own, again_own)), 2 * REPETITIONS)
 
 
-def find_pairs(live: Live) -> Pairs:
+def find_pairs(live: LiveGroup) -> Pairs:
     """What each pair of ranks exchanges while all other pairs of the round do; the same on every rank.
 
     Costs as many rounds as :func:`rounds_of` gives (n - 1 up to 32 ranks, O(log n) above), each of a few exchanges, and
@@ -291,7 +291,7 @@ def _with_the_well(
 class _OneThread:
     """The matrix product on one core, whatever the job's own setting is; that is put back afterwards."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: LiveGroup) -> None:
         self.on_processor = live.device.type == "cpu"
         self.threads = 0
 
@@ -309,7 +309,7 @@ class _OneThread:
             torch.set_num_threads(self.threads)
 
 
-def _product(live: Live) -> Callable[[], None] | None:
+def _product(live: LiveGroup) -> Callable[[], None] | None:
     """The work that every rank does alike; None where there is no memory for it."""
     import torch
 
@@ -332,7 +332,7 @@ def _product(live: Live) -> Callable[[], None] | None:
     return work
 
 
-def _series(live: Live, product: Callable[[], None]) -> tuple[list[float], list[float]]:
+def _series(live: LiveGroup, product: Callable[[], None]) -> tuple[list[float], list[float]]:
     """Lateness and own time in seconds by rank, medians of one series."""
     import torch
 
@@ -358,7 +358,7 @@ def _series(live: Live, product: Callable[[], None]) -> tuple[list[float], list[
     return late.median(dim=1).values.tolist(), own.median(dim=1).values.tolist()
 
 
-def _buffers(live: Live) -> list[tuple[Any, Any]] | None:
+def _buffers(live: LiveGroup) -> list[tuple[Any, Any]] | None:
     """What goes out and what comes in, small and large; None where there is no memory for it."""
     import torch
 
@@ -379,7 +379,13 @@ def _buffers(live: Live) -> list[tuple[Any, Any]] | None:
 
 
 def _play(
-    live: Live, buffers: list[tuple[Any, Any]], rounds: Sequence[Round], begun: float, until_s: float, *, first: int
+    live: LiveGroup,
+    buffers: list[tuple[Any, Any]],
+    rounds: Sequence[Round],
+    begun: float,
+    until_s: float,
+    *,
+    first: int,
 ) -> tuple[list[Pair], int]:
     """Play rounds one after another; the pairs that met, and how many rounds there was time for.
 
@@ -409,7 +415,7 @@ def _play(
     return pairs, played
 
 
-def _meet(live: Live, buffers: list[tuple[Any, Any]], peer: int | None) -> list[float]:
+def _meet(live: LiveGroup, buffers: list[tuple[Any, Any]], peer: int | None) -> list[float]:
     """Seconds of an exchange with this round's peer, small and large; who rests announces as many steps.
 
     The least of the repetitions: what a scheduler does to a message (4 ms a time on a busy core, longer than 1 MiB
@@ -431,14 +437,14 @@ def _meet(live: Live, buffers: list[tuple[Any, Any]], peer: int | None) -> list[
     return least
 
 
-def _exchange_s(live: Live, outgoing: Any, incoming: Any, peer: int) -> float:
+def _exchange_s(live: LiveGroup, outgoing: Any, incoming: Any, peer: int) -> float:
     begun = time.perf_counter()
     live.operations.exchange(outgoing, incoming, peer)
     live.synchronize()
     return time.perf_counter() - begun
 
 
-def _swap(live: Live, value: float, peer: int) -> float:
+def _swap(live: LiveGroup, value: float, peer: int) -> float:
     """The peer's value for one's own."""
     import torch
 
@@ -447,7 +453,7 @@ def _swap(live: Live, value: float, peer: int) -> float:
     return float(incoming.item())
 
 
-def _agree(live: Live, *, crowded: bool, short: bool) -> tuple[str | None, str | None]:
+def _agree(live: LiveGroup, *, crowded: bool, short: bool) -> tuple[str | None, str | None]:
     """The same on all ranks: why nobody may be blamed, and why nothing can be measured; None where nothing is so."""
     many, poor = _sum(live, [float(crowded), float(short)])
     shared = "more ranks than cores on the hosts of {:.0f} of {} ranks: they wait for each other's cores"
@@ -458,11 +464,11 @@ def _agree(live: Live, *, crowded: bool, short: bool) -> tuple[str | None, str |
     )
 
 
-def _any(live: Live, mine: bool) -> bool:
+def _any(live: LiveGroup, mine: bool) -> bool:
     return _sum(live, [float(mine)])[0] > 0
 
 
-def _equal(live: Live, rounds: Sequence[Round]) -> bool:
+def _equal(live: LiveGroup, rounds: Sequence[Round]) -> bool:
     """Whether all ranks have the same rounds in mind: the sum of squares is n times the square of a value only then."""
     value = 1.0
     for place, (a, b) in enumerate(pair for meetings in rounds for pair in meetings):
@@ -471,7 +477,7 @@ def _equal(live: Live, rounds: Sequence[Round]) -> bool:
     return live.size * squares == total * total  # whole numbers below 2**53: exact
 
 
-def _sum(live: Live, values: list[float]) -> list[float]:
+def _sum(live: LiveGroup, values: list[float]) -> list[float]:
     """The sum over all ranks, equal on all of them; nobody goes on before everybody came."""
     import torch
 
@@ -483,7 +489,7 @@ def _sum(live: Live, values: list[float]) -> list[float]:
     return found
 
 
-def _gather(live: Live, values: list[float]) -> Any:
+def _gather(live: LiveGroup, values: list[float]) -> Any:
     """The values of all ranks, one row a rank, on the CPU."""
     import torch
 

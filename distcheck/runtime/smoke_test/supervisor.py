@@ -21,8 +21,8 @@ from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.processes import how_it_ended, kernel_state, main_frames, private_file, read_file
 
-from .progress_table import SIZE, Board
-from .worker import Orders, Seams, run
+from .progress_table import SIZE, ProgressTable
+from .worker import Orders, WorkerHooks, run
 
 #: Seconds that a worker has to write its stack, and all of them to be gone once they were killed.
 _STACK_WITHIN_S = 0.5
@@ -33,7 +33,7 @@ STOPPED_AFTER_S = 3.0
 _LONGEST_STACK = 3000
 
 
-class Event(NamedTuple):
+class WorkerEvent(NamedTuple):
     """Something that a worker said, or that became of it."""
 
     rank: int
@@ -49,7 +49,7 @@ class Event(NamedTuple):
 class Worker:
     """One rank's process."""
 
-    def __init__(self, rank: int, process: Any, pipe: Any, board: Board, stack_file: int | None) -> None:
+    def __init__(self, rank: int, process: Any, pipe: Any, board: ProgressTable, stack_file: int | None) -> None:
         self.rank = rank
         self.process = process
         self.pipe = pipe
@@ -73,13 +73,13 @@ class Worker:
         return self.process.exitcode is None
 
 
-class Guardian:
+class Supervisor:
     """The workers of this process.
 
     :param ranks: the ranks to start; fork where it is to be had: torch is imported already, and shared
     """
 
-    def __init__(self, ranks: Iterable[int], seams: Seams = Seams()) -> None:
+    def __init__(self, ranks: Iterable[int], seams: WorkerHooks = WorkerHooks()) -> None:
         method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
         context: Any = multiprocessing.get_context(method)
         for stream in (sys.stdout, sys.stderr):
@@ -95,7 +95,7 @@ class Guardian:
             )
             process.start()
             theirs.close()
-            self.workers[rank] = Worker(rank, process, ours, Board(memory), stack_file)
+            self.workers[rank] = Worker(rank, process, ours, ProgressTable(memory), stack_file)
         #: what the first rank's NCCL writes about itself, in a file without a name
         self.log_file = log_file
 
@@ -120,7 +120,7 @@ class Guardian:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, OSError):
             worker.pipe.send(json.dumps(words))
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[WorkerEvent]:
         """What happened; waits so long for the first of it."""
         sources: dict[Any, Worker] = {}
         for worker in self.workers.values():
@@ -131,7 +131,7 @@ class Guardian:
         if not sources:
             time.sleep(max(0.0, seconds))
             return []
-        found: list[Event] = []
+        found: list[WorkerEvent] = []
         for source in wait_for(list(sources), max(0.0, seconds)):
             worker = sources[source]
             if source is worker.pipe:
@@ -145,7 +145,7 @@ class Guardian:
                 worker.gone = worker.process.exitcode is not None
                 if worker.gone and not worker.finished and not worker.raised:
                     found.append(
-                        Event(
+                        WorkerEvent(
                             worker.rank,
                             "died",
                             worker.board.read().step.phase,
@@ -154,7 +154,7 @@ class Guardian:
                     )
         return found
 
-    def _hear(self, worker: Worker) -> list[Event]:
+    def _hear(self, worker: Worker) -> list[WorkerEvent]:
         try:
             message = json.loads(worker.pipe.recv())
         except (EOFError, OSError):
@@ -162,15 +162,15 @@ class Guardian:
             return []
         kind, *rest = message
         if kind == "done":
-            return [Event(worker.rank, "done", rest[0], rest[1], rest[2])]
+            return [WorkerEvent(worker.rank, "done", rest[0], rest[1], rest[2])]
         if kind == "finished":
             worker.finished = True
-            return [Event(worker.rank, "finished")]
+            return [WorkerEvent(worker.rank, "finished")]
         if kind == "recorder":
             worker.recorder = tuple(rest[0])
             return []
         worker.raised, worker.trace, worker.recorder, worker.proof = rest[2], rest[3], tuple(rest[4]), rest[5]
-        return [Event(worker.rank, "raised", rest[0], text=rest[2])]
+        return [WorkerEvent(worker.rank, "raised", rest[0], text=rest[2])]
 
     def stopped(self) -> tuple[int, ...]:
         """Ranks whose process has been stopped (SIGSTOP) for a while."""
@@ -253,7 +253,7 @@ def main_stack(text: str) -> str:
     return "\n".join(frames)
 
 
-def _start(pipe: Any, memory: Any, stack_file: int | None, seams: Seams, other_end: Any) -> None:
+def _start(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks, other_end: Any) -> None:
     if other_end is not None:
         other_end.close()  # else this process would keep its own pipe open when the guardian has gone
     run(pipe, memory, stack_file, seams)

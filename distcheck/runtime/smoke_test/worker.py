@@ -22,9 +22,9 @@ from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.processes import die_with_parent
 
-from .live_group import Live, Operations
+from .live_group import LiveGroup, Operations
 from .model import Options, Step
-from .progress_table import Board
+from .progress_table import ProgressTable
 
 #: Entries of the flight recorder that are worth telling.
 _RECORDER_ENTRIES = 5
@@ -54,14 +54,14 @@ class Orders(NamedTuple):
     log_file: str | None = None
 
 
-class Seams(NamedTuple):
+class WorkerHooks(NamedTuple):
     """Where a test may put something else: the collectives themselves, and what happens before a step."""
 
     operations: Callable[[], Operations] = Operations
     before_step: Callable[[int, Step], None] | None = None
 
 
-def run(pipe: Any, memory: Any, stack_file: int | None, seams: Seams = Seams()) -> None:
+def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = WorkerHooks()) -> None:
     """The worker's main: never returns.
 
     :param pipe: the worker's end of a connection to the guardian; messages are lists of JSON values
@@ -79,7 +79,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: Seams = Seams()) 
             pipe.send(json.dumps(("recorder", [])))
         if first[0] == "go":
             orders: Orders = from_plain(Orders, first[1])
-            status = _Worker(orders, pipe, Board(memory), seams).work()
+            status = _Worker(orders, pipe, ProgressTable(memory), seams).work()
         else:
             status = 0
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
@@ -92,7 +92,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: Seams = Seams()) 
 
 
 class _Worker:
-    def __init__(self, orders: Orders, pipe: Any, board: Board, seams: Seams) -> None:
+    def __init__(self, orders: Orders, pipe: Any, board: ProgressTable, seams: WorkerHooks) -> None:
         self.orders = orders
         self.pipe = pipe
         self.board = board
@@ -150,7 +150,7 @@ class _Worker:
         except (EOFError, OSError):
             os._exit(1)  # the guardian has gone: nobody is left to end this process
 
-    def start(self) -> Live:
+    def start(self) -> LiveGroup:
         """Make the group, and the first collective of it."""
         begun = time.monotonic()
         orders = self.orders
@@ -182,7 +182,7 @@ class _Worker:
         )
         init_s = time.monotonic() - begun
         operations = self.seams.operations()
-        live = Live(
+        live = LiveGroup(
             orders.rank, orders.world_size, orders.backend, device, orders.options, operations,
             orders.hosts, orders.cores, self.announce,
         )  # fmt: skip
@@ -198,7 +198,7 @@ class _Worker:
         self.begun = (init_s, time.monotonic() - first)
         return live
 
-    def phase(self, name: str, live: Live) -> None:
+    def phase(self, name: str, live: LiveGroup) -> None:
         """One live phase; what it found goes to the guardian."""
         begun = time.monotonic()
         self.announce(Step(name))

@@ -7,7 +7,7 @@ from typing import Any
 
 from distcheck.checks.cluster.comparison import judge
 from distcheck.checks.cluster.records import (
-    Clock,
+    ClockOffset,
     Cluster,
     Code,
     Device,
@@ -56,7 +56,7 @@ def host(
         ),
         rdma_ports=tuple(HostRdmaPort(f"mlx5_{i}", 1, "ACTIVE", "InfiniBand", 400.0) for i in range(ranks)),
         backends=("gloo", "nccl"),
-        clock=Clock(0.001 * (number % 5), 0.01),
+        clock=ClockOffset(0.001 * (number % 5), 0.01),
         code=Code("/scratch/job", COMMIT, "main"),
     )  # fmt: skip
     return record._replace(**changes)

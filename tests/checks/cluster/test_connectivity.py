@@ -32,7 +32,15 @@ from distcheck.checks.cluster.connectivity import (
     reserved_ports,
     try_hosts,
 )
-from distcheck.checks.cluster.records import Connection, Device, HostInterface, HostRecord, Reach, from_json, to_json
+from distcheck.checks.cluster.records import (
+    ConnectionAttempt,
+    Device,
+    HostInterface,
+    HostRecord,
+    Reach,
+    from_json,
+    to_json,
+)
 from distcheck.core.world import World
 
 LOW, HIGH = 33000, 60000
@@ -155,7 +163,7 @@ def test_bad_closed_doors_are_refused() -> None:
         card = opened.card
     found = try_hosts(Doors("a"), [card], loopback=True)
     assert outcomes(found) == {"refused": DOORS}
-    assert found.failed[0] == Connection(
+    assert found.failed[0] == ConnectionAttempt(
         "a", "b", "127.0.0.1", card.ports[0], "refused", os.strerror(errno.ECONNREFUSED)
     )
 

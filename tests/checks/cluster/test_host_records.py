@@ -9,7 +9,7 @@ import pytest
 
 from distcheck import rules
 from distcheck.checks.cluster import host_records
-from distcheck.checks.cluster.local_position import Place, place_of
+from distcheck.checks.cluster.local_position import LocalPosition, place_of
 from distcheck.core.model import Fix, NotChecked, ProbeRun, Report, Where
 from distcheck.launch.model import Launch
 
@@ -29,12 +29,12 @@ def report(rank: int) -> Report:
 
 
 def test_records_come_together_and_the_folder_goes(scratch: Path) -> None:
-    sent = threading.Thread(target=lambda: host_records.send(Place(1, 3, "run"), report(1)))
-    with host_records.collecting(Place(0, 3, "run")) as trouble:
+    sent = threading.Thread(target=lambda: host_records.send(LocalPosition(1, 3, "run"), report(1)))
+    with host_records.collecting(LocalPosition(0, 3, "run")) as trouble:
         assert trouble is None
         sent.start()
-        assert host_records.send(Place(2, 3, "run"), report(2))
-        merged = report(0).merge(*host_records.receive(Place(0, 3, "run")))
+        assert host_records.send(LocalPosition(2, 3, "run"), report(2))
+        merged = report(0).merge(*host_records.receive(LocalPosition(0, 3, "run")))
     sent.join()
     assert [finding.where.ranks for finding in merged.findings] == ["0-2"]
     assert merged.not_checked == ()
@@ -42,47 +42,47 @@ def test_records_come_together_and_the_folder_goes(scratch: Path) -> None:
 
 
 def test_a_rank_that_does_not_come_is_not_checked(scratch: Path) -> None:
-    with host_records.collecting(Place(0, 2, "run")):
-        (absent,) = host_records.receive(Place(0, 2, "run"))
+    with host_records.collecting(LocalPosition(0, 2, "run")):
+        (absent,) = host_records.receive(LocalPosition(0, 2, "run"))
     assert absent.not_checked == (NotChecked("local rank 1", "its record did not come within 0.3 s"),)
 
 
 def test_a_rank_that_comes_too_late_leaves_nothing(scratch: Path) -> None:
-    assert not host_records.send(Place(1, 2, "run"), report(1))
+    assert not host_records.send(LocalPosition(1, 2, "run"), report(1))
     assert list(scratch.iterdir()) == []
 
 
 def test_a_damaged_record_is_not_checked(scratch: Path) -> None:
-    with host_records.collecting(Place(0, 2, "run")):
+    with host_records.collecting(LocalPosition(0, 2, "run")):
         (folder,) = scratch.iterdir()
         (folder / "1.json").write_text("{")
-        (absent,) = host_records.receive(Place(0, 2, "run"))
+        (absent,) = host_records.receive(LocalPosition(0, 2, "run"))
     assert "damaged" in absent.not_checked[0].why
 
 
 def test_somebody_elses_folder_is_not_used(scratch: Path) -> None:
-    folder = host_records._folder(Place(0, 2, "run"))
+    folder = host_records._folder(LocalPosition(0, 2, "run"))
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
-    with host_records.collecting(Place(0, 2, "run")) as trouble:
-        (absent,) = host_records.receive(Place(0, 2, "run"), trouble)
+    with host_records.collecting(LocalPosition(0, 2, "run")) as trouble:
+        (absent,) = host_records.receive(LocalPosition(0, 2, "run"), trouble)
     assert "belongs to somebody else" in absent.not_checked[0].why
-    assert not host_records.send(Place(1, 2, "run"), report(1))
+    assert not host_records.send(LocalPosition(1, 2, "run"), report(1))
     assert folder.exists()
 
 
 def test_no_room_for_a_folder(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(scratch / "gone"))
-    with host_records.collecting(Place(0, 2, "run")) as trouble:
+    with host_records.collecting(LocalPosition(0, 2, "run")) as trouble:
         assert trouble is not None
         assert "No such file" in trouble
 
 
 def test_what_killed_runs_left_is_swept(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = host_records._folder(Place(0, 2, "old run"))
+    old = host_records._folder(LocalPosition(0, 2, "old run"))
     old.mkdir(mode=0o700)
     monkeypatch.setattr(host_records, "_STALE_S", -1.0)
-    with host_records.collecting(Place(0, 2, "run")):
+    with host_records.collecting(LocalPosition(0, 2, "run")):
         assert not old.exists()
 
 

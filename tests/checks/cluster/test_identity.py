@@ -18,8 +18,8 @@ from distcheck.checks.cluster.identity import (
     ranks_fit_together,
     ranks_follow_the_nodes,
 )
-from distcheck.checks.cluster.membership_check import HostCall, RollAnswer
-from distcheck.checks.cluster.records import Caller, Clock, Cluster, HostRecord, Roll
+from distcheck.checks.cluster.membership_check import HostCheckIn, MembershipAnswer
+from distcheck.checks.cluster.records import Caller, ClockOffset, Cluster, HostRecord, Roll
 from distcheck.core.model import Severity, Unavailable
 
 from .synthetic import cluster, host, loud, report, whole_roll, with_ranks, with_settings
@@ -140,7 +140,7 @@ def test_good_dc103_callers_that_count_alike() -> None:
 
 def test_good_dc103_the_roll_of_hosts_has_said_it() -> None:
     roll = whole_roll(2, surplus=(Caller(0, "gpu02", 0, 3),), of="hosts")
-    answer = RollAnswer(roll, disagreeing=(HostCall(host="gpu02", node_rank=0, host_count=3),))
+    answer = MembershipAnswer(roll, disagreeing=(HostCheckIn(host="gpu02", node_rank=0, host_count=3),))
     assert list(callers_count_alike(roll, answer)) == []
     assert list(callers_count_alike(roll, NO_ANSWER)) != []
 
@@ -334,7 +334,8 @@ def clocks(*offsets: float, error: float = 0.01, rendezvous: str | None = "c10d"
     given = cluster(len(offsets), rendezvous=rendezvous, **changes)
     return given._replace(
         hosts=tuple(
-            record._replace(clock=Clock(offset, error)) for record, offset in zip(given.hosts, offsets, strict=True)
+            record._replace(clock=ClockOffset(offset, error))
+            for record, offset in zip(given.hosts, offsets, strict=True)
         )
     )
 

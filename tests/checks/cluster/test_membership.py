@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from distcheck.checks.cluster.membership import callers_reach_this_host, first_host_is_reached, hosts_mean_one_job
-from distcheck.checks.cluster.membership_check import HostCall, RollAnswer, RollTrouble
+from distcheck.checks.cluster.membership_check import HostCheckIn, MembershipAnswer, MembershipProblem
 from distcheck.checks.cluster.records import Caller, Roll
 from distcheck.core.model import Finding, Severity
 
-HERE = HostCall("gpu01", 0, 8, 2)
-THERE = HostCall("gpu02", 1, 8, 2, "", "10.0.0.2")
-COMPLETE = RollAnswer(Roll(2, 2, of="hosts"), (HERE, THERE), ranks=16, served=True, host="gpu01", node_rank=0)
+HERE = HostCheckIn("gpu01", 0, 8, 2)
+THERE = HostCheckIn("gpu02", 1, 8, 2, "", "10.0.0.2")
+COMPLETE = MembershipAnswer(Roll(2, 2, of="hosts"), (HERE, THERE), ranks=16, served=True, host="gpu01", node_rank=0)
 ALONE = COMPLETE._replace(roll=Roll(2, 1, (1,), of="hosts"), callers=(HERE,), ranks=8)
 
 
 def unreached(kind: str, detail: str = "", address: str = "10.0.0.1", own: bool = False) -> Finding:
-    trouble = RollTrouble(kind, address, 29501, detail, own)
-    (finding,) = first_host_is_reached(RollAnswer(None, troubles=(trouble,), host="gpu02", node_rank=1))
+    trouble = MembershipProblem(kind, address, 29501, detail, own)
+    (finding,) = first_host_is_reached(MembershipAnswer(None, troubles=(trouble,), host="gpu02", node_rank=1))
     assert finding.where.host == "gpu02"
     assert finding.evidence["outcome"] == kind
     return finding
@@ -25,7 +25,7 @@ def unreached(kind: str, detail: str = "", address: str = "10.0.0.1", own: bool 
 
 def test_good_a_complete_roll_is_silent() -> None:
     # strangers knocked, and all that belong to the job are here
-    knocked = COMPLETE._replace(troubles=(RollTrouble("other-run", "10.9.9.9", 29501, "other"),))
+    knocked = COMPLETE._replace(troubles=(MembershipProblem("other-run", "10.9.9.9", 29501, "other"),))
     for answer in (COMPLETE, knocked, COMPLETE._replace(served=False, host="gpu02", node_rank=1)):
         assert not list(first_host_is_reached(answer))
         assert not list(callers_reach_this_host(answer))
@@ -76,12 +76,12 @@ def test_bad_dc501_the_address_is_the_callers_own() -> None:
 
 
 def test_bad_dc103_hosts_expect_different_numbers() -> None:
-    strange = HostCall("gpu02", 1, 8, 3)
+    strange = HostCheckIn("gpu02", 1, 8, 3)
     answer = COMPLETE._replace(disagreeing=(strange,))
     (finding,) = hosts_mean_one_job(answer)
     assert finding.code == "DC103"
     assert finding.message == "gpu02 expects 3 hosts, and the first host expects 2"
-    (finding,) = hosts_mean_one_job(answer._replace(disagreeing=(strange, HostCall("gpu03", 2, 8, 4))))
+    (finding,) = hosts_mean_one_job(answer._replace(disagreeing=(strange, HostCheckIn("gpu03", 2, 8, 4))))
     assert finding.message == "gpu[02-03] expect 3 or 4 hosts, and the first host expects 2"
 
 
@@ -89,20 +89,24 @@ def test_bad_dc103_hosts_expect_different_numbers() -> None:
     ("trouble", "code", "says"),
     [
         (
-            RollTrouble("other-run", "10.0.0.2", 29501, "gpu02"),
+            MembershipProblem("other-run", "10.0.0.2", 29501, "gpu02"),
             "DC403",
             "gpu02 (10.0.0.2) called this port for another run",
         ),
         (
-            RollTrouble("other-version", "10.0.0.2", 29501, "gpu02 runs 0.1"),
+            MembershipProblem("other-version", "10.0.0.2", 29501, "gpu02 runs 0.1"),
             "DC403",
             "is of another version: gpu02 runs 0.1",
         ),
-        (RollTrouble("not-own-address", "10.0.0.9", 29501), "DC403", "leads elsewhere (10.0.0.9)"),
-        (RollTrouble("open-files", "", 29501, "Too many open files, with 1000 callers"), "DC321", "with 1000 callers"),
+        (MembershipProblem("not-own-address", "10.0.0.9", 29501), "DC403", "leads elsewhere (10.0.0.9)"),
+        (
+            MembershipProblem("open-files", "", 29501, "Too many open files, with 1000 callers"),
+            "DC321",
+            "with 1000 callers",
+        ),
     ],
 )
-def test_bad_what_keeps_callers_from_the_first_host(trouble: RollTrouble, code: str, says: str) -> None:
+def test_bad_what_keeps_callers_from_the_first_host(trouble: MembershipProblem, code: str, says: str) -> None:
     (finding,) = callers_reach_this_host(ALONE._replace(troubles=(trouble,)))
     assert finding.code == code
     assert says in finding.message

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from distcheck.checks.cluster import membership_check
 from distcheck.checks.cluster.membership_check import (
     MOST_PAYLOAD_BYTES,
-    HostCall,
-    RollAnswer,
-    RollError,
-    RollTrouble,
+    HostCheckIn,
+    MembershipAnswer,
+    MembershipError,
+    MembershipProblem,
     call_roll,
     recognise,
 )
@@ -44,7 +44,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def call(port: int, rank: int | None, count: int = 2, **options: Any) -> RollAnswer:
+def call(port: int, rank: int | None, count: int = 2, **options: Any) -> MembershipAnswer:
     given: dict[str, Any] = {
         "address": "127.0.0.1",
         "timeout_s": 3.0,
@@ -55,7 +55,7 @@ def call(port: int, rank: int | None, count: int = 2, **options: Any) -> RollAns
     return call_roll(host_count=count, node_rank=rank, port=port, **{**given, **options})
 
 
-def together(*calls: Callable[[], RollAnswer]) -> list[Any]:
+def together(*calls: Callable[[], MembershipAnswer]) -> list[Any]:
     """The answers, or what was raised, of hosts that call at the same time."""
     found: list[Any] = [None] * len(calls)
 
@@ -147,7 +147,7 @@ def test_good_without_node_ranks_the_owner_of_the_address_serves() -> None:
 def test_good_the_server_may_start_later() -> None:
     port = free_port()
 
-    def late() -> RollAnswer:
+    def late() -> MembershipAnswer:
         time.sleep(0.7)
         return call(port, 0, timeout_s=5.0)
 
@@ -181,7 +181,7 @@ def test_good_junk_and_half_open_connections_do_no_harm() -> None:
     port = free_port()
     held: list[socket.socket] = []
 
-    def stranger() -> RollAnswer:
+    def stranger() -> MembershipAnswer:
         deadline = time.monotonic() + LATE_S
         junk = [
             b"GET / HTTP/1.1\r\n\r\n",
@@ -211,7 +211,7 @@ def test_good_junk_and_half_open_connections_do_no_harm() -> None:
 def test_good_the_same_host_over_a_new_connection_is_no_second_one() -> None:
     port = free_port()
 
-    def twice() -> RollAnswer:
+    def twice() -> MembershipAnswer:
         hello = _hello(port, 1, 3, instance="the same")
         with _connected(port) as first, _connected(port) as second:
             first.sendall(hello)
@@ -231,7 +231,7 @@ def test_good_hundreds_of_callers_from_one_thread() -> None:
     count, port = 400, free_port()
     done: list[dict[str, Any]] = []
 
-    def crowd() -> RollAnswer:
+    def crowd() -> MembershipAnswer:
         selector = selectors.DefaultSelector()
         received: dict[socket.socket, bytearray] = {}
         for rank in range(1, count):
@@ -257,7 +257,7 @@ def test_good_hundreds_of_callers_from_one_thread() -> None:
                         break
         for connection in received:
             connection.close()
-        return RollAnswer(None)
+        return MembershipAnswer(None)
 
     answer, _ = together(lambda: call(port, 0, count, timeout_s=20.0), crowd)
     assert answer.complete
@@ -267,9 +267,9 @@ def test_good_hundreds_of_callers_from_one_thread() -> None:
 
 
 def test_good_of_very_many_callers_a_host_learns_of_some() -> None:
-    meeting = membership_check._Meeting(HostCall("node0"), 9000, "node0", 1, 0.0, 1.0, "", "", None)
-    callers = tuple(HostCall(f"node{rank}", rank, 8, 9000, "DC320" if rank == 8000 else "") for rank in range(9000))
-    answer = RollAnswer(Roll(9000, 9000, of="hosts"), callers, ranks=72000)
+    meeting = membership_check._Rendezvous(HostCheckIn("node0"), 9000, "node0", 1, 0.0, 1.0, "", "", None)
+    callers = tuple(HostCheckIn(f"node{rank}", rank, 8, 9000, "DC320" if rank == 8000 else "") for rank in range(9000))
+    answer = MembershipAnswer(Roll(9000, 9000, of="hosts"), callers, ranks=72000)
     line = membership_check._write_answer(meeting, answer, 8192)
     assert len(line) < 8192
     said = json.loads(line)
@@ -281,7 +281,7 @@ def test_good_progress_is_told() -> None:
     port = free_port()
     told: list[tuple[int, int, str]] = []
 
-    def late() -> RollAnswer:
+    def late() -> MembershipAnswer:
         time.sleep(0.6)
         return call(port, 1)
 
@@ -390,11 +390,11 @@ def test_bad_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_a_caller_of_another_version_is_told_and_named() -> None:
     port = free_port()
 
-    def old() -> RollAnswer:
+    def old() -> MembershipAnswer:
         with _connected(port) as connection:
             connection.sendall(b'{"distcheck":"roll","v":0,"version":"0.0.1","host":"old"}\n')
             assert json.loads(connection.recv(4096))["refused"] == "other-version"
-        return RollAnswer(None)
+        return MembershipAnswer(None)
 
     answer, _ = together(lambda: call(port, 0, timeout_s=1.0), old)
     (trouble,) = answer.troubles
@@ -405,10 +405,10 @@ def test_bad_a_caller_of_another_version_is_told_and_named() -> None:
 def test_bad_a_caller_that_dies_is_missing_again() -> None:
     port = free_port()
 
-    def dies() -> RollAnswer:
+    def dies() -> MembershipAnswer:
         with _connected(port) as connection:
             connection.sendall(_hello(port, 1, 2, instance="short-lived", host="node1", complete=False))
-        return RollAnswer(None)
+        return MembershipAnswer(None)
 
     answer, _ = together(lambda: call(port, 0, 3, timeout_s=1.0), dies)
     assert answer.roll.missing == (1, 2)
@@ -481,9 +481,9 @@ def test_bad_a_listener_that_closes() -> None:
 def test_bad_the_port_of_the_roll_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = int(other.getsockname()[1])
-        with pytest.raises(RollError, match="something that never answers is there") as raised:
+        with pytest.raises(MembershipError, match="something that never answers is there") as raised:
             call(port, 0, timeout_s=5.0)
-    assert raised.value.trouble == RollTrouble(
+    assert raised.value.trouble == MembershipProblem(
         "port-taken", "127.0.0.1", port, "something that never answers is there", own=True
     )
 
@@ -501,7 +501,7 @@ def test_good_recognise_knows_a_roll_call() -> None:
     port = free_port()
     seen: list[str | None] = []
 
-    def look() -> RollAnswer:
+    def look() -> MembershipAnswer:
         time.sleep(0.3)
         seen.append(recognise("127.0.0.1", port, 1.5))
         return call(port, 1, timeout_s=5.0)
@@ -537,7 +537,7 @@ NAMES = ("host", "node_rank", "nproc", "host_count", "payload", "roll", "callers
 
 @given(st.dictionaries(st.sampled_from(NAMES), PLAIN))
 def test_good_whatever_comes_over_the_wire_is_read_or_left_out(said: dict[str, Any]) -> None:
-    meeting = membership_check._Meeting(HostCall("me", 1, 2, 3), 3, "node0", 1, 0.0, 1.0, "", "", None)
+    meeting = membership_check._Rendezvous(HostCheckIn("me", 1, 2, 3), 3, "node0", 1, 0.0, 1.0, "", "", None)
     found = membership_check._host_call(said)
     assert found.host.isprintable()
     assert found.node_rank is None or found.node_rank >= 0
@@ -576,8 +576,8 @@ def test_good_loopback_listens_on_loopback_alone() -> None:
 
 
 def _hello(port: int, rank: int, count: int, *, instance: str, payload: str = "", **more: Any) -> bytes:
-    own = HostCall(str(more.get("host", f"node{rank}")), rank, 8, count, payload)
-    meeting = membership_check._Meeting(
+    own = HostCheckIn(str(more.get("host", f"node{rank}")), rank, 8, count, payload)
+    meeting = membership_check._Rendezvous(
         own, count, "127.0.0.1", port, 0.0, 1.0, membership_check._digest("job 1"), instance, None
     )
     return meeting.hello(**membership_check._plain(own))

@@ -16,7 +16,7 @@ from distcheck.checks.cluster.network import (
     ports_are_open_between_hosts,
     rdma_ports_are_alike,
 )
-from distcheck.checks.cluster.records import Cluster, Connection, HostInterface, HostRdmaPort, HostRecord, Reach
+from distcheck.checks.cluster.records import Cluster, ConnectionAttempt, HostInterface, HostRdmaPort, HostRecord, Reach
 from distcheck.core.model import Finding, Severity, Unavailable
 
 from .synthetic import cluster, loud, report
@@ -25,7 +25,7 @@ PORTS = (32768, 39000, 44000, 49000, 53000, 60999)
 NO_REACH = Unavailable("no connections were tried")
 
 
-def reach(hosts: int, failed: Iterable[Connection] = ()) -> Reach:
+def reach(hosts: int, failed: Iterable[ConnectionAttempt] = ()) -> Reach:
     """Every host tried all doors of the hosts that it has to try."""
     complete = hosts <= 32
     doors = DOORS if complete else 2
@@ -34,10 +34,10 @@ def reach(hosts: int, failed: Iterable[Connection] = ()) -> Reach:
 
 def block(
     *pairs: tuple[int, int], outcome: str = "timeout", ports: Iterable[int] = PORTS, error: str | None = None
-) -> list[Connection]:
+) -> list[ConnectionAttempt]:
     """Connections of hosts by number that failed."""
     return [
-        Connection(f"gpu{a + 1:02}", f"gpu{b + 1:02}", f"10.0.0.{b}", port, outcome, error)
+        ConnectionAttempt(f"gpu{a + 1:02}", f"gpu{b + 1:02}", f"10.0.0.{b}", port, outcome, error)
         for a, b in pairs
         for port in ports
     ]
@@ -287,7 +287,7 @@ def test_good_dc410_not_known_is_not_checked() -> None:
 # DC412
 
 
-def blocked(hosts: int, failed: list[Connection], given: Cluster | None = None) -> list[Finding]:
+def blocked(hosts: int, failed: list[ConnectionAttempt], given: Cluster | None = None) -> list[Finding]:
     return list(ports_are_open_between_hosts(given or cluster(hosts), reach(hosts, failed)))
 
 

@@ -18,7 +18,7 @@ from distcheck import rules
 from distcheck.checks.cluster import record_exchange
 from distcheck.checks.cluster.merge import HostReport
 from distcheck.checks.cluster.record_exchange import (
-    Step,
+    JobStep,
     collect,
     collecting,
     folder_of,
@@ -54,8 +54,8 @@ def report(number: int = 0, **more: Any) -> HostReport:
     )
 
 
-def step(rank: int, tasks: int = 3, **more: Any) -> Step:
-    return Step("77.0", rank, tasks=tasks, hosts=tasks, **more)
+def step(rank: int, tasks: int = 3, **more: Any) -> JobStep:
+    return JobStep("77.0", rank, tasks=tasks, hosts=tasks, **more)
 
 
 # records as text
@@ -120,13 +120,13 @@ SLURM = {
 }  # fmt: skip
 
 
-def step_in(environ: dict[str, str], launch: Launch = Launch()) -> Step | None:
+def step_in(environ: dict[str, str], launch: Launch = Launch()) -> JobStep | None:
     return step_of(environ, launch, scheduler_of(environ))
 
 
 def test_a_step_of_slurm() -> None:
     nodes = ("gpu07", "gpu31")
-    assert step_in(SLURM) == Step("12.3", 9, False, 8, 16, 2, "gpu31", nodes, "slurm")
+    assert step_in(SLURM) == JobStep("12.3", 9, False, 8, 16, 2, "gpu31", nodes, "slurm")
     first = step_in({**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"})
     assert first is not None and first.first_on_host and first.collects
     assert step_in({**SLURM, "SLURM_RESTART_COUNT": "2"})._replace(key="") == step_in(SLURM)._replace(key="")  # type: ignore[union-attr]
@@ -137,7 +137,7 @@ def test_a_step_of_torchrun_inside_of_slurm() -> None:
     elastic = {"TORCHELASTIC_RUN_ID": "abc", "MASTER_ADDR": "gpu07", "MASTER_PORT": "29500"}
     launch = Launch("rank", rank=8, local_rank=0, local_world_size=8, world_size=16, nnodes=2, scheduler="slurm")
     found = step_in({**SLURM, **elastic}, launch)
-    assert found == Step("abc.gpu07.29500.12", 8, True, 8, 16, 2, "gpu31", ("gpu07", "gpu31"), "slurm")
+    assert found == JobStep("abc.gpu07.29500.12", 8, True, 8, 16, 2, "gpu31", ("gpu07", "gpu31"), "slurm")
 
 
 def test_tasks_of_mpirun() -> None:
@@ -145,12 +145,12 @@ def test_tasks_of_mpirun() -> None:
         "OMPI_COMM_WORLD_RANK": "4", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
         "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "PMIX_NAMESPACE": "prterun-head-4711@1",
     }  # fmt: skip
-    assert step_in(environ) == Step("prterun-head-4711_1", 4, True, 4, 8)
-    assert step_in({"PMI_RANK": "1", "PMI_SIZE": "2"}) == Step("", 1, True, 1, 2)
+    assert step_in(environ) == JobStep("prterun-head-4711_1", 4, True, 4, 8)
+    assert step_in({"PMI_RANK": "1", "PMI_SIZE": "2"}) == JobStep("", 1, True, 1, 2)
 
 
 def test_tasks_without_a_local_number_speak_for_themselves() -> None:
-    assert step_in({"PMIX_RANK": "3", "PMIX_NAMESPACE": "x"}) == Step("x", 3, True, 1)
+    assert step_in({"PMIX_RANK": "3", "PMIX_NAMESPACE": "x"}) == JobStep("x", 3, True, 1)
 
 
 def test_nodes_of_pbs_come_from_its_file(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_no_step_where_nobody_else_takes_part(environ: dict[str, str]) -> None:
 
 def test_pods_of_an_operator() -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "PET_NNODES": "4", "PET_NODE_RANK": "2", "RANK": "2"}
-    assert step_in(environ) == Step("", 2, tasks=4, hosts=4, scheduler="kubernetes")
+    assert step_in(environ) == JobStep("", 2, tasks=4, hosts=4, scheduler="kubernetes")
 
 
 def test_a_long_name_of_a_run_is_still_a_file_name() -> None:
@@ -249,7 +249,7 @@ def test_bad_no_wait_is_longer_than_what_is_left(tmp_path: Path, monkeypatch: py
 
 
 def test_complete_by_the_tasks_that_records_stand_for(tmp_path: Path) -> None:
-    mpi = Step("x", 0, tasks=12, tasks_here=4)
+    mpi = JobStep("x", 0, tasks=12, tasks_here=4)
     with collecting(tmp_path, mpi) as folder:
         assert send(tmp_path, mpi._replace(rank=4), to_text(report(1, tasks=8)), 1.0)
         found = collect(folder, mpi, 10.0, report(0, tasks=4))
@@ -293,7 +293,7 @@ def test_bad_nobody_collects(tmp_path: Path) -> None:
 
 
 def test_two_runs_do_not_mix(tmp_path: Path) -> None:
-    other = Step("77.1", 0, tasks=3, hosts=3)
+    other = JobStep("77.1", 0, tasks=3, hosts=3)
     with collecting(tmp_path, step(0)) as folder, collecting(tmp_path, other) as second:
         hand_in(tmp_path, 1).join()
         assert len(collect(folder, step(0), 0.1, report(0)).reports) == 2

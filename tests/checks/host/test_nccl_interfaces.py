@@ -10,8 +10,8 @@ from distcheck.checks.host.addresses import same_subnet
 from distcheck.checks.host.interfaces import Interface, Interfaces
 from distcheck.checks.host.nccl_interfaces import (
     MOST_INTERFACES,
-    Choice,
     Chosen,
+    InterfaceChoice,
     choose_nccl_interfaces,
     gloo_interfaces,
     parse_filter,
@@ -85,7 +85,9 @@ def test_named_choice(ifname: str, chosen: tuple[str, ...]) -> None:
 
 
 def test_the_first_address_counts() -> None:
-    assert choose_nccl_interfaces(Interfaces((ETH0,)), ifname=None) == Choice((Chosen("eth0", "10.0.0.5"),), "any")
+    assert choose_nccl_interfaces(Interfaces((ETH0,)), ifname=None) == InterfaceChoice(
+        (Chosen("eth0", "10.0.0.5"),), "any"
+    )
     assert choose_nccl_interfaces(Interfaces((V6,)), ifname=None).first == Chosen("eth3", "fd00::5")
 
 

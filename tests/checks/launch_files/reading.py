@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from distcheck.checks.launch_files.files import kind_of, read_file
 from distcheck.checks.launch_files.fragments import Span
-from distcheck.checks.launch_files.model import LaunchFile, Setting
+from distcheck.checks.launch_files.model import FileSetting, LaunchFile
 
 
 def read(path: str, text: str | bytes, others: Mapping[str, str] = {}) -> LaunchFile:
@@ -32,7 +32,7 @@ def commands(file: LaunchFile) -> list[str]:
     return [" ".join(word.text for word in site.words) for site in file.sites]
 
 
-def values(settings: Mapping[str, Setting]) -> dict[str, str | None]:
+def values(settings: Mapping[str, FileSetting]) -> dict[str, str | None]:
     return {name: setting.value for name, setting in settings.items()}
 
 

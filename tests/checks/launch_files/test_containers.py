@@ -18,7 +18,7 @@ from distcheck.checks.launch_files.containers import (
     word_of,
 )
 from distcheck.checks.launch_files.fragments import Fragment, Span
-from distcheck.checks.launch_files.model import Setting
+from distcheck.checks.launch_files.model import FileSetting
 from distcheck.checks.launch_files.yaml_text import Node, read_yaml
 
 HERE = Span("job.yaml", 1, 1, 1, 2)
@@ -29,8 +29,8 @@ def node(text: str) -> Node:
     return document.root
 
 
-def given(name: str, value: str | None) -> Setting:
-    return Setting(name, value, HERE, HERE, HERE, "container")
+def given(name: str, value: str | None) -> FileSetting:
+    return FileSetting(name, value, HERE, HERE, HERE, "container")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from distcheck.checks.launch_files.context import (
     NODES_OPTIONS,
-    Nodes,
-    Step,
+    ExpectedNodes,
+    SchedulerStep,
     asked_nodes,
     edit_value,
     host_of,
@@ -22,33 +22,33 @@ from distcheck.checks.launch_files.context import (
     step_of,
     unquoted,
 )
-from distcheck.checks.launch_files.model import LaunchFiles, Site
+from distcheck.checks.launch_files.model import LaunchFiles, LaunchSite
 from distcheck.checks.launch_files.node_ranks import launcher_expects_the_nodes_there_are
 
 from .judging import TWO_NODES, findings, read
 from .sites import site_of
 
 
-def last(text: str) -> Site:
+def last(text: str) -> LaunchSite:
     return read(text).sites[-1]
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("srun torchrun train.py", Step("srun", 2, 2, 1)),
-        ("srun -N 1 torchrun train.py", Step("srun", 1, 1, 1)),
-        ("srun -n 4 torchrun train.py", Step("srun", 2, 4, 2)),
-        ("srun -n 1 torchrun train.py", Step("srun", 1, 1, 1)),
-        ("srun -n $N torchrun train.py", Step("srun", 2)),
-        ("srun --ntasks-per-node=8 python train.py", Step("srun", 2, 16, 8)),
-        ("srun torchrun train.py &", Step("srun", 2, 2, 1, partial=True)),
-        ("srun -w $HOST torchrun train.py", Step("srun", 2, 2, 1, partial=True)),
-        ("torchrun train.py", Step()),
-        ("mpirun -np 4 -npernode 2 python train.py", Step("mpirun", None, 4, 2)),
+        ("srun torchrun train.py", SchedulerStep("srun", 2, 2, 1)),
+        ("srun -N 1 torchrun train.py", SchedulerStep("srun", 1, 1, 1)),
+        ("srun -n 4 torchrun train.py", SchedulerStep("srun", 2, 4, 2)),
+        ("srun -n 1 torchrun train.py", SchedulerStep("srun", 1, 1, 1)),
+        ("srun -n $N torchrun train.py", SchedulerStep("srun", 2)),
+        ("srun --ntasks-per-node=8 python train.py", SchedulerStep("srun", 2, 16, 8)),
+        ("srun torchrun train.py &", SchedulerStep("srun", 2, 2, 1, partial=True)),
+        ("srun -w $HOST torchrun train.py", SchedulerStep("srun", 2, 2, 1, partial=True)),
+        ("torchrun train.py", SchedulerStep()),
+        ("mpirun -np 4 -npernode 2 python train.py", SchedulerStep("mpirun", None, 4, 2)),
     ],
 )
-def test_steps(command: str, expected: Step) -> None:
+def test_steps(command: str, expected: SchedulerStep) -> None:
     assert step_of(last(TWO_NODES + command + "\n")) == expected
 
 
@@ -61,20 +61,20 @@ def test_a_step_that_asks_for_fewer_tasks_than_the_job_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("command", "nodes", "several"),
     [
-        ("torchrun --nnodes=2 train.py", Nodes(2, 2), True),
-        ("torchrun --nnodes=1:4 train.py", Nodes(1, 4), True),
-        ("torchrun --nnodes=$SLURM_NNODES train.py", Nodes(2, 2, literal=False), True),
-        ("N=$SLURM_JOB_NUM_NODES; torchrun --nnodes=${N} train.py", Nodes(2, 2, literal=False), True),
+        ("torchrun --nnodes=2 train.py", ExpectedNodes(2, 2), True),
+        ("torchrun --nnodes=1:4 train.py", ExpectedNodes(1, 4), True),
+        ("torchrun --nnodes=$SLURM_NNODES train.py", ExpectedNodes(2, 2, literal=False), True),
+        ("N=$SLURM_JOB_NUM_NODES; torchrun --nnodes=${N} train.py", ExpectedNodes(2, 2, literal=False), True),
         ("torchrun --nnodes=$OTHER train.py", None, None),
         ("srun torchrun --nnodes=$OTHER train.py", None, True),
         ("torchrun train.py", None, False),
-        ("torchrun --standalone --nnodes=1 train.py", Nodes(1, 1), False),
+        ("torchrun --standalone --nnodes=1 train.py", ExpectedNodes(1, 1), False),
         ("accelerate launch train.py", None, None),
         ("srun python train.py", None, True),
         ("python train.py", None, None),
     ],
 )
-def test_nodes(command: str, nodes: Nodes | None, several: bool | None) -> None:
+def test_nodes(command: str, nodes: ExpectedNodes | None, several: bool | None) -> None:
     site = last(TWO_NODES + command + "\n")
     assert asked_nodes(site) == nodes
     assert several_nodes(site) is several

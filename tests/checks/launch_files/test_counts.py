@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from distcheck.checks.launch_files import counts
-from distcheck.checks.launch_files.model import Site
+from distcheck.checks.launch_files.model import LaunchSite
 
 from .reading import read
 from .sites import site_of
 
 
-def in_batch(line: str, *directives: str) -> Site:
+def in_batch(line: str, *directives: str) -> LaunchSite:
     text = "#!/bin/bash\n" + "".join(f"#SBATCH {one}\n" for one in directives) + line + "\n"
     return read("job.sbatch", text).sites[-1]
 

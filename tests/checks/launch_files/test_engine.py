@@ -15,20 +15,20 @@ TORCHRUN = b"#!/bin/bash\ntorchrun --nproc-per-node 8 train.py\n"
 DEEPSPEED = b'{"train_batch_size": 8, "zero_optimization": {"stage": 2}, "fp16": {"enabled": true}}'
 
 
-def source(path: str, data: bytes, asked: list[int] | None = None) -> engine.Source:
+def source(path: str, data: bytes, asked: list[int] | None = None) -> engine.LaunchSource:
     def read(limit: int) -> bytes:
         if asked is not None:
             asked.append(limit)
         return data[:limit]
 
-    return engine.Source(path, read)
+    return engine.LaunchSource(path, read)
 
 
 def nothing(path: str) -> bytes | None:
     return None
 
 
-def paths(*sources: engine.Source, **more: bool | tuple[str, ...]) -> list[tuple[str, str]]:
+def paths(*sources: engine.LaunchSource, **more: bool | tuple[str, ...]) -> list[tuple[str, str]]:
     files = engine.read_launch_files(sources, look_up=nothing, **more)  # type: ignore[arg-type]
     return [(file.path, file.kind) for file in files.files]
 
@@ -72,7 +72,7 @@ def test_what_can_not_be_opened_is_said_where_its_name_says_that_it_matters() ->
         raise PermissionError(13, "Permission denied")
 
     names = ("job.sh", "data.json", "blob", "named.json")
-    files = engine.read_launch_files([engine.Source(name, closed) for name in names], named=("named.json",)).files
+    files = engine.read_launch_files([engine.LaunchSource(name, closed) for name in names], named=("named.json",)).files
     assert [(file.path, file.problems[0][0]) for file in files] == [
         ("job.sh", "it can't be read: Permission denied"),
         ("named.json", "it can't be read: Permission denied"),

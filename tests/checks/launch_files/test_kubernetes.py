@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distcheck.checks.launch_files.kubernetes import is_manifest, read_manifest
-from distcheck.checks.launch_files.model import LaunchFile, Site, Span
+from distcheck.checks.launch_files.model import LaunchFile, LaunchSite, Span
 
 
 def read(text: str, **files: str) -> LaunchFile:
@@ -17,7 +17,7 @@ def read(text: str, **files: str) -> LaunchFile:
     return read_manifest("deploy/job.yaml", text, by_path.get)
 
 
-def only_site(file: LaunchFile) -> Site:
+def only_site(file: LaunchFile) -> LaunchSite:
     assert not file.problems
     (site,) = file.sites
     return site

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distcheck.checks.launch_files.fragments import Fragment, Piece, Span
-from distcheck.checks.launch_files.model import Setting, Site
+from distcheck.checks.launch_files.model import FileSetting, LaunchSite
 from distcheck.checks.launch_files.shell import ShellText, read_shell
 
 
@@ -25,7 +25,7 @@ def read(text: str, files: Mapping[str, str] = {}, path: str = "job.sh", **optio
     return read_shell(Fragment(text, path), look_up, **options)  # type: ignore[arg-type]
 
 
-def only(text: str, files: Mapping[str, str] = {}, **options: object) -> Site:
+def only(text: str, files: Mapping[str, str] = {}, **options: object) -> LaunchSite:
     found = read(text, files, **options)
     assert len(found.sites) == 1, [site.command.argv for site in found.sites]
     return found.sites[0]
@@ -323,7 +323,7 @@ def test_words_through_two_variables() -> None:
 # Variables
 
 
-def variables(site: Site) -> dict[str, str | None]:
+def variables(site: LaunchSite) -> dict[str, str | None]:
     return {name: setting.value for name, setting in site.settings.items()}
 
 
@@ -408,11 +408,11 @@ def test_the_places_of_a_setting() -> None:
 def test_variables_that_the_text_finds() -> None:
     span = Span("job.yaml", 3, 5, 3, 9)
     environ = {
-        "N": Setting("N", "2", span, span, span, "container"),
-        "U": Setting("U", None, span, span, span, "container"),
-        "M": Setting("M", "5", span, span, span, "shell"),
-        "PET_NPROC_PER_NODE": Setting("PET_NPROC_PER_NODE", "8", span, span, span, "container"),
-        "PET_NNODES": Setting("PET_NNODES", None, span, span, span, "container"),
+        "N": FileSetting("N", "2", span, span, span, "container"),
+        "U": FileSetting("U", None, span, span, span, "container"),
+        "M": FileSetting("M", "5", span, span, span, "shell"),
+        "PET_NPROC_PER_NODE": FileSetting("PET_NPROC_PER_NODE", "8", span, span, span, "container"),
+        "PET_NNODES": FileSetting("PET_NNODES", None, span, span, span, "container"),
     }
     found = read("torchrun --max_restarts $N $M $U a.py", environ=environ)
     (site,) = found.sites

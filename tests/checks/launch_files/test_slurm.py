@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distcheck.checks.launch_files.fragments import Fragment, Span
-from distcheck.checks.launch_files.model import Allocation, Scalar, Site
+from distcheck.checks.launch_files.model import Allocation, LaunchSite, Scalar
 from distcheck.checks.launch_files.shell import ShellText, read_shell
 from distcheck.checks.launch_files.slurm import read_directives
 
@@ -32,7 +32,7 @@ def read(text: str) -> ShellText:
     return read_shell(Fragment(text, "job.sbatch"), lambda path: None)
 
 
-def only(text: str) -> Site:
+def only(text: str) -> LaunchSite:
     (site,) = read(text).sites
     return site
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distcheck.checks.launch_files.fragments import Span
-from distcheck.checks.launch_files.model import Allocation, LaunchFile, LaunchFiles, Pods, Scalar, Setting
+from distcheck.checks.launch_files.model import Allocation, FileSetting, LaunchFile, LaunchFiles, Pods, Scalar
 from distcheck.checks.launch_files.scripts import Started, find_started
 from distcheck.checks.launch_files.started_scripts import (
     global_rank_names_a_device_on_several_nodes,
@@ -168,7 +168,7 @@ def test_good_dc802_the_file_exports_them() -> None:
 
 def test_bad_dc802_variables_that_stay_in_the_shell() -> None:
     span = Span("run.sh", 1, 1, 1, 1)
-    own = {name: Setting(name, "1", span, span, reach="shell") for name in ("RANK", "WORLD_SIZE")}
+    own = {name: FileSetting(name, "1", span, span, reach="shell") for name in ("RANK", "WORLD_SIZE")}
     (found,) = judged(plain_python_starts_ranks, "python train.py", ENV, unexported=own)
     assert "RANK" in found.message
 

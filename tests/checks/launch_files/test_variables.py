@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distcheck.checks.launch_files import variables as room
 from distcheck.checks.launch_files.model import LaunchFiles, Nodes
-from distcheck.core.configuration import Configuration, Entry
+from distcheck.core.configuration import Configuration, ConfigurationEntry
 from distcheck.core.fixes import apply_fixes
 from distcheck.core.model import Finding, Severity, Unavailable
 
@@ -45,7 +45,7 @@ def judge_files(
     others: Mapping[str, str] = {},
 ) -> list[Finding]:
     files = LaunchFiles(tuple(read(path, text, {**texts, **others}) for path, text in texts.items()))
-    configuration = Configuration((Entry("known-variables", known, "pyproject.toml"),))
+    configuration = Configuration((ConfigurationEntry("known-variables", known, "pyproject.toml"),))
 
     def run() -> Iterator[Finding]:
         yield from room.names_are_known(files, configuration)

@@ -8,7 +8,7 @@ from distcheck.checks.launch_files.fragments import Fragment
 from distcheck.checks.launch_files.workloads import (
     OF_OPERATOR,
     OF_TRAINER,
-    Group,
+    PodGroup,
     groups_of,
     kind_of_object,
     objects_of,
@@ -18,7 +18,7 @@ from distcheck.checks.launch_files.yaml_text import read_yaml
 POD = "template: {spec: {containers: [{name: c, image: i}]}}"
 
 
-def groups(text: str) -> list[Group]:
+def groups(text: str) -> list[PodGroup]:
     found = []
     for document in read_yaml(Fragment(text, "job.yaml")).documents:
         for item in objects_of(document.root):

@@ -6,7 +6,16 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 
 from distcheck.checks.logs.matching import Matcher
-from distcheck.checks.logs.model import Event, Frame, Source, Timeline, Traceback, Voice, Who, WorkerFailure
+from distcheck.checks.logs.model import (
+    Event,
+    LineAuthor,
+    LogSource,
+    RankStream,
+    Timeline,
+    Traceback,
+    TracebackFrame,
+    WorkerFailure,
+)
 from distcheck.core.model import Finding
 from distcheck.rules.signatures import Kind, devices, launch, training
 
@@ -19,12 +28,14 @@ def _matcher() -> Matcher:
     return Matcher((*launch.ROWS, *devices.ROWS, *training.ROWS), engine="re")
 
 
-def code(path: str, line: str, function: str = "main", number: int = 7) -> Frame:
+def code(path: str, line: str, function: str = "main", number: int = 7) -> TracebackFrame:
     """A frame; a path without a slash is the user's."""
-    return Frame(path if "/" in path or "\\" in path else f"/workspace/{path}", number, function, line)
+    return TracebackFrame(path if "/" in path or "\\" in path else f"/workspace/{path}", number, function, line)
 
 
-def said(text: str, *frames: Frame, who: Who = Who(), line: int = 1, source: int = 0) -> list[Event]:
+def said(
+    text: str, *frames: TracebackFrame, who: LineAuthor = LineAuthor(), line: int = 1, source: int = 0
+) -> list[Event]:
     """What a line of a log testifies to, by the signatures of launches, devices and trainings; an exception at least."""
     name, _, message = text.partition(": ")
     trace = Traceback(frames, name, message) if frames else None
@@ -40,13 +51,13 @@ def said(text: str, *frames: Frame, who: Who = Who(), line: int = 1, source: int
 def timeline(
     *groups: Sequence[Event],
     workers: Sequence[WorkerFailure] = (),
-    voices: Sequence[Voice] = (),
+    voices: Sequence[RankStream] = (),
     went_on: bool = False,
     paths: Sequence[str] = ("train.log",),
 ) -> Timeline:
     """A timeline of these events in this order."""
     events = tuple(event for group in groups for event in group)
-    return Timeline(tuple(Source(path) for path in paths), events, tuple(voices), tuple(workers), went_on=went_on)
+    return Timeline(tuple(LogSource(path) for path in paths), events, tuple(voices), tuple(workers), went_on=went_on)
 
 
 def worker(rank: int, local_rank: int, host: str = "node01") -> WorkerFailure:

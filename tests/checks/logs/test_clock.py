@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.checks.logs.clock import Clock, epoch, full, midnight, of_day, offset, year_in
+from distcheck.checks.logs.clock import LogClock, epoch, full, midnight, of_day, offset, year_in
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)), st.integers(-14 * 4, 14 * 4))
@@ -57,7 +57,7 @@ def test_seconds_since_the_epoch(text: str, seconds: float | None) -> None:
 
 
 def test_a_day_without_a_year_has_its_neighbour_s() -> None:
-    clock = Clock(2023)
+    clock = LogClock(2023)
     assert clock.day(11, 22, "07:43:25") == full("2023-11-22", "07:43:25")
     clock.saw(2024)
     assert clock.day(11, 22, "07:43:25") == full("2024-11-22", "07:43:25")
@@ -68,13 +68,13 @@ def test_a_day_without_any_year_is_not_in_the_future() -> None:
     now = datetime.now(timezone.utc)
     for ahead in (-200, 0, 100):
         day = now + timedelta(days=ahead)
-        value = Clock().day(day.month, min(day.day, 28), "00:00:00")
+        value = LogClock().day(day.month, min(day.day, 28), "00:00:00")
         assert value is not None
         assert value < now.timestamp() + 3 * 86_400
 
 
 def test_january_after_december_is_the_next_year() -> None:
-    clock = Clock(2024)
+    clock = LogClock(2024)
     before, after = clock.day(12, 31, "23:59:59"), clock.day(1, 1, "00:00:01")
     assert before is not None
     assert after == before + 2

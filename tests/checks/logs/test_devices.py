@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from distcheck.checks.logs import devices
-from distcheck.checks.logs.model import Event, Timeline, Who, WorkerFailure
+from distcheck.checks.logs.model import Event, LineAuthor, Timeline, WorkerFailure
 from distcheck.rules.signatures import Kind
 
 from .made import SITE, code, found_by, said, timeline, worker
@@ -34,7 +34,13 @@ def beyond(
     """Ranks, or tasks, that asked for a GPU that is not there."""
     torch = code(f"{SITE}/torch/cuda/__init__.py", "torch._C._cuda_setDevice(device)", "set_device")
     failures = [
-        said(text, code("train.py", line), torch, who=Who(task=rank) if tasks else Who(rank=rank), line=rank + 10)
+        said(
+            text,
+            code("train.py", line),
+            torch,
+            who=LineAuthor(task=rank) if tasks else LineAuthor(rank=rank),
+            line=rank + 10,
+        )
         for rank in ranks
     ]
     return timeline(others, *failures, workers=workers)
@@ -89,7 +95,9 @@ def masks(*values: str, task: bool = False) -> list[Event]:
     return [
         event
         for number, value in enumerate(values)
-        for event in said(f"CUDA_VISIBLE_DEVICES={value}", who=Who(task=number) if task else Who(rank=number))
+        for event in said(
+            f"CUDA_VISIBLE_DEVICES={value}", who=LineAuthor(task=number) if task else LineAuthor(rank=number)
+        )
     ]
 
 
@@ -127,7 +135,7 @@ def test_without_any_context_there_are_too_many_ranks() -> None:
 def test_lightning_counts_first(wanted: str, have: str, task: int | None, rule: str) -> None:
     made = timeline(
         said(f"MisconfigurationException: You requested gpu: [{wanted}]"),
-        said(f" But your machine only has: [{have}]", who=Who(task=task), line=2),
+        said(f" But your machine only has: [{have}]", who=LineAuthor(task=task), line=2),
     )
     assert verdict(made) == [rule]
 
@@ -137,7 +145,9 @@ def test_no_gpu_is_the_masks_fault_unless_a_driver_says_otherwise() -> None:
     mask = said("+ export CUDA_VISIBLE_DEVICES=0,1,1")
     ((rule, _, message),) = found_by(devices.masks_left_a_gpu, timeline(mask, lines))
     assert (rule, message) == ("DC204", "CUDA_VISIBLE_DEVICES=0,1,1 leaves no GPU")
-    old = Event("driver-too-old", Kind.CAUSE, Who(), 0, 1, None, "The NVIDIA driver is too old", codes=("DC304",))
+    old = Event(
+        "driver-too-old", Kind.CAUSE, LineAuthor(), 0, 1, None, "The NVIDIA driver is too old", codes=("DC304",)
+    )
     assert not found_by(devices.masks_left_a_gpu, timeline([old], lines))
 
 
@@ -145,7 +155,7 @@ _GUESS = "using GPU 1 to perform barrier as devices used by this process are cur
 
 
 def test_a_guess_is_a_remark_until_it_hurts() -> None:
-    clash = Event("duplicate-gpu", Kind.CAUSE, Who(), 0, 9, None, "Duplicate GPU detected", codes=("DC303",))
+    clash = Event("duplicate-gpu", Kind.CAUSE, LineAuthor(), 0, 9, None, "Duplicate GPU detected", codes=("DC303",))
     assert [word for _, word, _ in found_by(devices.ranks_were_bound_to_a_device, timeline(said(_GUESS)))] == ["info"]
     hurt = timeline(said(_GUESS), [clash])
     assert [word for _, word, _ in found_by(devices.ranks_were_bound_to_a_device, hurt)] == ["warning"]

@@ -5,12 +5,12 @@ import re
 import pytest
 
 from distcheck.checks.logs import fabric
-from distcheck.checks.logs.model import Event, Source, Timeline, Traceback, Who, WorkerFailure
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, Timeline, Traceback, WorkerFailure
 from distcheck.core.model import Severity
 from distcheck.rules.signatures import Kind
 from distcheck.rules.signatures.fabric import ROWS
 
-ECHO = Event("error", Kind.FAILURE, Who(), 0, 99, None, "something failed")
+ECHO = Event("error", Kind.FAILURE, LineAuthor(), 0, 99, None, "something failed")
 LOST = (
     "NCCL WARN NET/IB : Got completion from peer 10.9.0.5<54862> with status=12 opcode=0 len=0 vendor err 129 "
     "(Recv) localGid "
@@ -18,7 +18,7 @@ LOST = (
 )
 
 
-def events(*lines: str, who: Who = Who()) -> tuple[Event, ...]:
+def events(*lines: str, who: LineAuthor = LineAuthor()) -> tuple[Event, ...]:
     """The events of lines, as the reading makes them."""
     return tuple(
         Event(
@@ -39,15 +39,15 @@ def events(*lines: str, who: Who = Who()) -> tuple[Event, ...]:
 
 
 def info(host: str, *texts: str, pid: int = 100) -> tuple[Event, ...]:
-    return events(*(f"{host}:{pid}:187 [0] NCCL INFO {text}" for text in texts), who=Who(host=host, pid=pid))
+    return events(*(f"{host}:{pid}:187 [0] NCCL INFO {text}" for text in texts), who=LineAuthor(host=host, pid=pid))
 
 
 def timeline(*found: Event, went_on: bool = False, workers: tuple[WorkerFailure, ...] = ()) -> Timeline:
-    return Timeline((Source("train.log", lines=100),), found, workers=workers, went_on=went_on)
+    return Timeline((LogSource("train.log", lines=100),), found, workers=workers, went_on=went_on)
 
 
 def raised(name: str, text: str = "") -> Event:
-    return Event("exception", Kind.FAILURE, Who(rank=9), 0, 5, None, text, traceback=Traceback((), name, text))
+    return Event("exception", Kind.FAILURE, LineAuthor(rank=9), 0, 5, None, text, traceback=Traceback((), name, text))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name}-{row.pattern[:20]}")
@@ -74,7 +74,7 @@ def test_of_the_channels_only_the_first_over_a_slow_way_is_kept() -> None:
 @pytest.mark.parametrize(
     ("others", "workers"),
     [
-        pytest.param((Event("disk-full", Kind.CAUSE, Who(), 0, 3, None, "full"),), (), id="a named cause"),
+        pytest.param((Event("disk-full", Kind.CAUSE, LineAuthor(), 0, 3, None, "full"),), (), id="a named cause"),
         pytest.param((raised("KeyError"),), (), id="an exception of its own"),
         pytest.param((), (WorkerFailure(11, 3, "node02", -9, None),), id="a death by SIGKILL"),
     ],
@@ -95,7 +95,8 @@ def test_a_peer_that_died_is_no_trouble_of_the_network(
         ),
         pytest.param((raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError"),), id="torchrun's"),
         pytest.param(
-            (Event("refused", Kind.CAUSE, Who(), 0, 3, None, "refused", codes=("DC412",)),), id="unreachable as well"
+            (Event("refused", Kind.CAUSE, LineAuthor(), 0, 3, None, "refused", codes=("DC412",)),),
+            id="unreachable as well",
         ),
     ],
 )
@@ -250,7 +251,7 @@ def test_the_numbers_of_nccl_s_versions() -> None:
 
 def test_a_full_shared_memory_is_another_rule() -> None:
     attach = events("NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-Hq3sXw (size 9637888)")
-    full = Event("shm-full", Kind.CAUSE, Who(), 0, 1, None, "no space", codes=("DC320",))
+    full = Event("shm-full", Kind.CAUSE, LineAuthor(), 0, 1, None, "no space", codes=("DC320",))
     assert list(fabric.hosts_are_told_apart(timeline(*attach)))
     assert not list(fabric.hosts_are_told_apart(timeline(full, *attach)))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distcheck.checks.logs import gpus
-from distcheck.checks.logs.model import Event, Source, Timeline, Voice, Who
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, RankStream, Timeline
 from distcheck.core.model import Severity
 from distcheck.rules.signatures import Kind
 from distcheck.rules.signatures.gpus import ROWS
@@ -15,7 +15,7 @@ from distcheck.rules.signatures.gpus import ROWS
 GIB = "Of the allocated memory {allocated} GiB is allocated by PyTorch, and 0.50 GiB is reserved by PyTorch but unallocated."
 
 
-def events(*lines: str, who: Who = Who(), attempt: int = 0) -> tuple[Event, ...]:
+def events(*lines: str, who: LineAuthor = LineAuthor(), attempt: int = 0) -> tuple[Event, ...]:
     """The events of lines, as the reading makes them."""
     return tuple(
         Event(
@@ -37,8 +37,8 @@ def events(*lines: str, who: Who = Who(), attempt: int = 0) -> tuple[Event, ...]
 
 
 def timeline(*found: Event, went_on: bool = False, pids: tuple[int, ...] = (), attempts: int = 1) -> Timeline:
-    voices = tuple(Voice(Who(rank=rank, pid=pid), 0, 1, 9) for rank, pid in enumerate(pids))
-    return Timeline((Source("train.log", lines=100),), found, voices, went_on=went_on, attempts=attempts)
+    voices = tuple(RankStream(LineAuthor(rank=rank, pid=pid), 0, 1, 9) for rank, pid in enumerate(pids))
+    return Timeline((LogSource("train.log", lines=100),), found, voices, went_on=went_on, attempts=attempts)
 
 
 def oom(gpu: int, total: float, *parts: str) -> str:
@@ -138,7 +138,7 @@ def test_ranks_of_the_job_are_no_strangers() -> None:
             "Process 4162 has 76.40 GiB memory in use. Including non-PyTorch memory, this process has "
             "2.64 GiB memory in use.",
         ),
-        who=Who(rank=0, pid=4161),
+        who=LineAuthor(rank=0, pid=4161),
     )
     assert list(gpus.memory_is_not_held_by_others(timeline(*lines)))
     assert not list(gpus.memory_is_not_held_by_others(timeline(*lines, pids=(4161, 4162))))
@@ -151,7 +151,7 @@ def test_two_ranks_in_the_memory_of_one_gpu_share_it() -> None:
         "Process 4162 has 40.40 GiB memory in use. Including non-PyTorch memory, this process has 38.00 GiB "
         "memory in use.",
     )
-    both = (*events(line, who=Who(rank=0)), *events(line, who=Who(rank=1)))
+    both = (*events(line, who=LineAuthor(rank=0)), *events(line, who=LineAuthor(rank=1)))
     (finding,) = gpus.ranks_share_a_gpu(timeline(*both))
     assert "ranks 0-1" in finding.message
     assert not list(gpus.memory_is_not_held_by_others(timeline(*both)))
@@ -202,8 +202,8 @@ def test_no_xid_has_two_meanings() -> None:
 
 
 def test_the_rank_on_the_broken_card_is_to_blame() -> None:
-    xid = events("NVRM: Xid (PCI:0000:3b:00): 48, DBE (double bit error)", who=Who(host="gpu07"))
-    ecc = events("RuntimeError: CUDA error: uncorrectable ECC error encountered", who=Who(rank=3))
+    xid = events("NVRM: Xid (PCI:0000:3b:00): 48, DBE (double bit error)", who=LineAuthor(host="gpu07"))
+    ecc = events("RuntimeError: CUDA error: uncorrectable ECC error encountered", who=LineAuthor(rank=3))
     (finding,) = gpus.gpus_are_sound(timeline(*xid, *ecc))
     assert finding.where.rank == 3
     assert "on gpu07" in finding.message
@@ -213,7 +213,7 @@ def test_hosts_are_told_apart() -> None:
     lines = [
         event
         for host in ("gpu01", "gpu02", "gpu03")
-        for event in events("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", who=Who(host=host))
+        for event in events("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", who=LineAuthor(host=host))
     ]
     assert [finding.where.host for finding in gpus.gpus_are_sound(timeline(*lines))] == ["gpu01", "gpu02", "gpu03"]
 
@@ -225,8 +225,8 @@ def test_the_warning_of_the_iommu_is_a_cause_only_where_all_waited() -> None:
     warning = events(
         'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instability or hang!'
     )
-    waited = Event("watchdog", Kind.TIMEOUT, Who(rank=0), 0, 7, None, "timeout")
-    named = Event("disk-full", Kind.CAUSE, Who(rank=0), 0, 6, None, "no space")
+    waited = Event("watchdog", Kind.TIMEOUT, LineAuthor(rank=0), 0, 7, None, "timeout")
+    named = Event("disk-full", Kind.CAUSE, LineAuthor(rank=0), 0, 6, None, "no space")
     assert [f.severity for f in gpus.peer_access_works(timeline(*warning))] == [Severity.INFO]
     assert [f.severity for f in gpus.peer_access_works(timeline(*warning, waited))] == [Severity.ERROR]
     assert [f.severity for f in gpus.peer_access_works(timeline(*warning, named, waited))] == [Severity.INFO]

@@ -7,23 +7,34 @@ from collections.abc import Iterator
 import pytest
 
 from distcheck.checks.logs.hangs import collectives_end, every_rank_meets, no_collective_failed, recorders_agree
-from distcheck.checks.logs.model import Collective, Dump, Event, Source, Timeline, Traceback, Who, WorkerFailure
+from distcheck.checks.logs.model import (
+    Collective,
+    Dump,
+    Event,
+    LineAuthor,
+    LogSource,
+    Timeline,
+    Traceback,
+    WorkerFailure,
+)
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
 
 def wait(rank: int, sequence: int, operation: str = "ALLREDUCE", elements: int = 64, line: int = 0) -> Event:
     values = {"sequence": str(sequence), "operation": operation, "numel_in": str(elements), "timeout_ms": "600000"}
-    return Event("watchdog-timeout", Kind.TIMEOUT, Who(rank), 0, line or 10 + rank, None, "Watchdog caught", values)
+    return Event(
+        "watchdog-timeout", Kind.TIMEOUT, LineAuthor(rank), 0, line or 10 + rank, None, "Watchdog caught", values
+    )
 
 
 def standing(rank: int, enqueued: int, group: str = "") -> Event:
     values = {"enqueued": str(enqueued), "completed": str(enqueued), "group": group}
-    return Event("watchdog-dump", Kind.TIMEOUT, Who(rank), 0, 30 + rank, None, "Received a dump signal", values)
+    return Event("watchdog-dump", Kind.TIMEOUT, LineAuthor(rank), 0, 30 + rank, None, "Received a dump signal", values)
 
 
 def timeline(*events: Event, ranks: int | None = None, **more: object) -> Timeline:
-    known = Timeline((Source("train.log", lines=99),), events, world_size=ranks, world_size_known=ranks is not None)
+    known = Timeline((LogSource("train.log", lines=99),), events, world_size=ranks, world_size_known=ranks is not None)
     return known._replace(**more)  # type: ignore[arg-type]
 
 
@@ -64,7 +75,7 @@ def test_waits_compared(events: list[Event], ranks: int, expected: tuple[str, in
 
 
 def test_what_failed_before_is_the_reason() -> None:
-    failure = Event("exception", Kind.FAILURE, Who(2), 0, 3, None, "KeyError: 'labels'")
+    failure = Event("exception", Kind.FAILURE, LineAuthor(2), 0, 3, None, "KeyError: 'labels'")
     one = only(collectives_end(timeline(failure, wait(0, 9), wait(1, 10), ranks=3)))
     assert (one.code, one.where.rank, one.evidence["role"]) == ("DC511", 2, "timeout")
 
@@ -77,7 +88,7 @@ def test_a_rank_that_sigterm_ended_had_not_failed_before(exitcode: int, failed: 
 
 
 def test_what_failed_after_is_not() -> None:
-    failure = Event("exception", Kind.FAILURE, Who(2), 0, 90, None, "KeyError: 'labels'")
+    failure = Event("exception", Kind.FAILURE, LineAuthor(2), 0, 90, None, "KeyError: 'labels'")
     assert told(wait(0, 9), wait(1, 9), failure, ranks=3) == ("DC511", 2)
     assert only(collectives_end(timeline(wait(0, 9), wait(1, 9), failure, ranks=3))).message.endswith("never came")
 
@@ -125,7 +136,7 @@ def test_a_recorder_names_lines() -> None:
 
 def missing(**values: str) -> Event:
     name = "store-key-missing" if "key" in values or "missing" in values else "clients-missing"
-    return Event(name, Kind.TIMEOUT, Who(0), 0, 7, None, "wait timeout", values)
+    return Event(name, Kind.TIMEOUT, LineAuthor(0), 0, 7, None, "wait timeout", values)
 
 
 def test_the_rank_that_never_came() -> None:
@@ -160,20 +171,24 @@ def test_the_words_of_one_rank_accuse_nobody() -> None:
 
 def test_a_rank_that_others_were_told_by() -> None:
     values = {"enqueued": "61", "completed": "60", "from": "17"}
-    one = known_up_to(2, Event("watchdog-dump", Kind.TIMEOUT, Who(2), 0, 5, None, "Received a dump signal", values))
+    one = known_up_to(
+        2, Event("watchdog-dump", Kind.TIMEOUT, LineAuthor(2), 0, 5, None, "Received a dump signal", values)
+    )
     assert "rank 17 saw first" in one.message and "rank 17" in one.fix.text and one.where.rank is None
 
 
 def test_gloo_gets_no_advice_about_gpus() -> None:
-    ended = [Event("gloo-timeout", Kind.TIMEOUT, Who(rank), 0, 4 + rank, None, "Timed out", {}) for rank in (0, 1)]
+    ended = [
+        Event("gloo-timeout", Kind.TIMEOUT, LineAuthor(rank), 0, 4 + rank, None, "Timed out", {}) for rank in (0, 1)
+    ]
     text = only(collectives_end(timeline(*ended, ranks=2))).fix.text
     assert "Xid" not in text and "IOMMU" not in text and "NCCL" not in text and "py-spy" in text
 
 
 def test_a_class_and_a_last_error_are_of_one_rank() -> None:
-    first = Event("nccl-error", Kind.FAILURE, Who(0), 0, 3, None, "ncclSystemError", {"class": "SystemError"})
+    first = Event("nccl-error", Kind.FAILURE, LineAuthor(0), 0, 3, None, "ncclSystemError", {"class": "SystemError"})
     other = Traceback((), "torch.distributed.DistBackendError", "ncclRemoteError\nLast error:\nclosed by node09")
-    theirs = Event("exception", Kind.FAILURE, Who(1), 0, 9, None, "DistBackendError", traceback=other)
+    theirs = Event("exception", Kind.FAILURE, LineAuthor(1), 0, 9, None, "DistBackendError", traceback=other)
     assert "node09" not in only(no_collective_failed(timeline(first, theirs, ranks=2))).message
-    own = only(no_collective_failed(timeline(first, theirs._replace(who=Who(0)), ranks=2)))
+    own = only(no_collective_failed(timeline(first, theirs._replace(who=LineAuthor(0)), ranks=2)))
     assert own.message.endswith("closed by node09")

@@ -10,19 +10,19 @@ from distcheck.checks.logs.job_end import (
     scheduler_lets_it_run,
     somebody_says_what_happened,
 )
-from distcheck.checks.logs.model import Event, Source, Timeline, Who, WorkerFailure
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, Timeline, WorkerFailure
 from distcheck.core.model import Severity
 from distcheck.rules.signatures import Kind
 
-FAILURE = Event("exception", Kind.FAILURE, Who(1), 0, 1, None, "KeyError: 'labels'")
-STOPPED = Event("told-to-stop", Kind.SIGNAL, Who(), 0, 5, None, "Received 15 death signal")
-HANGUP = Event("hangup", Kind.CAUSE, Who(), 0, 5, None, "Received 1 death signal")
-LOST = Event("peer-lost", Kind.LOST, Who(0), 0, 6, None, "closed by peer", {"host": "10.0.0.5", "port": "40112"})
-TABLE = Event("elastic-report", Kind.TABLE, Who(), 0, 9, None, "ChildFailedError:")
+FAILURE = Event("exception", Kind.FAILURE, LineAuthor(1), 0, 1, None, "KeyError: 'labels'")
+STOPPED = Event("told-to-stop", Kind.SIGNAL, LineAuthor(), 0, 5, None, "Received 15 death signal")
+HANGUP = Event("hangup", Kind.CAUSE, LineAuthor(), 0, 5, None, "Received 1 death signal")
+LOST = Event("peer-lost", Kind.LOST, LineAuthor(0), 0, 6, None, "closed by peer", {"host": "10.0.0.5", "port": "40112"})
+TABLE = Event("elastic-report", Kind.TABLE, LineAuthor(), 0, 9, None, "ChildFailedError:")
 
 
 def timeline(*events: Event, **more: object) -> Timeline:
-    return Timeline((Source("train.log", lines=20),), events)._replace(**more)  # type: ignore[arg-type]
+    return Timeline((LogSource("train.log", lines=20),), events)._replace(**more)  # type: ignore[arg-type]
 
 
 def test_a_hangup_is_told_unless_something_failed_before() -> None:
@@ -33,8 +33,8 @@ def test_a_hangup_is_told_unless_something_failed_before() -> None:
 
 def test_an_order_from_outside_is_the_cause_where_nothing_else_is() -> None:
     assert [one.code for one in scheduler_lets_it_run(timeline(STOPPED, TABLE))] == ["DC125"]
-    step = Event("step-cancelled", Kind.SIGNAL, Who(), 0, 4, None, "*** STEP")
-    stop = Event("interrupted", Kind.FAILURE, Who(), 0, 9, None, "KeyboardInterrupt")
+    step = Event("step-cancelled", Kind.SIGNAL, LineAuthor(), 0, 4, None, "*** STEP")
+    stop = Event("interrupted", Kind.FAILURE, LineAuthor(), 0, 9, None, "KeyboardInterrupt")
     for other in (FAILURE, LOST, step, stop):
         assert not list(scheduler_lets_it_run(timeline(other, STOPPED)))
     assert not list(scheduler_lets_it_run(timeline(STOPPED, went_on=True)))
@@ -68,7 +68,9 @@ def test_it_is_silent_where_more_is_known(known: Timeline) -> None:
 
 
 def test_whose_log_to_fetch_is_the_lost_ones_never_the_writers() -> None:
-    lost = [LOST._replace(who=Who(rank), values={"peer": "0", "host": "node03", "port": "51422"}) for rank in (1, 2)]
+    lost = [
+        LOST._replace(who=LineAuthor(rank), values={"peer": "0", "host": "node03", "port": "51422"}) for rank in (1, 2)
+    ]
     table = (WorkerFailure(2, 2, None, 1, None, first=True), WorkerFailure(1, 1, None, 1, None))
     (one,) = somebody_says_what_happened(timeline(*lost, TABLE, workers=table))
     assert "log of rank 0 and of the process at node03:51422" in one.fix.text and "1-2" not in one.fix.text

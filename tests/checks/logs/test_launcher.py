@@ -16,7 +16,7 @@ from distcheck.checks.logs.launcher import (
     threads_were_set,
     variables_have_their_new_names,
 )
-from distcheck.checks.logs.model import Event, Timeline, Who
+from distcheck.checks.logs.model import Event, LineAuthor, Timeline
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
@@ -36,7 +36,7 @@ def test_a_plain_python_gets_torchrun_with_its_own_script() -> None:
 
 
 def test_tasks_of_srun_get_their_numbers_mapped() -> None:
-    lines = [said(_MISSING.format("RANK"), who=Who(task=task), line=task + 1) for task in range(4)]
+    lines = [said(_MISSING.format("RANK"), who=LineAuthor(task=task), line=task + 1) for task in range(4)]
     made = timeline(*lines, paths=("slurm-4711.out",))
     (finding,) = rendezvous_variables_were_set(made)
     assert finding.message.startswith("RANK was not set: srun started the tasks")
@@ -46,7 +46,7 @@ def test_tasks_of_srun_get_their_numbers_mapped() -> None:
 
 def test_tasks_of_mpirun_get_their_numbers_mapped() -> None:
     made = timeline(
-        said("KeyError: 'WORLD_SIZE'", who=Who(task=1)),
+        said("KeyError: 'WORLD_SIZE'", who=LineAuthor(task=1)),
         said("mpirun detected that one or more processes exited with non-zero status, thus causing"),
     )
     (finding,) = rendezvous_variables_were_set(made)
@@ -120,7 +120,9 @@ _OWN = code("train.py", 'dist.init_process_group("gloo", init_method="tcp://10.0
 
 def test_an_address_of_its_own_under_torchrun() -> None:
     made = timeline(
-        said(_TIMED_OUT, _OWN, who=Who(rank=0)), said(_TIMED_OUT, _OWN, who=Who(rank=1), line=2), workers=[worker(0, 0)]
+        said(_TIMED_OUT, _OWN, who=LineAuthor(rank=0)),
+        said(_TIMED_OUT, _OWN, who=LineAuthor(rank=1), line=2),
+        workers=[worker(0, 0)],
     )
     assert [code for code, *_ in found_by(somebody_served_the_store, made)] == ["DC104"]
 
@@ -133,7 +135,7 @@ def test_a_store_that_is_only_far_away(under_torchrun: bool) -> None:
 
 
 def bind(task: int | None, *paths: str, line: int = 1) -> list[Event]:
-    made = said(_BIND, *(code(path, "run()") for path in paths), who=Who(task=task), line=line)
+    made = said(_BIND, *(code(path, "run()") for path in paths), who=LineAuthor(task=task), line=line)
     return [
         event._replace(signature="port-taken", kind=Kind.CAUSE, codes=("DC401",), values={"port": "29500"})
         for event in made

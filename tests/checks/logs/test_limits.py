@@ -15,7 +15,7 @@ from distcheck.checks.logs.limits import (
     threads_could_be_started,
     workers_fit_the_cpus,
 )
-from distcheck.checks.logs.model import Event, Frame, Source, Timeline, Traceback, Who, WorkerFailure
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, Timeline, Traceback, TracebackFrame, WorkerFailure
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 from distcheck.rules.signatures.host import ROWS
@@ -23,11 +23,11 @@ from distcheck.rules.signatures.host import ROWS
 
 def event(signature: str, text: str = "", line: int = 1, *, rank: int | None = None, **values: str) -> Event:
     kind = next((row.kind for row in ROWS if row.name == signature), Kind.FAILURE)
-    return Event(signature, kind, Who(rank=rank), 0, line, None, text or signature, values)
+    return Event(signature, kind, LineAuthor(rank=rank), 0, line, None, text or signature, values)
 
 
 def timeline(*events: Event, workers: Iterable[WorkerFailure] = (), went_on: bool = False) -> Timeline:
-    return Timeline((Source("train.log", lines=100),), events, workers=tuple(workers), went_on=went_on)
+    return Timeline((LogSource("train.log", lines=100),), events, workers=tuple(workers), went_on=went_on)
 
 
 def row(rank: int, exitcode: int, *, first: bool = False, pid: int = 4711, time: float | None = None) -> WorkerFailure:
@@ -39,7 +39,7 @@ def codes(findings: Iterable[Finding]) -> list[str]:
 
 
 def through(path: str) -> Traceback:
-    return Traceback((Frame(path, 57, "f", ""),), "OSError", "")
+    return Traceback((TracebackFrame(path, 57, "f", ""),), "OSError", "")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_bus_error_alone_is_mostly_shared_memory() -> None:
     (found,) = shared_memory_was_too_small(timeline(killed, workers=[row(2, -7, first=True)]))
     assert found.where.rank == 2
     died = event("exception", "KeyError: 'lr'", 3, rank=1)
-    assert not list(shared_memory_was_too_small(timeline(died, killed._replace(who=Who(rank=2)))))
+    assert not list(shared_memory_was_too_small(timeline(died, killed._replace(who=LineAuthor(rank=2)))))
 
 
 def test_descriptors() -> None:

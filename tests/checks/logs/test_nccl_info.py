@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.checks.logs.model import Event, Source, Timeline, Who
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, Timeline
 from distcheck.checks.logs.nccl_info import Transport, node_count, parse_log, parse_texts, processes, read_log
 from distcheck.core.model import Unavailable
 from distcheck.rules.signatures import Kind
@@ -191,15 +191,15 @@ def test_a_line_may_lack_its_head() -> None:
     )
 
 
-def line(number: int, text: str, who: Who, attempt: int = 0) -> Event:
+def line(number: int, text: str, who: LineAuthor, attempt: int = 0) -> Event:
     return Event("nccl-info", Kind.RECORD, who, 0, number, None, text, attempt=attempt)
 
 
 def test_processes_are_told_apart_by_host_and_number() -> None:
-    one, two = Who(host="gpu01", pid=7), Who(host="gpu02", pid=7)
+    one, two = LineAuthor(host="gpu01", pid=7), LineAuthor(host="gpu02", pid=7)
     found = processes(
         Timeline(
-            (Source("train.log"),),
+            (LogSource("train.log"),),
             (
                 line(1, "Using network IB", one),
                 line(2, "Using network Socket", two),
@@ -213,14 +213,14 @@ def test_processes_are_told_apart_by_host_and_number() -> None:
 
 
 def test_the_last_restart_counts() -> None:
-    who = Who(host="gpu01", pid=7)
+    who = LineAuthor(host="gpu01", pid=7)
     lines = (line(1, "Using network Socket", who), line(9, "Using network IB", who, attempt=1))
-    (found,) = processes(Timeline((Source("train.log"),), lines, attempts=2))
+    (found,) = processes(Timeline((LogSource("train.log"),), lines, attempts=2))
     assert found.transport.network == "IB"
     assert processes(Timeline((), ())) == ()
     assert node_count(()) == 1
 
 
 def test_what_nccl_says_of_nodes_counts_more_than_hosts() -> None:
-    lines = (line(1, "comm 0x1 rank 0 nRanks 16 nNodes 4 localRanks 4 localRank 0", Who(host="gpu01", pid=7)),)
-    assert node_count(processes(Timeline((Source("a"),), lines))) == 4
+    lines = (line(1, "comm 0x1 rank 0 nRanks 16 nNodes 4 localRanks 4 localRank 0", LineAuthor(host="gpu01", pid=7)),)
+    assert node_count(processes(Timeline((LogSource("a"),), lines))) == 4

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from distcheck.checks.logs import network
-from distcheck.checks.logs.model import Event, Frame, Source, Timeline, Traceback, Voice, Who
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, RankStream, Timeline, Traceback, TracebackFrame
 from distcheck.checks.logs.network import (
     gloo_has_an_interface,
     ipv6_is_noise,
@@ -20,21 +20,23 @@ from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 from distcheck.rules.signatures.network import ROWS
 
-MEETING = Traceback((Frame("/x/site-packages/torch/distributed/rendezvous.py", 198, "f", "return TCPStore("),), "", "")
-OWN = Traceback((Frame("/workspace/serve.py", 12, "main", "server.bind(address)"),), "OSError", "")
+MEETING = Traceback(
+    (TracebackFrame("/x/site-packages/torch/distributed/rendezvous.py", 198, "f", "return TCPStore("),), "", ""
+)
+OWN = Traceback((TracebackFrame("/workspace/serve.py", 12, "main", "server.bind(address)"),), "OSError", "")
 
 
 def event(
     signature: str, text: str = "", line: int = 1, *, rank: int | None = None, source: int = 0, **values: str
 ) -> Event:
     kind = next((row.kind for row in ROWS if row.name == signature), Kind.FAILURE)
-    return Event(signature, kind, Who(rank=rank), source, line, None, text or signature, values)
+    return Event(signature, kind, LineAuthor(rank=rank), source, line, None, text or signature, values)
 
 
 def timeline(*events: Event, went_on: bool = False, hosts: Iterable[str] = (), lines: int = 200) -> Timeline:
     files = 1 + max((item.source for item in events), default=0)
-    voices = tuple(Voice(Who(host=host), 0, 1, 1) for host in hosts)
-    sources = tuple(Source(f"{number}.log", lines=lines) for number in range(files))
+    voices = tuple(RankStream(LineAuthor(host=host), 0, 1, 1) for host in hosts)
+    sources = tuple(LogSource(f"{number}.log", lines=lines) for number in range(files))
     return Timeline(sources, events, voices, went_on=went_on)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from distcheck.checks.logs.model import Event, Frame, Source, Timeline, Traceback, Who
+from distcheck.checks.logs.model import Event, LineAuthor, LogSource, Timeline, Traceback, TracebackFrame
 from distcheck.checks.logs.pickling import (
     checkpoints_load_on_their_rank,
     files_are_whole,
@@ -30,13 +30,13 @@ def event(
     signature: str, text: str = "", line: int = 1, *, rank: int | None = None, path: str | None = None, **values: str
 ) -> Event:
     kind = next((row.kind for row in ROWS if row.name == signature), Kind.FAILURE)
-    frames = () if path is None else (Frame(USERS, 90, "main", ""), Frame(path, 10, "f", ""))
+    frames = () if path is None else (TracebackFrame(USERS, 90, "main", ""), TracebackFrame(path, 10, "f", ""))
     traceback = Traceback(frames, "", "") if frames else None
-    return Event(signature, kind, Who(rank=rank), 0, line, None, text or signature, values, traceback=traceback)
+    return Event(signature, kind, LineAuthor(rank=rank), 0, line, None, text or signature, values, traceback=traceback)
 
 
 def timeline(*events: Event, went_on: bool = False) -> Timeline:
-    return Timeline((Source("train.log", lines=100),), events, went_on=went_on)
+    return Timeline((LogSource("train.log", lines=100),), events, went_on=went_on)
 
 
 def codes(findings: Iterable[Finding]) -> list[str]:

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distcheck.checks.logs.clock import full
-from distcheck.checks.logs.model import Who
-from distcheck.checks.logs.prefixes import Head, Prefixes
+from distcheck.checks.logs.model import LineAuthor
+from distcheck.checks.logs.prefixes import LineHead, Prefixes
 
 TIME = full("2025-11-22", "07:43:25")
 assert TIME is not None
 
 
-def parse(line: str, *sample: str) -> Head:
+def parse(line: str, *sample: str) -> LineHead:
     # the year of lines that name none
     return Prefixes(["[2025-11-22 07:00:00,000] torch.distributed.run: [WARNING] hello", *sample]).parse(line)
 
@@ -25,68 +25,70 @@ class Style(NamedTuple):
     """One layer: what it says, and where the text goes."""
 
     layer: str
-    who: Who = Who()
+    who: LineAuthor = LineAuthor()
     time: float | None = None
     stream: str = ""
 
 
 STYLES = (
-    Style("[rank3]: ", Who(rank=3)),
-    Style("[rank3]:", Who(rank=3)),
-    Style("[rank3] ", Who(rank=3)),
-    Style("[rank: 3] ", Who(rank=3)),
-    Style("[RANK 3] ", Who(rank=3)),
-    Style("(rank 3) ", Who(rank=3)),
-    Style("Rank 3: ", Who(rank=3)),
-    Style("[default3]:", Who(local_rank=3)),
-    Style("[trainer3]:", Who(local_rank=3)),
-    Style("[default3]:[rank11]: ", Who(rank=11, local_rank=3)),
-    Style("[rank3]:[E1122 07:43:25.250000000 ProcessGroupNCCL.cpp:616] ", Who(rank=3), TIME + 0.25),
-    Style("[E1122 07:43:25.250 ProcessGroupNCCL.cpp:616] ", Who(), TIME + 0.25),
+    Style("[rank3]: ", LineAuthor(rank=3)),
+    Style("[rank3]:", LineAuthor(rank=3)),
+    Style("[rank3] ", LineAuthor(rank=3)),
+    Style("[rank: 3] ", LineAuthor(rank=3)),
+    Style("[RANK 3] ", LineAuthor(rank=3)),
+    Style("(rank 3) ", LineAuthor(rank=3)),
+    Style("Rank 3: ", LineAuthor(rank=3)),
+    Style("[default3]:", LineAuthor(local_rank=3)),
+    Style("[trainer3]:", LineAuthor(local_rank=3)),
+    Style("[default3]:[rank11]: ", LineAuthor(rank=11, local_rank=3)),
+    Style("[rank3]:[E1122 07:43:25.250000000 ProcessGroupNCCL.cpp:616] ", LineAuthor(rank=3), TIME + 0.25),
+    Style("[E1122 07:43:25.250 ProcessGroupNCCL.cpp:616] ", LineAuthor(), TIME + 0.25),
     Style("[E ProcessGroupNCCL.cpp:475] "),
     Style("[W socket.cpp:601] "),
     Style(
-        "E1122 07:43:25.250000 4711 torch/distributed/elastic/multiprocessing/api.py:702] ", Who(pid=4711), TIME + 0.25
+        "E1122 07:43:25.250000 4711 torch/distributed/elastic/multiprocessing/api.py:702] ",
+        LineAuthor(pid=4711),
+        TIME + 0.25,
     ),
-    Style("E1122 07:43:25.250000 139823412345600 torch/distributed/run.py:702] ", Who(), TIME + 0.25),
-    Style("I20251122 07:43:25.250000 4711 file.cc:22] ", Who(pid=4711), TIME + 0.25),
-    Style("[2025-11-22 07:43:25,250] torch.distributed.run: [WARNING] ", Who(), TIME + 0.25),
-    Style("[2025-11-22 07:43:25,250] [INFO] [engine.py:88:__init__] ", Who(), TIME + 0.25),
-    Style("[2025-11-22 07:43:25,250][__main__][INFO] - ", Who(), TIME + 0.25),
-    Style("2025-11-22 07:43:25,250 - trainer.loop - ERROR - ", Who(), TIME + 0.25),
-    Style("2025-11-22 07:43:25.250 | ERROR    | __main__:main:12 - ", Who(), TIME + 0.25),
-    Style("2025-11-22 07:43:25,250 ERROR worker.py:1234 -- ", Who(), TIME + 0.25),
-    Style("11/22/2025 07:43:25 - INFO - __main__ - ", Who(), TIME),
-    Style("[INFO|trainer.py:1234] 2025-11-22 07:43:25,250 >> ", Who(), TIME + 0.25),
-    Style("[INFO|2025-11-22 07:43:25] trainer.py:1234 >> ", Who(), TIME),
-    Style("[11/22 07:43:25 detectron2]: ", Who(), TIME),
-    Style("INFO 11-22 07:43:25 [core.py:58] ", Who(), TIME),
+    Style("E1122 07:43:25.250000 139823412345600 torch/distributed/run.py:702] ", LineAuthor(), TIME + 0.25),
+    Style("I20251122 07:43:25.250000 4711 file.cc:22] ", LineAuthor(pid=4711), TIME + 0.25),
+    Style("[2025-11-22 07:43:25,250] torch.distributed.run: [WARNING] ", LineAuthor(), TIME + 0.25),
+    Style("[2025-11-22 07:43:25,250] [INFO] [engine.py:88:__init__] ", LineAuthor(), TIME + 0.25),
+    Style("[2025-11-22 07:43:25,250][__main__][INFO] - ", LineAuthor(), TIME + 0.25),
+    Style("2025-11-22 07:43:25,250 - trainer.loop - ERROR - ", LineAuthor(), TIME + 0.25),
+    Style("2025-11-22 07:43:25.250 | ERROR    | __main__:main:12 - ", LineAuthor(), TIME + 0.25),
+    Style("2025-11-22 07:43:25,250 ERROR worker.py:1234 -- ", LineAuthor(), TIME + 0.25),
+    Style("11/22/2025 07:43:25 - INFO - __main__ - ", LineAuthor(), TIME),
+    Style("[INFO|trainer.py:1234] 2025-11-22 07:43:25,250 >> ", LineAuthor(), TIME + 0.25),
+    Style("[INFO|2025-11-22 07:43:25] trainer.py:1234 >> ", LineAuthor(), TIME),
+    Style("[11/22 07:43:25 detectron2]: ", LineAuthor(), TIME),
+    Style("INFO 11-22 07:43:25 [core.py:58] ", LineAuthor(), TIME),
     Style("ERROR:root:"),
-    Style("[1,3]<stderr>:", Who(task=3), stream="stderr"),
-    Style("[prterun-node01-4711@1,3]<stdout>: ", Who(task=3), stream="stdout"),
-    Style("[3]<stderr>:", Who(task=3), stream="stderr"),
-    Style("Sat Nov 22 07:43:25 2025[1,3]<stderr>:", Who(task=3), TIME, "stderr"),
-    Style("(TrainWorker pid=123, ip=10.0.0.2) ", Who(pid=123, host="10.0.0.2")),
-    Style("(pid=123) ", Who(pid=123)),
-    Style("(worker1, rank=1, pid=123, ip=10.0.0.2) [rank9]: ", Who(rank=9, pid=123, host="10.0.0.2")),
-    Style("(VllmWorker rank=3 pid=123) ", Who(rank=3, pid=123)),
-    Style("(ImplicitFunc(train) pid=123, ip=10.0.0.2) ", Who(pid=123, host="10.0.0.2")),
-    Style("(raylet) [2025-11-22 07:43:25,250 E 4711 4711] ", Who(), TIME + 0.25),
+    Style("[1,3]<stderr>:", LineAuthor(task=3), stream="stderr"),
+    Style("[prterun-node01-4711@1,3]<stdout>: ", LineAuthor(task=3), stream="stdout"),
+    Style("[3]<stderr>:", LineAuthor(task=3), stream="stderr"),
+    Style("Sat Nov 22 07:43:25 2025[1,3]<stderr>:", LineAuthor(task=3), TIME, "stderr"),
+    Style("(TrainWorker pid=123, ip=10.0.0.2) ", LineAuthor(pid=123, host="10.0.0.2")),
+    Style("(pid=123) ", LineAuthor(pid=123)),
+    Style("(worker1, rank=1, pid=123, ip=10.0.0.2) [rank9]: ", LineAuthor(rank=9, pid=123, host="10.0.0.2")),
+    Style("(VllmWorker rank=3 pid=123) ", LineAuthor(rank=3, pid=123)),
+    Style("(ImplicitFunc(train) pid=123, ip=10.0.0.2) ", LineAuthor(pid=123, host="10.0.0.2")),
+    Style("(raylet) [2025-11-22 07:43:25,250 E 4711 4711] ", LineAuthor(), TIME + 0.25),
     Style("(raylet) "),
-    Style("(raylet, ip=10.0.0.2) ", Who(host="10.0.0.2")),
-    Style("[pod/train-worker-0/pytorch] ", Who(host="train-worker-0")),
-    Style("2025-11-22T07:43:25.250000000Z stderr F ", Who(), TIME + 0.25, "stderr"),
-    Style("2025-11-22T07:43:25.250000000Z ", Who(), TIME + 0.25),
-    Style("2025-11-22T08:43:25.250+01:00 ", Who(), TIME + 0.25),
-    Style("Nov 22 07:43:25 node01 train[123]: ", Who(host="node01", pid=123), TIME),
-    Style("2025-11-22T07:43:25+0000 node01 train[123]: ", Who(host="node01", pid=123), TIME),
-    Style("Nov 22 07:43:25 node01 kernel: [12345.678901] ", Who(host="node01"), TIME),
+    Style("(raylet, ip=10.0.0.2) ", LineAuthor(host="10.0.0.2")),
+    Style("[pod/train-worker-0/pytorch] ", LineAuthor(host="train-worker-0")),
+    Style("2025-11-22T07:43:25.250000000Z stderr F ", LineAuthor(), TIME + 0.25, "stderr"),
+    Style("2025-11-22T07:43:25.250000000Z ", LineAuthor(), TIME + 0.25),
+    Style("2025-11-22T08:43:25.250+01:00 ", LineAuthor(), TIME + 0.25),
+    Style("Nov 22 07:43:25 node01 train[123]: ", LineAuthor(host="node01", pid=123), TIME),
+    Style("2025-11-22T07:43:25+0000 node01 train[123]: ", LineAuthor(host="node01", pid=123), TIME),
+    Style("Nov 22 07:43:25 node01 kernel: [12345.678901] ", LineAuthor(host="node01"), TIME),
     Style("[12345.678901] "),
     Style("[    0.000000] "),
     Style("[  +0.000005] "),
     Style("<4>[12345.678901] "),
-    Style("[Sat Nov 22 07:43:25 2025] ", Who(), TIME),
-    Style("[1763797405.250000] [node01:4711 :0] ", Who(host="node01", pid=4711), TIME + 0.25),
+    Style("[Sat Nov 22 07:43:25 2025] ", LineAuthor(), TIME),
+    Style("[1763797405.250000] [node01:4711 :0] ", LineAuthor(host="node01", pid=4711), TIME + 0.25),
 )
 TEXTS = (
     "Traceback (most recent call last):",
@@ -103,7 +105,7 @@ TEXTS = (
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.layer.strip())
 def test_every_style(style: Style, text: str) -> None:
     head = parse(style.layer + text)
-    assert head == Head(style.who, pytest.approx(style.time) if style.time else None, text, style.stream)
+    assert head == LineHead(style.who, pytest.approx(style.time) if style.time else None, text, style.stream)
 
 
 #: Layers that one line can have around each other, with nothing that two of them say differently.
@@ -124,7 +126,7 @@ def test_any_combination(outer: list[Style], inner: Style, text: str, coloured: 
     times = [layer.time for layer in layers if layer.time is not None]
     assert head.text == text
     assert head.time == (pytest.approx(times[0]) if times else None)
-    for field in Who._fields:
+    for field in LineAuthor._fields:
         said = [value for layer in layers if (value := getattr(layer.who, field)) is not None]
         assert getattr(head.who, field) in (said or [None])
     streams = [layer.stream for layer in layers if layer.stream]
@@ -134,19 +136,19 @@ def test_any_combination(outer: list[Style], inner: Style, text: str, coloured: 
 @pytest.mark.parametrize(
     ("line", "who", "text"),
     [
-        ("node01:4711:4890 [3] NCCL WARN Cuda failure", Who(host="node01", pid=4711), "NCCL WARN Cuda failure"),
-        ("10.0.0.4:4711:4890 NCCL INFO x", Who(host="10.0.0.4", pid=4711), "NCCL INFO x"),
-        ("[2025-11-22 07:43:25] node01:4711:4890 [3] init.cc:2 NCCL WARN x", Who(host="node01", pid=4711), "init.cc:2 NCCL WARN x"),
-        ("3: node01:4711:4890 [3] NCCL WARN x", Who(host="node01", pid=4711, task=3), "NCCL WARN x"),
-        ("[node01:04711] *** Process received signal ***", Who(host="node01", pid=4711), "*** Process received signal ***"),
-        ("[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught", Who(rank=3), "[Rank 3] Watchdog caught"),
-        ("[rank11]:[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog", Who(rank=11), "[Rank 3] Watchdog"),
-        ("[E ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 5] x", Who(rank=5), "[PG ID 0 PG GUID 0(default_pg) Rank 5] x"),
-        ("[E ProcessGroupNCCL.cpp:1] [PG 0 (default_pg) Rank 5] x", Who(rank=5), "[PG 0 (default_pg) Rank 5] x"),
-        ("[E ProcessGroupNCCL.cpp:1] [PG ID 2 PG GUID 3(tp) Rank 1] x", Who(), "[PG ID 2 PG GUID 3(tp) Rank 1] x"),
+        ("node01:4711:4890 [3] NCCL WARN Cuda failure", LineAuthor(host="node01", pid=4711), "NCCL WARN Cuda failure"),
+        ("10.0.0.4:4711:4890 NCCL INFO x", LineAuthor(host="10.0.0.4", pid=4711), "NCCL INFO x"),
+        ("[2025-11-22 07:43:25] node01:4711:4890 [3] init.cc:2 NCCL WARN x", LineAuthor(host="node01", pid=4711), "init.cc:2 NCCL WARN x"),
+        ("3: node01:4711:4890 [3] NCCL WARN x", LineAuthor(host="node01", pid=4711, task=3), "NCCL WARN x"),
+        ("[node01:04711] *** Process received signal ***", LineAuthor(host="node01", pid=4711), "*** Process received signal ***"),
+        ("[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught", LineAuthor(rank=3), "[Rank 3] Watchdog caught"),
+        ("[rank11]:[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog", LineAuthor(rank=11), "[Rank 3] Watchdog"),
+        ("[E ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 5] x", LineAuthor(rank=5), "[PG ID 0 PG GUID 0(default_pg) Rank 5] x"),
+        ("[E ProcessGroupNCCL.cpp:1] [PG 0 (default_pg) Rank 5] x", LineAuthor(rank=5), "[PG 0 (default_pg) Rank 5] x"),
+        ("[E ProcessGroupNCCL.cpp:1] [PG ID 2 PG GUID 3(tp) Rank 1] x", LineAuthor(), "[PG ID 2 PG GUID 3(tp) Rank 1] x"),
     ],
 )  # fmt: skip
-def test_lines_whose_writer_names_itself(line: str, who: Who, text: str) -> None:
+def test_lines_whose_writer_names_itself(line: str, who: LineAuthor, text: str) -> None:
     head = parse(line)
     assert (head.who, head.text) == (who, text)
 
@@ -180,7 +182,7 @@ def test_lines_whose_writer_names_itself(line: str, who: Who, text: str) -> None
     ],
 )
 def test_text_stays_text(line: str) -> None:
-    assert parse(line) == Head(Who(), None, line)
+    assert parse(line) == LineHead(LineAuthor(), None, line)
 
 
 LABELLED = ["{}: hello", "{}: Loading data", "{}: done 3", "{}: all is well"]
@@ -189,25 +191,25 @@ LABELLED = ["{}: hello", "{}: Loading data", "{}: done 3", "{}: all is well"]
 @pytest.mark.parametrize(
     ("names", "who"),
     [
-        (("0", "1", "2", "3"), Who(task=3)),
-        (("0", "1", "10", " 3"), Who(task=3)),
-        (("node01", "node02", "node17"), Who(host="node17")),
-        (("worker-0", "worker-1"), Who(host="worker-1")),
-        (("10.0.0.4", "10.0.0.5"), Who(host="10.0.0.5")),
+        (("0", "1", "2", "3"), LineAuthor(task=3)),
+        (("0", "1", "10", " 3"), LineAuthor(task=3)),
+        (("node01", "node02", "node17"), LineAuthor(host="node17")),
+        (("worker-0", "worker-1"), LineAuthor(host="worker-1")),
+        (("10.0.0.4", "10.0.0.5"), LineAuthor(host="10.0.0.5")),
     ],
 )
-def test_labels_count_where_the_file_speaks_for_them(names: tuple[str, ...], who: Who) -> None:
+def test_labels_count_where_the_file_speaks_for_them(names: tuple[str, ...], who: LineAuthor) -> None:
     sample = [text.format(name) for text in LABELLED for name in names]
     prefixes = Prefixes(["+ module load cuda", *sample])
-    assert prefixes.parse(f"{names[-1]}: some text: more") == Head(who, None, "some text: more")
-    assert prefixes.parse("RuntimeError: boom") == Head(Who(), None, "RuntimeError: boom")
-    assert prefixes.parse("torch.cuda.OutOfMemoryError: CUDA out of memory.").who == Who()
+    assert prefixes.parse(f"{names[-1]}: some text: more") == LineHead(who, None, "some text: more")
+    assert prefixes.parse("RuntimeError: boom") == LineHead(LineAuthor(), None, "RuntimeError: boom")
+    assert prefixes.parse("torch.cuda.OutOfMemoryError: CUDA out of memory.").who == LineAuthor()
 
 
 def test_a_host_that_was_silent_so_far_is_known_by_its_likes() -> None:
     prefixes = Prefixes([f"node0{number}: {text}" for text in ("a b", "c d", "e f") for number in range(4)])
-    assert prefixes.parse("node17: boom").who == Who(host="node17")
-    assert prefixes.parse("loss: 0.3").who == Who()
+    assert prefixes.parse("node17: boom").who == LineAuthor(host="node17")
+    assert prefixes.parse("loss: 0.3").who == LineAuthor()
 
 
 @pytest.mark.parametrize(
@@ -223,20 +225,20 @@ def test_a_host_that_was_silent_so_far_is_known_by_its_likes() -> None:
 )
 def test_what_many_lines_begin_with_is_no_label(sample: list[str]) -> None:
     prefixes = Prefixes(sample)
-    assert prefixes.parse(sample[3]) == Head(Who(), None, sample[3])
+    assert prefixes.parse(sample[3]) == LineHead(LineAuthor(), None, sample[3])
 
 
 @pytest.mark.parametrize(
     ("line", "who"),
     [
-        ("3: Traceback (most recent call last):", Who(task=3)),
-        ('03:   File "train.py", line 3, in main', Who(task=3)),
-        ("node01: Traceback (most recent call last):", Who(host="node01")),
-        ("10.0.0.4: 10.0.0.4: [rank3]: boom", Who(host="10.0.0.4", rank=3)),
-        ("worker-0: worker-0:4711:4890 [0] NCCL INFO x", Who(host="worker-0", pid=4711)),
+        ("3: Traceback (most recent call last):", LineAuthor(task=3)),
+        ('03:   File "train.py", line 3, in main', LineAuthor(task=3)),
+        ("node01: Traceback (most recent call last):", LineAuthor(host="node01")),
+        ("10.0.0.4: 10.0.0.4: [rank3]: boom", LineAuthor(host="10.0.0.4", rank=3)),
+        ("worker-0: worker-0:4711:4890 [0] NCCL INFO x", LineAuthor(host="worker-0", pid=4711)),
     ],
 )
-def test_some_lines_speak_for_themselves(line: str, who: Who) -> None:
+def test_some_lines_speak_for_themselves(line: str, who: LineAuthor) -> None:
     assert Prefixes().parse(line).who == who
 
 
@@ -244,7 +246,7 @@ def test_such_lines_teach() -> None:
     prefixes = Prefixes()
     for rank in range(4):
         prefixes.parse(f"{rank}: Traceback (most recent call last):")
-    assert prefixes.parse("2: some text") == Head(Who(task=2), None, "some text")
+    assert prefixes.parse("2: some text") == LineHead(LineAuthor(task=2), None, "some text")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_such_lines_teach() -> None:
     ],
 )
 def test_compose_and_stern(sample: list[str], line: str, host: str) -> None:
-    assert Prefixes(sample * 4).parse(line) == Head(Who(host=host), None, "boom")
+    assert Prefixes(sample * 4).parse(line) == LineHead(LineAuthor(host=host), None, "boom")
 
 
 @pytest.mark.parametrize(
@@ -267,19 +269,19 @@ def test_compose_and_stern(sample: list[str], line: str, host: str) -> None:
     [
         (
             '{"log":"[rank3]: boom\\n","stream":"stderr","time":"2025-11-22T07:43:25.25Z"}',
-            Head(Who(rank=3), TIME + 0.25, "boom", "stderr"),
+            LineHead(LineAuthor(rank=3), TIME + 0.25, "boom", "stderr"),
         ),
         (
             '{"message": "boom", "ts": 1763797405.25, "hostname": "node01"}',
-            Head(Who(host="node01"), TIME + 0.25, "boom"),
+            LineHead(LineAuthor(host="node01"), TIME + 0.25, "boom"),
         ),
         (
             '{"log": "boom", "kubernetes": {"pod_name": "worker-0"}, "timestamp": "2025-11-22 07:43:25"}',
-            Head(Who(host="worker-0"), TIME, "boom"),
+            LineHead(LineAuthor(host="worker-0"), TIME, "boom"),
         ),
     ],
 )
-def test_lines_of_json(line: str, head: Head) -> None:
+def test_lines_of_json(line: str, head: LineHead) -> None:
     assert parse(line) == head
 
 
@@ -302,7 +304,7 @@ def test_bars_colours_and_carriage_returns(line: str) -> None:
 def test_the_outermost_time_counts() -> None:
     # it is on all lines, and of one clock
     line = "2025-11-22T07:43:25.250Z [rank3]:[E1122 09:43:20.000 ProcessGroupNCCL.cpp:616] boom"
-    assert parse(line) == Head(Who(rank=3), TIME + 0.25, "boom")
+    assert parse(line) == LineHead(LineAuthor(rank=3), TIME + 0.25, "boom")
 
 
 @settings(max_examples=400, deadline=None)
@@ -336,16 +338,16 @@ def test_endless_lines_are_read_by_their_beginning() -> None:
 def test_the_level_of_a_message_is_no_host() -> None:
     line = "2026-11-22 08:23:38,933 ERROR ops: no such kernel"
     head = Prefixes([line]).parse(line)
-    assert (head.who, head.time is not None) == (Who(), True)
+    assert (head.who, head.time is not None) == (LineAuthor(), True)
 
 
 @pytest.mark.parametrize("names", [("n1", "n2"), ("n-1", "n-2"), ("gpu-101", "gpu-102")])
 def test_hosts_whose_names_are_words_of_a_text(names: tuple[str, str]) -> None:
     traceback = ("Traceback (most recent call last):", '  File "train.py", line 3, in main', "    main()")
     prefixes = Prefixes([f"{name}: {line}" for name in names for line in traceback])
-    assert prefixes.parse(f"{names[0]}: ssh exited").who == Who(host=names[0])
+    assert prefixes.parse(f"{names[0]}: ssh exited").who == LineAuthor(host=names[0])
     bare = Prefixes([f"{names[0]}: 0.3", f"{names[1]}: 0.4"] * 9)
-    assert bare.parse(f"{names[0]}: 0.3").who == Who()
+    assert bare.parse(f"{names[0]}: 0.3").who == LineAuthor()
 
 
 @pytest.mark.parametrize("rank", ["-1", "123456789", "true", '"3"'])

@@ -6,7 +6,17 @@ import jsonschema
 import pytest
 
 from distcheck import rules
-from distcheck.checks.logs.model import Event, Frame, Source, Timeline, Traceback, Voice, Who, WorkerFailure, found
+from distcheck.checks.logs.model import (
+    Event,
+    LineAuthor,
+    LogSource,
+    RankStream,
+    Timeline,
+    Traceback,
+    TracebackFrame,
+    WorkerFailure,
+    found,
+)
 from distcheck.checks.logs.ranking import EXPLAINS, rank_findings
 from distcheck.checks.logs.summary import tell
 from distcheck.core.model import Finding, Fix, Severity, Where
@@ -29,11 +39,11 @@ def event(
     text: str = "",
 ) -> Event:
     text = text or f"text of line {line}"
-    return Event(name, kind, Who(rank=rank), source, line, time, text, attempt=attempt, traceback=traceback)
+    return Event(name, kind, LineAuthor(rank=rank), source, line, time, text, attempt=attempt, traceback=traceback)
 
 
 def timeline(*events: Event, **more: object) -> Timeline:
-    sources = (Source("train.log", lines=1000), Source("other.log", lines=1000))
+    sources = (LogSource("train.log", lines=1000), LogSource("other.log", lines=1000))
     return Timeline(sources, tuple(events), **more)  # type: ignore[arg-type]
 
 
@@ -169,7 +179,10 @@ def test_a_rank_that_sigterm_ended_is_not_the_first_death(exitcode: int) -> None
 
 
 def test_the_story_fits_the_published_schema() -> None:
-    frames = (Frame("/workspace/train.py", 33, "main"), Frame("/usr/lib/python3.11/socket.py", 12, "bind"))
+    frames = (
+        TracebackFrame("/workspace/train.py", 33, "main"),
+        TracebackFrame("/usr/lib/python3.11/socket.py", 12, "bind"),
+    )
     raised = event(Kind.CAUSE, 5, rank=2, time=1.5, traceback=Traceback(frames, "OSError", "no"))
     of = timeline(raised, event(Kind.LOST, 8, rank=0), event(Kind.LOST, 9, rank=1), world_size=4, world_size_known=True)
     ranked = rank_findings(of, [finding("DC401", of, raised)])
@@ -215,7 +228,7 @@ def test_a_finding_without_a_line_is_shown_with_its_file_and_rank() -> None:
     cause = rules.find("DC401").found("from a recorder", where=where, fix=FIX, evidence={"role": "cause"})
     ranked = rank_findings(of, [cause])
     assert ranked.first is not None
-    assert (ranked.first.source, ranked.first.line, ranked.first.who) == (1, 0, Who(5, 1, "node2"))
+    assert (ranked.first.source, ranked.first.line, ranked.first.who) == (1, 0, LineAuthor(5, 1, "node2"))
     assert (ranked.first.kind, ranked.first.text) == (Kind.CAUSE, "from a recorder")
 
 
@@ -248,7 +261,7 @@ def test_the_first_process_that_died_by_itself(
     if words is not None:
         assert ranked.first is not None
         assert words in ranked.first.text
-        assert (ranked.first.who, ranked.first.line) == (Who(2, 1, "node2"), 9)
+        assert (ranked.first.who, ranked.first.line) == (LineAuthor(2, 1, "node2"), 9)
 
 
 def test_of_two_causes_of_one_severity_the_earlier_line_is_told_whatever_their_codes() -> None:
@@ -306,7 +319,7 @@ def test_a_finding_without_a_line_is_not_about_the_first_line_of_its_file() -> N
     cause = rules.find("DC401").found("x", where=Where(path="train.log", rank=5), fix=FIX, evidence={"role": "cause"})
     ranked = rank_findings(of, [cause])
     assert ranked.first is not None
-    assert (ranked.first.signature, ranked.first.who) == ("finding", Who(5))
+    assert (ranked.first.signature, ranked.first.who) == ("finding", LineAuthor(5))
 
 
 @pytest.mark.parametrize(
@@ -387,7 +400,7 @@ def test_a_rank_whose_words_are_in_another_file_is_not_said_to_have_died_without
 ) -> None:
     row = WorkerFailure(2, 2, None, exitcode, None, first=True, line=9)
     lost = event(Kind.LOST, 3, rank=0, name="peer-lost")
-    of = timeline(lost, workers=(row,), voices=(Voice(Who(2), 0, 1, 2),) if spoke else ())
+    of = timeline(lost, workers=(row,), voices=(RankStream(LineAuthor(2), 0, 1, 2),) if spoke else ())
     assert rank_findings(of, []).outcome == outcome
 
 

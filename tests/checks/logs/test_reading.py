@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distcheck.checks.logs import reading
 from distcheck.checks.logs.matching import Matcher
-from distcheck.checks.logs.model import Event, Reading, Source, Who
+from distcheck.checks.logs.model import Event, LineAuthor, LogReading, LogSource
 from distcheck.checks.logs.reading import SourceReader, read, signatures
 from distcheck.core.signature import Kind, Signature
 
@@ -51,13 +51,13 @@ Root Cause (first observed failure):
 """
 
 
-def read_text(text: str | bytes, *, matcher: Matcher = MATCHER) -> Reading:
-    reader = SourceReader(Source("x.log"), matcher)
+def read_text(text: str | bytes, *, matcher: Matcher = MATCHER) -> LogReading:
+    reader = SourceReader(LogSource("x.log"), matcher)
     reader.feed(text.encode() if isinstance(text, str) else text)
     return reader.reading()
 
 
-def bad(result: Reading) -> list[Event]:
+def bad(result: LogReading) -> list[Event]:
     return [event for event in result.events if event.kind <= Kind.LOST]
 
 
@@ -77,7 +77,7 @@ def test_a_line_is_found_with_its_number_its_writer_and_its_time() -> None:
     result = read_text(NOISE + line + NOISE, matcher=one_row("failed to open the gate"))
     (event,) = result.events
     assert event.line == 401
-    assert event.who == Who(rank=3)
+    assert event.who == LineAuthor(rank=3)
     assert event.time is not None
     assert event.text == "[c10d] failed to open the gate"
     assert result.source.lines == 801
@@ -95,7 +95,7 @@ def test_an_error_behind_a_progress_bar_is_of_its_line_and_writer() -> None:
     bar = "\r".join(f" {done}%|###   | {done}/100 [00:01<00:09, 9.9it/s]" for done in range(50))
     text = f"first\n[rank2]: {bar}\rfailed to open the gate\r 51%|###   |\nlast\n"
     (event,) = read_text(text, matcher=one_row("failed to open the gate")).events
-    assert (event.line, event.who, event.text) == (2, Who(rank=2), "failed to open the gate")
+    assert (event.line, event.who, event.text) == (2, LineAuthor(rank=2), "failed to open the gate")
 
 
 def test_windows_line_ends() -> None:
@@ -168,7 +168,7 @@ def test_containers_json_is_unwrapped() -> None:
 
 def test_an_exception_that_no_signature_names_is_an_event_with_its_traceback() -> None:
     (event,) = bad(read_text(NOISE + prefixed(TRACEBACK, "[rank1]: ") + NOISE))
-    assert (event.signature, event.line, event.who) == ("exception", 406, Who(rank=1))
+    assert (event.signature, event.line, event.who) == ("exception", 406, LineAuthor(rank=1))
     assert event.text == "ValueError: no such layer"
     assert event.traceback is not None and event.traceback.frames[-1].line == 12
 
@@ -268,7 +268,7 @@ def test_everybody_who_wrote_is_heard_with_the_last_words() -> None:
 def test_in_a_large_log_all_are_heard_that_write_regularly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "ALL_UP_TO", 1 << 16)
     text = "".join(f"[rank{rank}]: step {step} {'x' * 60}\n" for step in range(300) for rank in range(64))
-    reader = SourceReader(Source("x"), MATCHER)
+    reader = SourceReader(LogSource("x"), MATCHER)
     for begin in range(0, len(text), 1 << 18):
         reader.feed(text[begin : begin + (1 << 18)].encode())
     voices = reader.reading().voices
@@ -278,7 +278,7 @@ def test_in_a_large_log_all_are_heard_that_write_regularly(monkeypatch: pytest.M
 
 def test_the_last_lines_are_kept_with_their_numbers() -> None:
     result = read_text(NOISE + "[rank3]: the end\n")
-    assert result.tail[-1] == (401, Who(rank=3), "the end")
+    assert result.tail[-1] == (401, LineAuthor(rank=3), "the end")
     assert len(result.tail) == 200 and result.tail[0][0] == 202
 
 
@@ -295,7 +295,7 @@ def test_other_processes_are_still_heard_after_noise(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(reading, "_NOISY", 100)
     monkeypatch.setattr(reading, "_QUIET_BYTES", 1 << 18)
     noise = "".join(f"failed to open gate {number}\n" for number in range(50_000))
-    reader = SourceReader(Source("x"), one_row("failed to open gate"))
+    reader = SourceReader(LogSource("x"), one_row("failed to open gate"))
     reader.feed(noise.encode())
     reader.feed(NOISE.encode() * 80)
     reader.feed(b"[rank5]: failed to open gate x\n")
@@ -305,14 +305,14 @@ def test_other_processes_are_still_heard_after_noise(monkeypatch: pytest.MonkeyP
 
 
 def test_events_stay_within_their_budget() -> None:
-    reader = SourceReader(Source("x"), one_row("failed to open"), budget=20_000)
+    reader = SourceReader(LogSource("x"), one_row("failed to open"), budget=20_000)
     reader.feed("".join(f"[rank{number}]: failed to open {number} {'x' * 300}\n" for number in range(1000)).encode())
     result = reader.reading()
     assert 10 < len(result.events) < 40 and result.dropped == 1000 - len(result.events)
 
 
 def test_a_line_without_an_end_is_read_in_parts_and_said() -> None:
-    reader = SourceReader(Source("x"), one_row("failed to open the gate"))
+    reader = SourceReader(LogSource("x"), one_row("failed to open the gate"))
     for _ in range(20):
         reader.feed(b"z" * (1 << 18))
     reader.feed(b" failed to open the gate ")
@@ -324,7 +324,7 @@ def test_a_line_without_an_end_is_read_in_parts_and_said() -> None:
 
 
 def test_a_progress_bar_without_an_end_is_cut_where_it_is_redrawn() -> None:
-    reader = SourceReader(Source("x"), one_row("failed to open the gate"))
+    reader = SourceReader(LogSource("x"), one_row("failed to open the gate"))
     reader.feed(b" 10%|###  |\r" * 400_000 + b"failed to open the gate\r" + b" 10%|###  |\r" * 400_000)
     result = reader.reading()
     assert [event.line for event in result.events] == [1] and not result.source.notes
@@ -346,7 +346,7 @@ def test_any_split_into_pieces_gives_the_same(text: str, data: st.DataObject, as
     whole = read_text(text)
     raw = text.encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=12)))
-    reader = SourceReader(Source("x.log"), MATCHER)
+    reader = SourceReader(LogSource("x.log"), MATCHER)
     for begin, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         reader.feed(raw[begin:end])
         if asked_between:
@@ -356,7 +356,7 @@ def test_any_split_into_pieces_gives_the_same(text: str, data: st.DataObject, as
 
 def test_a_reading_can_be_asked_for_while_a_log_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_ENOUGH", 1000)
-    reader = SourceReader(Source("x"), MATCHER)
+    reader = SourceReader(LogSource("x"), MATCHER)
     reader.feed(NOISE.encode())
     lines = prefixed(TRACEBACK, "[rank1]: ").encode()
     reader.feed(lines[: len(lines) // 2])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.checks.logs.model import Source, Who
+from distcheck.checks.logs.model import LineAuthor, LogSource
 from distcheck.checks.logs.sources import PIECE, Text, find, who_by_name
 
 
@@ -24,7 +24,7 @@ def write(folder: Path, *names: str, text: bytes = b"one line\n") -> None:
         path.write_bytes(text)
 
 
-def found(folder: Path) -> dict[str, tuple[Who, int | None]]:
+def found(folder: Path) -> dict[str, tuple[LineAuthor, int | None]]:
     return {
         os.path.relpath(item.source.path, folder): (item.source.who, item.source.attempt)
         for item in find([str(folder)])
@@ -32,7 +32,7 @@ def found(folder: Path) -> dict[str, tuple[Who, int | None]]:
 
 
 def text_of(path: Path) -> tuple[bytes, Text]:
-    text = Text(Source(str(path)))
+    text = Text(LogSource(str(path)))
     return b"".join(text.pieces()), text
 
 
@@ -45,10 +45,10 @@ def test_torchruns_tree_says_local_rank_and_attempt(tmp_path: Path) -> None:
     )
     write(tmp_path, "none_abc12/attempt_1/1/error.json", text=b'{"message": {"message": "ValueError: x"}}')
     assert found(tmp_path) == {
-        "none_abc12/attempt_0/0/stdout.log": (Who(local_rank=0), 0),
-        "none_abc12/attempt_0/1/stderr.log": (Who(local_rank=1), 0),
-        "none_abc12/attempt_1/1/error.json": (Who(local_rank=1), 1),
-        "none_abc12/attempt_1/1/stderr.log": (Who(local_rank=1), 1),
+        "none_abc12/attempt_0/0/stdout.log": (LineAuthor(local_rank=0), 0),
+        "none_abc12/attempt_0/1/stderr.log": (LineAuthor(local_rank=1), 0),
+        "none_abc12/attempt_1/1/error.json": (LineAuthor(local_rank=1), 1),
+        "none_abc12/attempt_1/1/stderr.log": (LineAuthor(local_rank=1), 1),
     }
     assert [item.form for item in find([str(tmp_path)])].count("error-file") == 1
 
@@ -56,33 +56,33 @@ def test_torchruns_tree_says_local_rank_and_attempt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "who"),
     [
-        ("rank_3.log", Who(rank=3)),
-        ("train.rank-12.out", Who(rank=12)),
-        ("log_rank3.txt", Who(rank=3)),
-        ("out/rank.5/stdout", Who(rank=5)),
-        ("local_rank_2.log", Who(local_rank=2)),
-        ("node_rank_1.log", Who()),
-        ("nccl.node01.4711.log", Who(host="node01", pid=4711)),
-        ("nccl_debug.gpu-7.cluster.4711.txt", Who(host="gpu-7.cluster", pid=4711)),
-        ("train-worker-0.log", Who(host="train-worker-0")),
-        ("pytorch-job-master-0.log", Who(host="pytorch-job-master-0")),
-        ("node01.log", Who(host="node01")),
-        ("job-4711-node01.out", Who(host="node01")),
-        ("10.0.0.4.log", Who(host="10.0.0.4")),
-        ("ip-10-0-0-4.log", Who(host="ip-10-0-0-4")),
-        ("nccl_trace_rank_3", Who(rank=3)),
-        ("slurm-4711.out", Who()),
-        ("2024.log", Who()),
-        ("train.log", Who()),
-        ("3.log", Who()),
-        ("ipython3.log", Who()),
-        ("gpu_usage2.log", Who()),
-        ("ranking_3.log", Who()),
-        ("run1.log", Who()),
-        ("worker-" + "ab" * 28 + "-01000000-4711.err", Who(pid=4711)),
+        ("rank_3.log", LineAuthor(rank=3)),
+        ("train.rank-12.out", LineAuthor(rank=12)),
+        ("log_rank3.txt", LineAuthor(rank=3)),
+        ("out/rank.5/stdout", LineAuthor(rank=5)),
+        ("local_rank_2.log", LineAuthor(local_rank=2)),
+        ("node_rank_1.log", LineAuthor()),
+        ("nccl.node01.4711.log", LineAuthor(host="node01", pid=4711)),
+        ("nccl_debug.gpu-7.cluster.4711.txt", LineAuthor(host="gpu-7.cluster", pid=4711)),
+        ("train-worker-0.log", LineAuthor(host="train-worker-0")),
+        ("pytorch-job-master-0.log", LineAuthor(host="pytorch-job-master-0")),
+        ("node01.log", LineAuthor(host="node01")),
+        ("job-4711-node01.out", LineAuthor(host="node01")),
+        ("10.0.0.4.log", LineAuthor(host="10.0.0.4")),
+        ("ip-10-0-0-4.log", LineAuthor(host="ip-10-0-0-4")),
+        ("nccl_trace_rank_3", LineAuthor(rank=3)),
+        ("slurm-4711.out", LineAuthor()),
+        ("2024.log", LineAuthor()),
+        ("train.log", LineAuthor()),
+        ("3.log", LineAuthor()),
+        ("ipython3.log", LineAuthor()),
+        ("gpu_usage2.log", LineAuthor()),
+        ("ranking_3.log", LineAuthor()),
+        ("run1.log", LineAuthor()),
+        ("worker-" + "ab" * 28 + "-01000000-4711.err", LineAuthor(pid=4711)),
     ],
 )
-def test_names_that_say_who_wrote(name: str, who: Who) -> None:
+def test_names_that_say_who_wrote(name: str, who: LineAuthor) -> None:
     assert who_by_name("/logs/" + name) == (who, None)
 
 
@@ -109,7 +109,7 @@ def test_a_whole_set_of_numbers_names_tasks(tmp_path: Path) -> None:
 
 def test_numbers_with_a_gap_name_nobody(tmp_path: Path) -> None:
     write(tmp_path, "0.log", "1.log", "3.log")
-    assert {who for who, _ in found(tmp_path).values()} == {Who()}
+    assert {who for who, _ in found(tmp_path).values()} == {LineAuthor()}
 
 
 def test_rotated_parts_come_oldest_first(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_compressed_files_are_unpacked(tmp_path: Path, pack: object) -> None:
 def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"\n" * (3 * PIECE + 5)))
-    pieces = [len(piece) for piece in Text(Source(str(path))).pieces()]
+    pieces = [len(piece) for piece in Text(LogSource(str(path))).pieces()]
     assert sum(pieces) == 3 * PIECE + 5 and max(pieces) <= PIECE
 
 
@@ -253,7 +253,7 @@ def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
 def test_a_growing_file_is_read_as_long_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(b"a\n" * PIECE)
-    text = Text(Source(str(path)))
+    text = Text(LogSource(str(path)))
     total = 0
     for piece in text.pieces():
         total += len(piece)
@@ -266,7 +266,7 @@ def test_a_growing_file_is_read_as_long_as_it_was(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_while_it_is_read_keeps_what_was_read(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(b"a\n" * PIECE)
-    text = Text(Source(str(path)))
+    text = Text(LogSource(str(path)))
     pieces = text.pieces()
     first = next(pieces)
     os.truncate(path, 10)
@@ -295,7 +295,7 @@ def test_a_damaged_xz_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     data = bytearray(lzma.compress(b"step 1 loss 0.3\n" * 5000))
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(data)
-    text = Text(Source(str(path)))
+    text = Text(LogSource(str(path)))
     for _ in text.pieces():
         pass
     assert "damaged" in text.problem

@@ -8,33 +8,48 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.checks.logs.model import Dump, Event, Frame, Reading, Source, Traceback, Voice, Who, WorkerFailure
+from distcheck.checks.logs.model import (
+    Dump,
+    Event,
+    LineAuthor,
+    LogReading,
+    LogSource,
+    RankStream,
+    Traceback,
+    TracebackFrame,
+    WorkerFailure,
+)
 from distcheck.checks.logs.timeline import join
 from distcheck.rules.signatures import Kind
 
 
 def event(
-    line: int, who: Who = Who(), *, time: float | None = None, text: str = "boom", kind: Kind = Kind.FAILURE
+    line: int,
+    who: LineAuthor = LineAuthor(),
+    *,
+    time: float | None = None,
+    text: str = "boom",
+    kind: Kind = Kind.FAILURE,
 ) -> Event:
     return Event("something", kind, who, 0, line, time, text)
 
 
-def record(line: int, text: str, who: Who = Who(), time: float | None = None) -> Event:
+def record(line: int, text: str, who: LineAuthor = LineAuthor(), time: float | None = None) -> Event:
     return event(line, who, text=text, kind=Kind.RECORD, time=time)
 
 
 def reading(
-    *events: Event, path: str = "train.log", who: Who = Who(), attempt: int | None = None, **more: object
-) -> Reading:
-    return Reading(Source(path, who=who, attempt=attempt), events, **more)  # type: ignore[arg-type]
+    *events: Event, path: str = "train.log", who: LineAuthor = LineAuthor(), attempt: int | None = None, **more: object
+) -> LogReading:
+    return LogReading(LogSource(path, who=who, attempt=attempt), events, **more)  # type: ignore[arg-type]
 
 
-def ranks(*readings: Reading) -> list[int | None]:
+def ranks(*readings: LogReading) -> list[int | None]:
     return [event.who.rank for event in join(readings).events if event.kind is not Kind.RECORD]
 
 
 def test_sources_are_numbered() -> None:
-    voice = Voice(Who(rank=1), 0, 1, 9)
+    voice = RankStream(LineAuthor(rank=1), 0, 1, 9)
     worker = WorkerFailure(1, 1, "node01", 1, None, line=7)
     of = join(
         [
@@ -53,13 +68,13 @@ def test_nothing_gives_an_empty_timeline() -> None:
 
 
 def test_a_process_of_nccl_has_the_rank_of_its_communicator_of_all_ranks() -> None:
-    who = Who(host="node01", pid=4711)
+    who = LineAuthor(host="node01", pid=4711)
     assert ranks(
         reading(
             record(1, "NCCL INFO comm 0x55d0c0 rank 11 nranks 16 cudaDev 3 busId 3b000 - Init COMPLETE", who),
             record(2, "NCCL INFO comm 0x55d0c1 rank 1 nranks 2 cudaDev 3 busId 3b000 - Init COMPLETE", who),
             event(3, who),
-            event(4, Who(host="node02", pid=4711)),
+            event(4, LineAuthor(host="node02", pid=4711)),
         )
     ) == [11, None]
 
@@ -68,9 +83,9 @@ def test_the_table_of_the_launcher_tells_local_ranks_and_processes_apart() -> No
     workers = (WorkerFailure(11, 3, "node02.example.org", 1, None, pid=4711),)
     assert ranks(
         reading(
-            event(1, Who(host="node02", pid=4711)),
-            event(2, Who(host="node02", local_rank=1)),
-            event(3, Who(host="node01", local_rank=1)),
+            event(1, LineAuthor(host="node02", pid=4711)),
+            event(2, LineAuthor(host="node02", local_rank=1)),
+            event(3, LineAuthor(host="node01", local_rank=1)),
             workers=workers,
         )
     ) == [11, 9, None]
@@ -79,9 +94,9 @@ def test_the_table_of_the_launcher_tells_local_ranks_and_processes_apart() -> No
 def test_one_line_with_both_numbers_speaks_for_its_task() -> None:
     assert ranks(
         reading(
-            event(1, Who(task=1, local_rank=3, rank=11)),
-            event(2, Who(task=1, local_rank=0)),
-            event(3, Who(task=0, local_rank=2)),
+            event(1, LineAuthor(task=1, local_rank=3, rank=11)),
+            event(2, LineAuthor(task=1, local_rank=0)),
+            event(3, LineAuthor(task=0, local_rank=2)),
         )
     ) == [11, 8, None]
 
@@ -90,11 +105,11 @@ def test_one_line_with_both_numbers_speaks_for_its_task() -> None:
     ("world", "expected"), [("", 3), ("world_size=4", 3), ("world size 8", 3), ("world_size=16", None)]
 )
 def test_local_ranks_are_ranks_on_one_host(world: str, expected: int | None) -> None:
-    assert ranks(reading(record(1, world), event(2, Who(local_rank=3)))) == [expected]
+    assert ranks(reading(record(1, world), event(2, LineAuthor(local_rank=3)))) == [expected]
 
 
 def test_local_ranks_of_several_hosts_stay_local() -> None:
-    who = Who(local_rank=3)
+    who = LineAuthor(local_rank=3)
     assert ranks(
         reading(event(1), path="logs/node01/run_x/attempt_0/3/stderr.log", who=who),
         reading(event(1), path="logs/node02/run_x/attempt_0/3/stderr.log", who=who),
@@ -102,15 +117,15 @@ def test_local_ranks_of_several_hosts_stay_local() -> None:
 
 
 def test_a_task_is_a_rank_unless_torchrun_runs_in_it() -> None:
-    assert ranks(reading(event(1, Who(task=3)))) == [3]
-    assert ranks(reading(event(1), path="job-12-3.out", who=Who(task=3))) == [3]
-    assert ranks(reading(event(1, Who(task=3)), event(2, Who(task=0, local_rank=1)))) == [None, None]
+    assert ranks(reading(event(1, LineAuthor(task=3)))) == [3]
+    assert ranks(reading(event(1), path="job-12-3.out", who=LineAuthor(task=3))) == [3]
+    assert ranks(reading(event(1, LineAuthor(task=3)), event(2, LineAuthor(task=0, local_rank=1)))) == [None, None]
     table = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
-    assert ranks(reading(event(1, Who(task=3)), event(2, Who(task=0), text=table))) == [None, None]
+    assert ranks(reading(event(1, LineAuthor(task=3)), event(2, LineAuthor(task=0), text=table))) == [None, None]
 
 
 def test_a_file_says_who_wrote_lines_without_a_prefix() -> None:
-    assert ranks(reading(event(1), event(2, Who(rank=5)), path="rank_3.log", who=Who(rank=3))) == [3, 5]
+    assert ranks(reading(event(1), event(2, LineAuthor(rank=5)), path="rank_3.log", who=LineAuthor(rank=3))) == [3, 5]
 
 
 def test_restarts_part_the_events_of_a_file() -> None:
@@ -133,10 +148,10 @@ def test_restarts_part_the_events_of_a_file() -> None:
 
 def test_a_launcher_that_goes_on_after_a_failure_has_restarted() -> None:
     failed = "failed (exitcode: 1) local_rank: 2 (pid: 17065) of binary: /usr/bin/python"
-    agent = Who(pid=4711)
+    agent = LineAuthor(pid=4711)
     events = [event(1), record(5, failed, agent), event(7), record(9, failed, agent), event(10)]
     assert [item.attempt for item in join([reading(*events)]).events] == [0, 0, 1, 1, 1]
-    others = [event(1), record(5, failed, agent), event(7), record(9, failed, Who(pid=4712)), event(10)]
+    others = [event(1), record(5, failed, agent), event(7), record(9, failed, LineAuthor(pid=4712)), event(10)]
     assert join([reading(*others)]).attempts == 1
 
 
@@ -172,9 +187,12 @@ def test_a_file_whose_clocks_disagree_keeps_its_order() -> None:
 def test_a_file_without_times_has_that_of_its_rank_s_end() -> None:
     of = join(
         [
-            reading(event(1, time=10.0), event(2, time=30.0), path="rank_0.log", who=Who(rank=0)),
+            reading(event(1, time=10.0), event(2, time=30.0), path="rank_0.log", who=LineAuthor(rank=0)),
             reading(
-                event(1), path="rank_1.log", who=Who(rank=1), workers=(WorkerFailure(1, 1, None, 1, 20.0, line=3),)
+                event(1),
+                path="rank_1.log",
+                who=LineAuthor(rank=1),
+                workers=(WorkerFailure(1, 1, None, 1, 20.0, line=3),),
             ),
         ]
     )
@@ -203,19 +221,22 @@ def test_the_size_of_the_job(text: str, size: int | None) -> None:
 
 
 def test_without_a_word_of_it_the_size_is_at_least_the_highest_rank() -> None:
-    of = join([reading(event(1, Who(rank=6)))])
+    of = join([reading(event(1, LineAuthor(rank=6)))])
     assert (of.world_size, of.world_size_known) == (7, False)
 
 
 def test_voices_of_one_rank_are_one() -> None:
     voices = (
-        Voice(Who(rank=3), 0, 2, 9, 10.0, "last"),
-        Voice(Who(host="node01", pid=4711), 0, 1, 5, None, "NCCL INFO Init COMPLETE"),
-        Voice(Who(), 0, 1, 3),
+        RankStream(LineAuthor(rank=3), 0, 2, 9, 10.0, "last"),
+        RankStream(LineAuthor(host="node01", pid=4711), 0, 1, 5, None, "NCCL INFO Init COMPLETE"),
+        RankStream(LineAuthor(), 0, 1, 3),
     )
-    comm = record(5, "comm 0x1 rank 3 nranks 4", Who(host="node01", pid=4711))
+    comm = record(5, "comm 0x1 rank 3 nranks 4", LineAuthor(host="node01", pid=4711))
     of = join([reading(comm, voices=voices)])
-    assert of.voices == (Voice(Who(rank=3, host="node01", pid=4711), 0, 1, 9, 10.0, "last"), Voice(Who(), 0, 1, 3))
+    assert of.voices == (
+        RankStream(LineAuthor(rank=3, host="node01", pid=4711), 0, 1, 9, 10.0, "last"),
+        RankStream(LineAuthor(), 0, 1, 3),
+    )
     assert of.ranks == (3,)
     assert of.silent_ranks == (0, 1, 2)
 
@@ -226,7 +247,7 @@ def test_a_row_and_an_error_file_of_one_process_are_one() -> None:
     of = join(
         [
             reading(workers=(row,)),
-            reading(path="attempt_0/3/error.json", who=Who(local_rank=3), attempt=0, workers=(file,)),
+            reading(path="attempt_0/3/error.json", who=LineAuthor(local_rank=3), attempt=0, workers=(file,)),
         ]
     )
     assert of.workers == (row._replace(time=100.0, message="ValueError: boom"),)
@@ -240,12 +261,12 @@ def test_rows_of_one_process_are_one_by_its_number() -> None:
     assert of.workers == (row._replace(exitcode=-9, time=104.0, line=30), elsewhere)
 
 
-def tail(*texts: str, who: Who = Who(), start: int = 10) -> tuple[tuple[int, Who, str], ...]:
+def tail(*texts: str, who: LineAuthor = LineAuthor(), start: int = 10) -> tuple[tuple[int, LineAuthor, str], ...]:
     return tuple((start + number, who, text) for number, text in enumerate(texts))
 
 
 STEPS = [f"step {number} loss 0.31" for number in range(6)]
-CRASH = Traceback((Frame("train.py", 1, "main"),), "RuntimeError", "boom")
+CRASH = Traceback((TracebackFrame("train.py", 1, "main"),), "RuntimeError", "boom")
 
 
 @pytest.mark.parametrize(
@@ -259,25 +280,25 @@ CRASH = Traceback((Frame("train.py", 1, "main"),), "RuntimeError", "boom")
         (event(5, kind=Kind.LOST), (), False),
         (event(50, kind=Kind.LOST), tail(*STEPS), False),
         (event(5, kind=Kind.LOST), tail('  File "/workspace/train.py", line 33, in step'), False),
-        (event(5, Who(rank=3), kind=Kind.LOST), tail("step 9 loss 0.31", who=Who(rank=0)), False),
-        (event(5, Who(rank=3), kind=Kind.LOST), tail(*STEPS, who=Who(rank=0)), True),
+        (event(5, LineAuthor(rank=3), kind=Kind.LOST), tail("step 9 loss 0.31", who=LineAuthor(rank=0)), False),
+        (event(5, LineAuthor(rank=3), kind=Kind.LOST), tail(*STEPS, who=LineAuthor(rank=0)), True),
         (event(5)._replace(traceback=CRASH), tail("step 9 loss 0.31"), False),
         (event(50, kind=Kind.NOTICE), tail("step 9 loss 0.31"), True),
     ],
 )
-def test_a_job_that_lives_on(bad: Event, end: tuple[tuple[int, Who, str], ...], expected: bool) -> None:
+def test_a_job_that_lives_on(bad: Event, end: tuple[tuple[int, LineAuthor, str], ...], expected: bool) -> None:
     assert join([reading(bad, tail=end)]).went_on is expected
 
 
 def test_a_job_lives_on_in_another_file() -> None:
-    bad = reading(event(5, Who(rank=1), time=10.0, kind=Kind.LOST), path="rank_1.log")
+    bad = reading(event(5, LineAuthor(rank=1), time=10.0, kind=Kind.LOST), path="rank_1.log")
     for last, expected in ((99.0, True), (9.0, False), (None, False)):
-        voices = (Voice(Who(rank=0), 0, 1, 20, last),)
+        voices = (RankStream(LineAuthor(rank=0), 0, 1, 20, last),)
         assert join([bad, reading(path="rank_0.log", tail=tail(*STEPS), voices=voices)]).went_on is expected
 
 
 numbers = st.one_of(st.none(), st.integers(0, 5))
-whos = st.builds(Who, numbers, numbers, st.sampled_from([None, "a", "b.c", "10.0.0.1"]), numbers, numbers)
+whos = st.builds(LineAuthor, numbers, numbers, st.sampled_from([None, "a", "b.c", "10.0.0.1"]), numbers, numbers)
 times = st.one_of(st.none(), st.floats(0, 1e9))
 texts = st.one_of(
     st.text(max_size=30),
@@ -285,13 +306,13 @@ texts = st.one_of(
 )
 readings = st.lists(
     st.builds(
-        Reading,
-        st.builds(Source, st.sampled_from(["a.log", "attempt_0/1/b.log"]), who=whos, attempt=numbers),
+        LogReading,
+        st.builds(LogSource, st.sampled_from(["a.log", "attempt_0/1/b.log"]), who=whos, attempt=numbers),
         st.lists(
             st.builds(Event, st.just("x"), st.sampled_from(Kind), whos, st.just(0), st.integers(1, 9), times, texts),
             max_size=8,
         ).map(tuple),
-        st.lists(st.builds(Voice, whos, st.just(0), st.integers(1, 4), st.integers(4, 9), times), max_size=4).map(
+        st.lists(st.builds(RankStream, whos, st.just(0), st.integers(1, 4), st.integers(4, 9), times), max_size=4).map(
             tuple
         ),
         st.lists(
@@ -306,7 +327,7 @@ readings = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(readings)
 @pytest.mark.slow
-def test_nothing_is_lost_and_nothing_raises(parts: list[Reading]) -> None:
+def test_nothing_is_lost_and_nothing_raises(parts: list[LogReading]) -> None:
     of = join(parts)
     assert len(of.events) == sum(len(part.events) for part in parts)
     assert sorted((item.source, item.line, item.text) for item in of.events) == sorted(
@@ -320,8 +341,8 @@ def test_nothing_is_lost_and_nothing_raises(parts: list[Reading]) -> None:
 @pytest.mark.slow
 def test_a_large_job_takes_no_time_worth_telling() -> None:
     count = 16_384
-    voices = tuple(Voice(Who(rank=rank), 0, rank + 1, rank + 1) for rank in range(count))
-    events = tuple(event(number + 1, Who(rank=number % count), time=float(number)) for number in range(100_000))
+    voices = tuple(RankStream(LineAuthor(rank=rank), 0, rank + 1, rank + 1) for rank in range(count))
+    events = tuple(event(number + 1, LineAuthor(rank=number % count), time=float(number)) for number in range(100_000))
     begin = time.process_time()
     of = join([reading(*events, voices=voices)])
     # a hundred times what is seen: only a square of the number of ranks would be slower
@@ -331,7 +352,7 @@ def test_a_large_job_takes_no_time_worth_telling() -> None:
 
 def test_a_download_that_was_cut_lost_no_peer() -> None:
     def lost(*paths: str) -> Event:
-        frames = tuple(Frame(path, 3, "f") for path in paths)
+        frames = tuple(TracebackFrame(path, 3, "f") for path in paths)
         return event(4, kind=Kind.LOST)._replace(traceback=Traceback(frames, "ConnectionError", "reset by peer"))
 
     library = "/opt/conda/lib/python3.11/site-packages/urllib3/response.py"
@@ -342,9 +363,9 @@ def test_a_download_that_was_cut_lost_no_peer() -> None:
 
 
 def test_the_name_of_one_file_alone_is_no_host() -> None:
-    one = reading(event(1), path="node7-run.log", who=Who(host="node7-run"))
+    one = reading(event(1), path="node7-run.log", who=LineAuthor(host="node7-run"))
     assert join([one]).events[0].who.host is None
-    other = reading(event(1), path="node8-run.log", who=Who(host="node8-run"))
+    other = reading(event(1), path="node8-run.log", who=LineAuthor(host="node8-run"))
     assert [each.who.host for each in join([one, other]).events] == ["node7-run", "node8-run"]
 
 

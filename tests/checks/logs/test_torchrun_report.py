@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distcheck.checks.logs.model import Source, Who, WorkerFailure
-from distcheck.checks.logs.prefixes import Head
+from distcheck.checks.logs.model import LineAuthor, LogSource, WorkerFailure
+from distcheck.checks.logs.prefixes import LineHead
 from distcheck.checks.logs.torchrun_report import FailureReport, read_error_file, worker_in
 
 NEW = """\
@@ -59,16 +59,16 @@ Other Failures:
 """
 
 
-def feed(*texts: tuple[Who, str]) -> list[WorkerFailure]:
+def feed(*texts: tuple[LineAuthor, str]) -> list[WorkerFailure]:
     report = FailureReport()
     rows: list[WorkerFailure] = []
     for number, (who, text) in enumerate(texts, 1):
-        rows += report.feed(number, Head(who, None, text))
+        rows += report.feed(number, LineHead(who, None, text))
     assert not report.open
     return rows
 
 
-def lines(text: str, who: Who = Who()) -> list[tuple[Who, str]]:
+def lines(text: str, who: LineAuthor = LineAuthor()) -> list[tuple[LineAuthor, str]]:
     return [(who, line) for line in text.splitlines()]
 
 
@@ -87,7 +87,7 @@ def test_the_report_of_1_9() -> None:
 
 
 def test_reports_of_two_agents_between_each_other() -> None:
-    one, two = Who(task=0), Who(task=1)
+    one, two = LineAuthor(task=0), LineAuthor(task=1)
     mixed = [pair for both in zip(lines(NEW, one), lines(NEW.replace("node01", "node02"), two)) for pair in both]  # noqa: B905
     rows = feed(*mixed)
     assert sorted(row.host or "" for row in rows) == ["node01", "node01", "node02", "node02"]
@@ -96,7 +96,7 @@ def test_reports_of_two_agents_between_each_other() -> None:
 def test_a_report_whose_beginning_is_cut_off() -> None:
     report = FailureReport()
     for number, line in enumerate(NEW.splitlines()[17:21]):
-        assert report.feed(number, Head(Who(), None, line)) == []
+        assert report.feed(number, LineHead(LineAuthor(), None, line)) == []
     (row,) = report.finish()
     assert (row.rank, row.exitcode) == (9, 1)
 
@@ -104,15 +104,15 @@ def test_a_report_whose_beginning_is_cut_off() -> None:
 def test_ordinary_lines_begin_no_report() -> None:
     report = FailureReport()
     for line in ("rank: 3", "time: 12 s", "host: node01", "Root Cause Analysis", "exitcode: 0"):
-        assert report.feed(1, Head(Who(), None, line)) == []
+        assert report.feed(1, LineHead(LineAuthor(), None, line)) == []
         assert not report.open
 
 
 def test_a_report_that_never_ends_is_given_up() -> None:
     report = FailureReport()
-    report.feed(1, Head(Who(), None, "Failures:"))
+    report.feed(1, LineHead(LineAuthor(), None, "Failures:"))
     for number in range(500):
-        report.feed(number, Head(Who(), None, "step"))
+        report.feed(number, LineHead(LineAuthor(), None, "step"))
     assert not report.open
 
 
@@ -138,7 +138,7 @@ def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | 
 
 
 def test_an_error_file() -> None:
-    source = Source("logs/attempt_1/3/error.json", who=Who(local_rank=3), attempt=1)
+    source = LogSource("logs/attempt_1/3/error.json", who=LineAuthor(local_rank=3), attempt=1)
     data = b'{"message": {"message": "ValueError: boom\\nmore", "extraInfo": {"timestamp": "1795334202"}}}'
     (row,) = read_error_file(data, source)
     assert row == WorkerFailure(None, 3, None, None, 1795334202.0, message="ValueError: boom", attempt=1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distcheck.checks.logs.model import Frame, Who
-from distcheck.checks.logs.prefixes import Head, Prefixes
+from distcheck.checks.logs.model import LineAuthor, TracebackFrame
+from distcheck.checks.logs.prefixes import LineHead, Prefixes
 from distcheck.checks.logs.tracebacks import MESSAGE_LINES, PATIENCE, Finished, Tracebacks
 
 
@@ -47,7 +47,7 @@ def test_one_traceback_with_its_frames() -> None:
     assert (one.first_line, one.line) == (1, 9)
     assert one.traceback.exception == "RuntimeError"
     assert one.traceback.message == "Connection closed by peer"
-    assert one.traceback.frames[1] == Frame("/workspace/train.py", 33, "main", "dist.all_reduce(tensor)")
+    assert one.traceback.frames[1] == TracebackFrame("/workspace/train.py", 33, "main", "dist.all_reduce(tensor)")
     assert one.traceback.frames[2].code == "return func(*args, **kwargs)"
     assert one.traceback.users == one.traceback.frames[1]
 
@@ -58,7 +58,7 @@ def test_one_traceback_with_its_frames() -> None:
 def test_prefixes_don_t_change_it(text: str) -> None:
     (one,) = of("\n".join(text.format(line) for line in PLAIN.strip().splitlines()))
     assert one.traceback == of(PLAIN)[0].traceback
-    assert one.head.who != Who()
+    assert one.head.who != LineAuthor()
 
 
 @pytest.mark.parametrize("ranks", [2, 8])
@@ -285,7 +285,7 @@ def test_groups_of_exceptions() -> None:
     +------------------------------------
 """)
     assert [item.traceback.exception for item in done] == ["ExceptionGroup", "ValueError", "KeyError"]
-    assert done[1].traceback.frames == (Frame("train.py", 3, "one", 'raise ValueError("a")'),)
+    assert done[1].traceback.frames == (TracebackFrame("train.py", 3, "one", 'raise ValueError("a")'),)
 
 
 def test_an_error_of_syntax() -> None:
@@ -340,9 +340,9 @@ def test_cut_off_ones_are_given_up_and_kept() -> None:
 def test_many_that_never_end_stay_bounded() -> None:
     tracebacks, done = Tracebacks(), 0
     for number in range(60_000):
-        who = Who(rank=number)
-        done += len(tracebacks.feed(2 * number + 1, Head(who, None, "Traceback (most recent call last):")))
-        done += len(tracebacks.feed(2 * number + 2, Head(who, None, '  File "x.py", line 3, in f')))
+        who = LineAuthor(rank=number)
+        done += len(tracebacks.feed(2 * number + 1, LineHead(who, None, "Traceback (most recent call last):")))
+        done += len(tracebacks.feed(2 * number + 2, LineHead(who, None, '  File "x.py", line 3, in f')))
     assert done + len(tracebacks.finish()) == 60_000
 
 

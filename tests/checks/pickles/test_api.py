@@ -12,7 +12,7 @@ import pytest
 
 import distcheck
 from distcheck.checks.pickles.api import Scanner, report_of
-from distcheck.checks.pickles.source_bytes import Limits
+from distcheck.checks.pickles.source_bytes import ScanLimits
 from distcheck.checks.pickles.verdict import Policy
 from tests.cli.test_cli import environment
 from tests.cli.test_pickle import DANGEROUS, ON_A_GPU, SEVEN_ZIP, STATE, WITH_ARGUMENTS, WRAPPED
@@ -55,7 +55,7 @@ def test_a_dangerous_file() -> None:
 
 def test_a_budget_that_ran_out_is_never_fine() -> None:
     content = pickle.dumps(list(range(5000)))
-    report = Scanner(Policy(), limits=Limits(opcodes=100)).scan(content)
+    report = Scanner(Policy(), limits=ScanLimits(opcodes=100)).scan(content)
     assert (report.verdict, report.complete) == ("incomplete", False)
     assert report.unopened
     assert report.report.not_checked
@@ -65,7 +65,7 @@ def test_a_budget_that_ran_out_is_never_fine() -> None:
 
 def test_danger_before_the_budget_is_still_danger() -> None:
     content = DANGEROUS[:-2] + b"".join(b"I1\n0" for _ in range(5000)) + DANGEROUS[-2:]
-    assert Scanner(Policy(), limits=Limits(opcodes=200)).scan(content).verdict == "dangerous"
+    assert Scanner(Policy(), limits=ScanLimits(opcodes=200)).scan(content).verdict == "dangerous"
 
 
 def test_a_fault_of_ours_is_a_finding_and_the_file_is_not_fine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from distcheck.checks.pickles.files import read_file
 from distcheck.checks.pickles.picklefile import PickleFile
-from distcheck.checks.pickles.source_bytes import Limits
+from distcheck.checks.pickles.source_bytes import ScanLimits
 
 from .zips import Entry, checkpoint, make_zip
 
@@ -160,7 +160,7 @@ def test_methods_that_are_not_read_and_encryption_are_not_complete() -> None:
 
 @pytest.mark.slow
 def test_bombs_end_at_their_limit() -> None:
-    limits = Limits(unpacked_bytes=4 << 20)
+    limits = ScanLimits(unpacked_bytes=4 << 20)
     bomb = gzip.compress(b"\x80\x02]" + b"N0" * 4_000_000)
     assert not read_file(bomb, limits).complete
     string = b"\x80\x04\x8e" + (64 << 20).to_bytes(8, "little") + bytes(64 << 20) + b"."
@@ -184,7 +184,7 @@ def test_damage_never_raises(seed: int) -> None:
     choices = random.Random(seed)
     whole = [tar({"a.pkl": PLAIN, "b" * 150: checkpoint(PLAIN)}), tar({"ü": PLAIN}, tarfile.PAX_FORMAT), SAFETENSORS]
     whole += [pack(tar({"a": PLAIN})) for pack in PACKERS.values()]
-    limits = Limits(seconds=5, unpacked_bytes=1 << 24)
+    limits = ScanLimits(seconds=5, unpacked_bytes=1 << 24)
     for _ in range(300):
         data = bytearray(choices.choice(whole))
         for _ in range(choices.choice((1, 3))):
@@ -196,7 +196,7 @@ def test_damage_never_raises(seed: int) -> None:
 def test_a_bare_pickle_below_the_deepest_archive_is_not_passed_over() -> None:
     for content, complete in ((b"cos\nsystem\n(S'true'\ntR.", False), (b"some notes, no pickle at all", True)):
         nested = make_zip(Entry("inner", content))
-        for _ in range(Limits().depth):
+        for _ in range(ScanLimits().depth):
             nested = make_zip(Entry("a.pkl", pickle.dumps(1)), Entry("nested", nested))
         assert read_file(nested).complete is complete
 
@@ -267,7 +267,7 @@ def test_a_tar_member_that_is_not_read_makes_it_incomplete(content: bytes) -> No
 
 def test_a_tar_with_more_members_than_may_be_read_is_not_complete() -> None:
     whole = tar({"a.pkl": PLAIN, "b.pkl": HOSTILE})
-    assert [read_file(whole, Limits(members=number)).complete for number in (1, 2)] == [False, True]
+    assert [read_file(whole, ScanLimits(members=number)).complete for number in (1, 2)] == [False, True]
 
 
 def test_a_tar_with_one_member_that_is_called_pickle_is_a_tar_like_others() -> None:

@@ -10,9 +10,9 @@ import pytest
 from distcheck import rules
 from distcheck.checks.pickles import file_probes
 from distcheck.checks.pickles.file_probes import JudgedFile
-from distcheck.checks.pickles.picklefile import Oddity, PickleFile, Stream
-from distcheck.checks.pickles.trace import Call, Doubt, Global, Keys, Naming, Storages, Trace
-from distcheck.checks.pickles.verdict import Danger, Policy, Verdict, WeightsOnly
+from distcheck.checks.pickles.picklefile import Anomaly, PickleFile, Stream
+from distcheck.checks.pickles.trace import Global, Keys, Naming, Storages, StreamCall, Trace, Unresolved
+from distcheck.checks.pickles.verdict import Danger, FileVerdict, Policy, WeightsOnly
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
 
@@ -48,11 +48,11 @@ def torch_zip(path: str = "model.pt", *, of: Trace | None = None, **changes: Any
     return PickleFile(path, "torch zip", 1000, streams)._replace(**changes)
 
 
-def verdict(word: str = "safe", answer: WeightsOnly | None = ACCEPT, **changes: Any) -> Verdict:
-    return Verdict(word, answer, torch_version="2.13")._replace(**changes)
+def verdict(word: str = "safe", answer: WeightsOnly | None = ACCEPT, **changes: Any) -> FileVerdict:
+    return FileVerdict(word, answer, torch_version="2.13")._replace(**changes)
 
 
-def found(file: PickleFile, judged: Verdict, policy: Policy = Policy()) -> dict[str, list[Finding]]:
+def found(file: PickleFile, judged: FileVerdict, policy: Policy = Policy()) -> dict[str, list[Finding]]:
     """The findings by code, through the checker, as the command has them."""
     plan = Checker(rooms=("distcheck.checks.pickles.file_probes",), plug_ins=False).plan(
         JudgedFile, command="pickle", closed=True
@@ -105,7 +105,7 @@ def test_a_dangerous_file_gets_no_advice_that_helps_to_load_it() -> None:
         WeightsOnly("allowlist", allowlist=("Evil",), imports=("from evil import Evil",)),
         dangers=(Danger(None, 1, "evil.Evil()", "it is unknown"),),
         unvouched=(Global("evil", "Evil"),),
-        modules_saved=(Call(Global("evil", "Net"), "NEWOBJ", 3, "evil.Net()"),),
+        modules_saved=(StreamCall(Global("evil", "Net"), "NEWOBJ", 3, "evil.Net()"),),
         distributed=(Global("torch._C._distributed_c10d", "ProcessGroup"),),
     )
     assert set(found(torch_zip(of=of), judged)) == {"DC610"}
@@ -206,7 +206,7 @@ def test_what_a_file_calls_its_names_never_becomes_a_line_for_the_shell(name: st
     [("disagree", Severity.ERROR), ("malformed", Severity.ERROR), ("note", Severity.INFO)],
 )
 def test_bad_dc612_oddities_of_the_container(kind: str, severity: Severity) -> None:
-    oddity = Oddity("data.pkl is in it twice", kind, 512, "archive/data.pkl")
+    oddity = Anomaly("data.pkl is in it twice", kind, 512, "archive/data.pkl")
     word = "malformed" if severity is Severity.ERROR else "safe"
     (finding,) = found(torch_zip(oddities=(oddity,)), verdict(word))["DC612"]
     assert finding.severity is severity
@@ -215,13 +215,13 @@ def test_bad_dc612_oddities_of_the_container(kind: str, severity: Severity) -> N
 
 
 def test_good_dc612_what_torch_refuses_is_not_malformed() -> None:
-    file = torch_zip(oddities=(Oddity("it is a TorchScript archive", "refused"),))
+    file = torch_zip(oddities=(Anomaly("it is a TorchScript archive", "refused"),))
     answer = WeightsOnly("never", why="it is a TorchScript archive", cure="torch.jit.load reads it")
     assert set(found(file, verdict("needs-allow-listing", answer))) == {"DC611"}
 
 
 def test_bad_dc612_a_pointer_of_git_lfs_is_pulled() -> None:
-    oddity = Oddity("it is a pointer of git LFS, and not the file", "malformed", cure="git lfs pull")
+    oddity = Anomaly("it is a pointer of git LFS, and not the file", "malformed", cure="git lfs pull")
     file = PickleFile("model.pt", "git LFS pointer", 130, oddities=(oddity,))
     (finding,) = found(file, verdict("malformed", None))["DC612"]
     assert finding.fix.command == "git lfs pull"
@@ -229,7 +229,7 @@ def test_bad_dc612_a_pointer_of_git_lfs_is_pulled() -> None:
 
 
 def test_bad_dc612_a_stream_that_ends_in_the_middle() -> None:
-    judged = verdict("malformed", WeightsOnly("never"), malformed=(Doubt(77, "the bytes end before STOP"),))
+    judged = verdict("malformed", WeightsOnly("never"), malformed=(Unresolved(77, "the bytes end before STOP"),))
     by_code = found(torch_zip(), judged)
     (finding,) = by_code["DC612"]
     assert finding.where.offset == 77
@@ -246,8 +246,8 @@ def test_bad_dc612_tensors_that_are_not_in_the_file() -> None:
 
 
 def test_dc612_says_the_same_thing_once() -> None:
-    oddity = Oddity("the bytes end before STOP", "malformed", 77)
-    judged = verdict("malformed", malformed=(Doubt(77, "the bytes end before STOP"),))
+    oddity = Anomaly("the bytes end before STOP", "malformed", 77)
+    judged = verdict("malformed", malformed=(Unresolved(77, "the bytes end before STOP"),))
     assert len(found(torch_zip(oddities=(oddity,)), judged)["DC612"]) == 1
 
 
@@ -312,7 +312,7 @@ def test_good_dc614_no_prefix() -> None:
 
 
 def test_bad_dc615_a_whole_module() -> None:
-    call = Call(Global("torchvision.models.resnet", "ResNet"), "NEWOBJ", 30, "torchvision.models.resnet.ResNet()")
+    call = StreamCall(Global("torchvision.models.resnet", "ResNet"), "NEWOBJ", 30, "torchvision.models.resnet.ResNet()")
     judged = verdict(modules_saved=(call,))
     (finding,) = found(torch_zip(of=trace(calls=(call,))), judged)["DC615"]
     assert finding.severity is Severity.WARNING
@@ -323,7 +323,7 @@ def test_bad_dc615_a_whole_module() -> None:
 
 def test_bad_dc615_a_saved_wrapper_needs_a_process_group() -> None:
     module, _, name = file_probes._DDP.rpartition(".")
-    call = Call(Global(module, name), "NEWOBJ", 30, "")
+    call = StreamCall(Global(module, name), "NEWOBJ", 30, "")
     (finding,) = found(torch_zip(of=trace(calls=(call,))), verdict(modules_saved=(call,)))["DC615"]
     assert "where no process group was made" in finding.message
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distcheck.checks.pickles.files import looks_like_pickle, read_file, read_source
-from distcheck.checks.pickles.source_bytes import BytesSource, Limits
+from distcheck.checks.pickles.source_bytes import BytesSource, ScanLimits
 from distcheck.checks.pickles.verdict import judge
 
 from .zips import Entry, checkpoint, make_zip
@@ -156,7 +156,7 @@ def test_what_stands_before_the_first_call_hides_nothing(tmp_path: Path, preambl
 def test_what_was_not_followed_to_its_end_is_not_called_safe(tmp_path: Path) -> None:
     path = tmp_path / "weights.bin"
     path.write_bytes(b"I1\n0" * 30_000 + SYSTEM)
-    assert judge(read_file(path, Limits(opcodes=20_000))).word == "incomplete"
+    assert judge(read_file(path, ScanLimits(opcodes=20_000))).word == "incomplete"
 
 
 @pytest.mark.parametrize("module", ["my-mod", "1mod", "módulo-é", "a b", "my-mod.sub"])
@@ -188,13 +188,13 @@ def test_a_distributed_checkpoint_is_one_unit(tmp_path: Path) -> None:
 
 def test_limits_make_it_incomplete_never_fine() -> None:
     many = make_zip(*(Entry(f"x/{number}.pkl", PLAIN) for number in range(50)))
-    assert not read_file(many, Limits(members=10)).complete
-    assert not read_file(many, Limits(seconds=0.0)).complete
+    assert not read_file(many, ScanLimits(members=10)).complete
+    assert not read_file(many, ScanLimits(seconds=0.0)).complete
     nested = checkpoint(HOSTILE)
     for _ in range(6):
         nested = make_zip(Entry("in.zip", nested))
-    assert not read_file(nested, Limits(depth=3)).complete
-    assert read_file(nested, Limits(depth=9)).complete
+    assert not read_file(nested, ScanLimits(depth=3)).complete
+    assert read_file(nested, ScanLimits(depth=9)).complete
 
 
 def test_a_million_small_pickles_are_few_lines() -> None:

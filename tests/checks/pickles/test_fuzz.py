@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from distcheck.checks.pickles.machine import follow, run
-from distcheck.checks.pickles.source_bytes import BytesSource, Limits
+from distcheck.checks.pickles.source_bytes import BytesSource, ScanLimits
 from distcheck.checks.pickles.trace import Global, Trace
 
 #: 100,000 streams in all, in so many tests.
 CHUNKS = 20
 PROGRAMS, BYTES, DAMAGED = 3000, 1000, 1000
-LIMITS = Limits(opcodes=100_000, entries=20_000, seconds=5)
+LIMITS = ScanLimits(opcodes=100_000, entries=20_000, seconds=5)
 
 _watching = False
 _seen: list[str] = []

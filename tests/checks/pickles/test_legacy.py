@@ -12,7 +12,7 @@ import pytest
 
 from distcheck.checks.pickles import legacy as legacy_room
 from distcheck.checks.pickles.files import read_file
-from distcheck.checks.pickles.source_bytes import Limits
+from distcheck.checks.pickles.source_bytes import ScanLimits
 
 MAGIC = 0x1950A86A20F9469CFC6C
 HOSTILE = b"cos\nsystem\n(S'true'\ntR."
@@ -167,7 +167,7 @@ def test_members_of_the_tar_that_are_no_plain_data_are_not_complete(storages: by
 
 def test_a_tar_with_more_records_than_may_be_read_is_not_complete() -> None:
     whole = tar({"storages": STORAGES, "tensors": TENSORS, "pickle": b"N."})
-    assert [read_file(whole, Limits(members=number)).complete for number in (4, 5)] == [False, True]
+    assert [read_file(whole, ScanLimits(members=number)).complete for number in (4, 5)] == [False, True]
 
 
 @pytest.mark.torch

@@ -27,12 +27,12 @@ from hypothesis import strategies as st
 
 from distcheck.checks.pickles import opcodes, values
 from distcheck.checks.pickles.machine import follow, run
-from distcheck.checks.pickles.source_bytes import BytesSource, FileSource, Limits, PartSource
+from distcheck.checks.pickles.source_bytes import BytesSource, FileSource, PartSource, ScanLimits
 from distcheck.checks.pickles.trace import Global, Nested, Trace
 
 
-def trace_of(stream: bytes, limits: Limits | None = None) -> Trace:
-    return run(BytesSource(stream), 0, limits or Limits())
+def trace_of(stream: bytes, limits: ScanLimits | None = None) -> Trace:
+    return run(BytesSource(stream), 0, limits or ScanLimits())
 
 
 def named(trace: Trace) -> set[str]:
@@ -763,7 +763,7 @@ def test_prefixes_of_keys_that_name_tensors() -> None:
 def test_thousands_of_tensors_across_windows() -> None:
     keys = [f"module.layer.{number}.weight" for number in range(3000)]
     stream = state_dict(keys)
-    for limits in (Limits(), Limits(entries=20_000)):
+    for limits in (ScanLimits(), ScanLimits(entries=20_000)):
         trace = trace_of(stream, limits)
         assert trace.ended == "stop"
         assert trace.keys.prefixes == {"module.": 3000} and trace.keys.total == 3000
@@ -879,19 +879,19 @@ def test_towers_of_tuples_as_keys_are_doubts() -> None:
 
 def test_pickles_that_follow() -> None:
     parts = [pickle.dumps(1), pickle.dumps({"a": [2]}, 2), b"cos\nsystem\n(S'id'\ntR."]
-    traces = follow(BytesSource(b"".join(parts) + b"\0\0\0"), 0, Limits())
+    traces = follow(BytesSource(b"".join(parts) + b"\0\0\0"), 0, ScanLimits())
     assert [trace.start for trace in traces] == [0, len(parts[0]), len(parts[0] + parts[1])]
     assert [trace.ended for trace in traces] == ["stop"] * 3
     assert texts(traces[2]) == ["os.system('id')"] and not traces[1].calls
-    traces = follow(BytesSource(parts[0] + b"cos\nsystem\n("), 0, Limits())
+    traces = follow(BytesSource(parts[0] + b"cos\nsystem\n("), 0, ScanLimits())
     assert [trace.ended for trace in traces] == ["stop", "cut"]
     assert named(traces[1]) == {"os.system"}
-    assert len(follow(BytesSource(b"N"), 0, Limits())) == 1
+    assert len(follow(BytesSource(b"N"), 0, ScanLimits())) == 1
 
 
 def test_very_many_pickles_share_a_trace() -> None:
     stream = b"N." * 5000 + b"cos\nsystem\n(S'id'\ntR." + b"N." * 5000
-    traces = follow(BytesSource(stream), 0, Limits())
+    traces = follow(BytesSource(stream), 0, ScanLimits())
     assert len(traces) < 100
     assert traces[-1].end == len(stream) and traces[-1].ended == "stop"
     assert texts(traces[-1]) == ["os.system('id')"]
@@ -905,10 +905,10 @@ def test_a_pickle_in_the_middle_of_a_source(tmp_path: Any) -> None:
     path.write_bytes(b"?" * 77 + stream + b"?" * 5)
     with path.open("rb") as file:
         source = FileSource(file.fileno())
-        trace = run(source, 77, Limits())
+        trace = run(source, 77, ScanLimits())
         assert (trace.start, trace.end) == (77, 77 + len(stream))
         assert [naming.offset - 77 for naming in trace.globals] == [naming.offset for naming in alone.globals]
-        assert run(PartSource(source, 77, len(stream)), 0, Limits()) == alone
+        assert run(PartSource(source, 77, len(stream)), 0, ScanLimits()) == alone
 
 
 class Liar:
@@ -927,35 +927,39 @@ class Liar:
     "stream", [b"\x80\x02}", b"", b"X\0\0\1\0a", b"\x8c\x09a", b"ca\n", b"cabc", b"I12", b"\x95", b"B\0\1\0\0aa"]
 )
 def test_a_source_that_ends_before_its_time(stream: bytes) -> None:
-    trace = run(Liar(stream), 0, Limits())
+    trace = run(Liar(stream), 0, ScanLimits())
     assert trace.ended == "cut" and trace.trouble is not None
 
 
 @pytest.mark.parametrize(
     ("limits", "stream", "why"),
     [
-        (Limits(opcodes=50), b"N" * 100 + b".", "more than 50 opcodes"),
-        (Limits(entries=100), b"N" * 5000 + b".", "more than 100 entries"),
-        (Limits(entries=100), b"N" + b"\x94" * 5000 + b".", "more than 100 entries"),
-        (Limits(entries=100), b"(" * 5000 + b".", "more than 100 entries"),
+        (ScanLimits(opcodes=50), b"N" * 100 + b".", "more than 50 opcodes"),
+        (ScanLimits(entries=100), b"N" * 5000 + b".", "more than 100 entries"),
+        (ScanLimits(entries=100), b"N" + b"\x94" * 5000 + b".", "more than 100 entries"),
+        (ScanLimits(entries=100), b"(" * 5000 + b".", "more than 100 entries"),
         (
-            Limits(entries=100),
+            ScanLimits(entries=100),
             b"N" + b"".join(b"r" + struct.pack("<I", n * 5000) for n in range(1000)) + b".",
             "entries",
         ),
-        (Limits(seconds=-1.0), b"N" * 100 + b".", "seconds"),
-        (Limits(), b"".join(b"c" + b"m" * 3000 + b"\nf%d\n0" % number for number in range(3000)) + b"N.", "characters"),
-        (Limits(), b"".join(b"cm\nf%d\n0" % number for number in range(10_100)) + b"N.", "10000 different globals"),
+        (ScanLimits(seconds=-1.0), b"N" * 100 + b".", "seconds"),
+        (
+            ScanLimits(),
+            b"".join(b"c" + b"m" * 3000 + b"\nf%d\n0" % number for number in range(3000)) + b"N.",
+            "characters",
+        ),
+        (ScanLimits(), b"".join(b"cm\nf%d\n0" % number for number in range(10_100)) + b"N.", "10000 different globals"),
     ],
 )
-def test_a_spent_budget_is_said(limits: Limits, stream: bytes, why: str) -> None:
+def test_a_spent_budget_is_said(limits: ScanLimits, stream: bytes, why: str) -> None:
     trace = trace_of(stream, limits)
     assert trace.ended == "budget"
     assert trace.trouble is not None and why in trace.trouble.why
 
 
 def test_the_budget_is_shared_by_all_pickles_of_a_source() -> None:
-    traces = follow(BytesSource(b"(NNNNt." * 100), 0, Limits(opcodes=200))
+    traces = follow(BytesSource(b"(NNNNt." * 100), 0, ScanLimits(opcodes=200))
     assert traces[-1].ended == "budget" and 10 < len(traces) < 50
 
 
@@ -969,7 +973,7 @@ def test_large_strings_are_not_read() -> None:
             return content
 
     stream = b"](" + b"B" + length(bytes(20_000_000)) + b"X" + length(b" " * 20_000_000) + b"e."
-    trace = run(Counting(stream), 0, Limits())
+    trace = run(Counting(stream), 0, ScanLimits())
     assert (trace.ended, trace.end) == ("stop", len(stream))
     assert Counting.bytes_read < 1_500_000
 
@@ -1117,7 +1121,7 @@ def test_windows_make_no_difference(made: Any, protocol: int) -> None:
     stream = pickle.dumps([made, ["x" * 700, list(range(300)), made, [1.5] * 200], "y" * 2000, made], protocol)
     whole = trace_of(stream)
     for entries in (4000, 5000):  # windows of as many bytes
-        assert trace_of(stream, Limits(entries=entries))._replace(steps=0) == whole._replace(steps=0)
+        assert trace_of(stream, ScanLimits(entries=entries))._replace(steps=0) == whole._replace(steps=0)
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -1236,7 +1240,7 @@ def test_nothing_is_left_behind() -> None:
     gc.disable()
     try:
         trace_of(STREAMS[0][0])
-        follow(BytesSource(pickle.dumps(Outer.Inner()) * 3), 0, Limits())
+        follow(BytesSource(pickle.dumps(Outer.Inner()) * 3), 0, ScanLimits())
         ours = [one for one in gc.get_objects() if str(type(one).__module__).startswith("distcheck.")]
         assert not [one for one in ours if type(one).__name__ in ("_Machine", "Values")]
     finally:

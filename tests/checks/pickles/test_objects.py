@@ -577,7 +577,7 @@ def stubborn() -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "Watch", functools.partial(watches.Watch, 0.3))
+    monkeypatch.setattr(objects, "TimeLimit", functools.partial(watches.TimeLimit, 0.3))
 
 
 @pytest.mark.parametrize("how", BLOCKING)

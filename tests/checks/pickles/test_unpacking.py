@@ -11,13 +11,13 @@ import zlib
 import pytest
 
 from distcheck.checks.pickles import unpacking
-from distcheck.checks.pickles.source_bytes import BytesSource, Limits
+from distcheck.checks.pickles.source_bytes import BytesSource, ScanLimits
 from distcheck.checks.pickles.stream_collector import Collector
 from distcheck.checks.pickles.unpacking import UnpackedSource
 
 
 def notes(**limits: int) -> Collector:
-    return Collector(Limits(**limits), lambda *_: "")  # type: ignore[arg-type]
+    return Collector(ScanLimits(**limits), lambda *_: "")  # type: ignore[arg-type]
 
 
 def deflated(content: bytes) -> bytes:

@@ -13,17 +13,17 @@ import uuid
 import pytest
 
 from distcheck.checks.pickles import machine
-from distcheck.checks.pickles.picklefile import Oddity, PickleFile, Stream
-from distcheck.checks.pickles.source_bytes import BytesSource, Limits
-from distcheck.checks.pickles.trace import Doubt, Global, Trace
+from distcheck.checks.pickles.picklefile import Anomaly, PickleFile, Stream
+from distcheck.checks.pickles.source_bytes import BytesSource, ScanLimits
+from distcheck.checks.pickles.trace import Global, Trace, Unresolved
 from distcheck.checks.pickles.trusted_globals import STANDARD_LIBRARY, standing
-from distcheck.checks.pickles.verdict import Policy, Verdict, judge, purpose_of
+from distcheck.checks.pickles.verdict import FileVerdict, Policy, judge, purpose_of
 
 from .test_weights_only import Outer, call, made, named, stream, text
 
 
 def followed(content: bytes) -> Trace:
-    return machine.run(BytesSource(content), 0, Limits())
+    return machine.run(BytesSource(content), 0, ScanLimits())
 
 
 def plain(*contents: bytes) -> PickleFile:
@@ -35,7 +35,7 @@ def torch_zip(*contents: bytes) -> PickleFile:
     return PickleFile("x.pt", "torch zip", 1, streams)
 
 
-def verdict(content: bytes, **policy: object) -> Verdict:
+def verdict(content: bytes, **policy: object) -> FileVerdict:
     return judge(plain(content), Policy(**policy))  # type: ignore[arg-type]
 
 
@@ -416,10 +416,10 @@ def test_the_worst_word_counts() -> None:
     file = torch_zip(fine)
     assert judge(file).word == "safe"
     assert judge(file._replace(unopened=("x",))).word == "incomplete"
-    odd = file._replace(unopened=("x",), oddities=(Oddity("it is cut", "malformed"),))
+    odd = file._replace(unopened=("x",), oddities=(Anomaly("it is cut", "malformed"),))
     assert judge(odd).word == "malformed"
-    assert judge(file._replace(oddities=(Oddity("two of a name", "disagree"),))).word == "malformed"
-    assert judge(file._replace(oddities=(Oddity("bytes behind it", "note"),))).word == "safe"
+    assert judge(file._replace(oddities=(Anomaly("two of a name", "disagree"),))).word == "malformed"
+    assert judge(file._replace(oddities=(Anomaly("bytes behind it", "note"),))).word == "safe"
     assert judge(file._replace(storages_absent=("0",))).word == "malformed"
     hidden = Stream("x", "pickle", followed(bad), "hidden")
     assert judge(odd._replace(streams=(*odd.streams, hidden))).word == "dangerous"
@@ -433,7 +433,7 @@ def test_a_payload_before_a_broken_tail() -> None:
 
 def test_streams_that_end_early() -> None:
     assert verdict(pickle.dumps([1, 2], 2)[:-1]).word == "malformed"
-    trace = machine.run(BytesSource(pickle.dumps(list(range(1000)), 2)), 0, Limits(opcodes=10))
+    trace = machine.run(BytesSource(pickle.dumps(list(range(1000)), 2)), 0, ScanLimits(opcodes=10))
     judged = judge(PickleFile("x", "pickle", 1, (Stream(None, "pickle", trace),)))
     assert judged.word == "incomplete"
     assert judged.not_checked
@@ -487,7 +487,7 @@ def test_torchscript_is_read_by_no_python() -> None:
             "TorchScript archive",
             1,
             (Stream("x/data.pkl", "torchscript", followed(content)),),
-            (Oddity("it is a TorchScript archive", "refused"),),
+            (Anomaly("it is a TorchScript archive", "refused"),),
         )
         judged = judge(file)
         assert judged.word == word
@@ -552,9 +552,9 @@ def test_a_name_that_the_end_of_the_file_cuts() -> None:
 def test_malformed_streams_say_where() -> None:
     judged = verdict(b"\x80\x02]a.")
     assert judged.word == "malformed"
-    assert all(isinstance(doubt, Doubt) and doubt.why for doubt in judged.malformed)
+    assert all(isinstance(doubt, Unresolved) and doubt.why for doubt in judged.malformed)
 
 
 def test_a_note_about_a_file_in_which_nothing_was_judged_does_not_make_it_safe() -> None:
-    for oddities in ((), (Oddity("after the end of the archive: 2 bytes", "note"),)):
+    for oddities in ((), (Anomaly("after the end of the archive: 2 bytes", "note"),)):
         assert judge(PickleFile("x.zip", "zip archive", 1, oddities=oddities)).word == "incomplete"

@@ -14,8 +14,8 @@ from itertools import pairwise
 import pytest
 
 from distcheck.checks.pickles import machine
-from distcheck.checks.pickles.picklefile import Oddity, PickleFile, Stream
-from distcheck.checks.pickles.source_bytes import BytesSource, Limits
+from distcheck.checks.pickles.picklefile import Anomaly, PickleFile, Stream
+from distcheck.checks.pickles.source_bytes import BytesSource, ScanLimits
 from distcheck.checks.pickles.torch_globals import installed_torch_version, known_versions, rules_for, torch_name
 from distcheck.checks.pickles.trace import Trace
 from distcheck.checks.pickles.weights_only import Policy, WeightsOnly, weights_only, weights_only_of_file
@@ -27,7 +27,7 @@ class Outer:
 
 
 def followed(content: bytes) -> Trace:
-    return machine.run(BytesSource(content), 0, Limits())
+    return machine.run(BytesSource(content), 0, ScanLimits())
 
 
 def stream(*opcodes: bytes) -> bytes:
@@ -58,7 +58,7 @@ def ask(content: bytes, version: str | None = None, allow: frozenset[str] = froz
 
 
 def zipped(
-    *traces: Trace, form: str = "torch zip", reader: str = "torch", oddities: tuple[Oddity, ...] = ()
+    *traces: Trace, form: str = "torch zip", reader: str = "torch", oddities: tuple[Anomaly, ...] = ()
 ) -> PickleFile:
     streams = tuple(Stream("archive/data.pkl", reader, trace) for trace in traces)
     return PickleFile("x.pt", form, 1, streams, oddities)
@@ -301,7 +301,7 @@ def test_the_installed_version_is_read_without_an_import(
 
 
 def test_a_budget_that_ends_says_nothing() -> None:
-    trace = machine.run(BytesSource(pickle.dumps(list(range(1000)), 2)), 0, Limits(opcodes=10))
+    trace = machine.run(BytesSource(pickle.dumps(list(range(1000)), 2)), 0, ScanLimits(opcodes=10))
     assert trace.ended == "budget"
     assert weights_only([trace]).answer == "unknown"
     bad = followed(NEVER["a deque"][0])._replace(ended="budget")
@@ -316,10 +316,10 @@ def test_files_as_a_whole() -> None:
     assert plain is not None
     assert (plain.answer, "plain pickle" in plain.why) == ("never", True)
     refused = weights_only_of_file(
-        zipped(fine, oddities=(Oddity("it is a TorchScript archive", "refused", cure="use torch.jit.load"),))
+        zipped(fine, oddities=(Anomaly("it is a TorchScript archive", "refused", cure="use torch.jit.load"),))
     )
     assert refused == WeightsOnly("never", why="it is a TorchScript archive", cure="use torch.jit.load")
-    behind = Oddity("2 bytes are no pickle", "malformed", offset=fine.end, member="archive/data.pkl")
+    behind = Anomaly("2 bytes are no pickle", "malformed", offset=fine.end, member="archive/data.pkl")
     assert weights_only_of_file(zipped(fine, oddities=(behind,))) == WeightsOnly("accept")
     cut = weights_only_of_file(zipped(fine, oddities=(behind._replace(member=None),)))
     assert cut is not None
@@ -366,7 +366,7 @@ def test_all_that_is_dangerous_is_given_together() -> None:
 
 
 def test_what_is_dangerous_is_said_before_what_is_wrong_with_the_container() -> None:
-    oddity = Oddity("it is a TorchScript archive", "refused", cure="use torch.jit.load")
+    oddity = Anomaly("it is a TorchScript archive", "refused", cure="use torch.jit.load")
     answer = weights_only_of_file(zipped(followed(NEVER["something dangerous"][0]), oddities=(oddity,)))
     assert answer is not None
     assert "subprocess.Popen" in answer.why

@@ -17,7 +17,7 @@ from distcheck.checks.source.algebra import (
     item_of,
     truth,
 )
-from distcheck.checks.source.values import NOT_CLEAR, Atom, Value, Who, const
+from distcheck.checks.source.values import NOT_CLEAR, Atom, RankCondition, Value, const
 
 OPERATORS = {
     "==": operator.eq, "is": operator.eq, "!=": operator.ne, "is not": operator.ne,
@@ -100,5 +100,5 @@ def test_items_of_a_list_are_alike_and_those_of_a_module_are_not_known() -> None
 
 def test_several_conditions_of_ranks_are_joined_and_one_stays_as_it_is() -> None:
     main, others = Atom(values.TEST, values.MAIN), Atom(values.TEST, values.OTHERS)
-    assert truth(Value((main,))) == Who(values.MAIN)
+    assert truth(Value((main,))) == RankCondition(values.MAIN)
     assert truth(Value((main, others))).who not in (values.MAIN, values.OTHERS)

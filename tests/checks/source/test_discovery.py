@@ -13,7 +13,7 @@ from distcheck.checks.source.discovery import (
     DEFAULT_EXCLUDES,
     LAUNCH_SUFFIXES,
     MARKDOWN_SUFFIXES,
-    Found,
+    FoundFiles,
     Globs,
     discover,
 )
@@ -28,7 +28,7 @@ def tree(folder: Path, *paths: str, **texts: str) -> None:
         (folder / name.replace("__", "/").replace("_gitignore", ".gitignore")).write_text(text)
 
 
-def found(folder: Path, *paths: str, excludes: tuple[str, ...] = (), **more: bool) -> Found:
+def found(folder: Path, *paths: str, excludes: tuple[str, ...] = (), **more: bool) -> FoundFiles:
     globs = Globs((pattern, str(folder)) for pattern in (*DEFAULT_EXCLUDES, *excludes))
     return discover(paths or (".",), excludes=globs, working_folder=str(folder), **more)
 
@@ -154,7 +154,7 @@ def test_excludes_and_ignore_files_are_about_launch_files_as_well(tmp_path: Path
     tree(tmp_path, "a.sh", "out/b.sh", "old/c.sh", "d.yaml", _gitignore="out/\n*.yaml\n")
     assert found(tmp_path, excludes=("old",)).launch_files == ("a.sh",)
     assert found(tmp_path, "old/c.sh", "d.yaml", excludes=("old",)).launch_files == ("d.yaml", "old/c.sh")
-    assert found(tmp_path, "old/c.sh", excludes=("old",), force_exclude=True) == Found()
+    assert found(tmp_path, "old/c.sh", excludes=("old",), force_exclude=True) == FoundFiles()
 
 
 def test_every_suffix_that_is_read_is_found_in_folders(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from distcheck.checks.source import engine
 from distcheck.checks.source.engine import SourceFile, analyse
-from distcheck.checks.source.summary import Summary, unpack
+from distcheck.checks.source.summary import FileSummary, unpack
 
 SAVES = "import torch\n\ndef write(x):\n    torch.save(x, 'x.pt')\n"
 GUARDS = "import torch.distributed as dist\nfrom deeds import write\n\nif dist.get_rank() == 0:\n    write(1)\n"
@@ -124,7 +124,7 @@ def test_a_file_of_megabytes_is_said_not_to_be_analysed() -> None:
 def test_a_file_that_the_engine_fails_on_is_said_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     real = engine.extract
 
-    def fails(text: bytes | str) -> Summary:
+    def fails(text: bytes | str) -> FileSummary:
         if b"odd" in text:  # type: ignore[operator]
             raise ZeroDivisionError("division by zero")
         return real(text)

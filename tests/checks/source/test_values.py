@@ -18,7 +18,7 @@ from distcheck.checks.source.values import (
     SINGLE,
     SOME,
     UNCLEAR,
-    Who,
+    RankCondition,
     both,
     either,
 )
@@ -28,14 +28,14 @@ from distcheck.checks.source.values import (
     ("conditions", "who"),
     [
         ([], EVERYONE),
-        ([Who(DISTRIBUTED), Who(MAIN)], MAIN),
-        ([Who(LOCAL_MAIN), Who(MAIN)], MAIN),
-        ([Who(UNCLEAR, False), Who(OTHERS)], OTHERS),
-        ([Who(BY_DATA), Who(SOME)], SOME),
-        ([Who(EVERYONE), Who(UNCLEAR, False)], UNCLEAR),
+        ([RankCondition(DISTRIBUTED), RankCondition(MAIN)], MAIN),
+        ([RankCondition(LOCAL_MAIN), RankCondition(MAIN)], MAIN),
+        ([RankCondition(UNCLEAR, False), RankCondition(OTHERS)], OTHERS),
+        ([RankCondition(BY_DATA), RankCondition(SOME)], SOME),
+        ([RankCondition(EVERYONE), RankCondition(UNCLEAR, False)], UNCLEAR),
     ],
 )
-def test_the_narrowest_of_several_conditions_decides(conditions: list[Who], who: str) -> None:
+def test_the_narrowest_of_several_conditions_decides(conditions: list[RankCondition], who: str) -> None:
     assert both(conditions).who == who
 
 
@@ -43,16 +43,16 @@ def test_the_narrowest_of_several_conditions_decides(conditions: list[Who], who:
     ("conditions", "expected"),
     [
         # not distributed or rank == 0: the main process wherever there are several
-        ([Who(SINGLE), Who(MAIN)], Who(MAIN, True)),
-        ([Who(SINGLE)], Who(SINGLE, True)),
-        ([Who(MAIN), Who(OTHERS)], ALWAYS),
-        ([Who(MAIN), Who(ONE)], Who(SOME, True)),
+        ([RankCondition(SINGLE), RankCondition(MAIN)], RankCondition(MAIN, True)),
+        ([RankCondition(SINGLE)], RankCondition(SINGLE, True)),
+        ([RankCondition(MAIN), RankCondition(OTHERS)], ALWAYS),
+        ([RankCondition(MAIN), RankCondition(ONE)], RankCondition(SOME, True)),
         # rank == 0 or save_on_all: no longer certain
-        ([Who(MAIN), NOT_CLEAR], Who(MAIN, False)),
-        ([Who(DISTRIBUTED), Who(MAIN)], ALWAYS),
+        ([RankCondition(MAIN), NOT_CLEAR], RankCondition(MAIN, False)),
+        ([RankCondition(DISTRIBUTED), RankCondition(MAIN)], ALWAYS),
     ],
 )
-def test_one_of_several_conditions(conditions: list[Who], expected: Who) -> None:
+def test_one_of_several_conditions(conditions: list[RankCondition], expected: RankCondition) -> None:
     assert either(conditions) == expected
 
 

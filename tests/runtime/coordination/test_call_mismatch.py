@@ -9,7 +9,7 @@ import pytest
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
 from distcheck.runtime.coordination.code_blocks import around, with_blocks
-from distcheck.runtime.coordination.model import Block, Call, Frame, Mismatch, Position, Positions
+from distcheck.runtime.coordination.model import CallMismatch, CodeBlock, CollectiveCall, Frame, Position, Positions
 
 SCRIPT = """\
 def reduce_all(x):
@@ -77,7 +77,7 @@ def rank(number: int, path: Path, *lines: int, places: tuple[int, ...] = (), abo
     """A rank that waits in a call at the last of these lines, called from the others."""
     stack = (above, *(Frame(str(path), line, OF_LINES[line], True) for line in reversed(lines)))
     operation = "barrier" if lines[-1] in (8, 18, 25, 28, 49, 53) else "all_reduce"
-    call = Call(4, operation, place=f"{path}:{lines[-1]}", function=OF_LINES[lines[-1]])
+    call = CollectiveCall(4, operation, place=f"{path}:{lines[-1]}", function=OF_LINES[lines[-1]])
     return Position(
         number, state="waiting", call=call, stack=stack, places={f"{path}:{line}": 3 for line in places},
         entered={"0": 4},
@@ -93,7 +93,7 @@ def judged(*ranks: Position) -> Finding:
     """What is found where ranks whose calls are equal are one side of a mismatch."""
     calls = dict.fromkeys(item.call for item in ranks if item.call)
     sides = tuple((tuple(item.rank for item in ranks if item.call == call), call) for call in calls)
-    positions = Positions(ranks, len(ranks), 20.0, mismatches=(Mismatch("0", 4, sides),))
+    positions = Positions(ranks, len(ranks), 20.0, mismatches=(CallMismatch("0", 4, sides),))
     checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
     return finding
@@ -107,10 +107,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_blocks_of_the_same_function(path: Path) -> None:
-    assert around(str(path), 8) == (Block("loop", 5, 8), Block("branch", 8, 8, by_rank=True))
-    assert around(str(path), 17) == (Block("branch", 17, 17, by_rank=True),)
+    assert around(str(path), 8) == (CodeBlock("loop", 5, 8), CodeBlock("branch", 8, 8, by_rank=True))
+    assert around(str(path), 17) == (CodeBlock("branch", 17, 17, by_rank=True),)
     assert around(str(path), 20) == ()
-    assert around(str(path), 22) == (Block("branch", 22, 22),)
+    assert around(str(path), 22) == (CodeBlock("branch", 22, 22),)
     assert around(str(path), 2) == ()
     assert around(str(path.with_name("gone.py")), 2) == ()
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.coordination.call_recorder import Posts
+from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.call_signatures import KINDS, agreed
-from distcheck.runtime.coordination.model import Call
+from distcheck.runtime.coordination.model import CollectiveCall
 
 START = """
 import inspect, warnings, torch, torch.distributed as dist
@@ -132,32 +132,32 @@ def test_place_is_the_line_of_the_user_and_digests_follow_the_calls() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",)), Call(1, "all_reduce", sizes=((4, 5),), dtypes=("float32",))),
-        (Call(1, "barrier", place="a.py:1"), Call(7, "barrier", place="b.py:9")),
-        (Call(1, "gather", sizes=((20,),), peer=0), Call(1, "gather", sizes=((7,),), peer=0)),
+        (CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",)), CollectiveCall(1, "all_reduce", sizes=((4, 5),), dtypes=("float32",))),
+        (CollectiveCall(1, "barrier", place="a.py:1"), CollectiveCall(7, "barrier", place="b.py:9")),
+        (CollectiveCall(1, "gather", sizes=((20,),), peer=0), CollectiveCall(1, "gather", sizes=((7,),), peer=0)),
     ],
 )  # fmt: skip
-def test_what_need_not_agree(one: Call, other: Call) -> None:
+def test_what_need_not_agree(one: CollectiveCall, other: CollectiveCall) -> None:
     assert agreed(one) == agreed(other)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Call(1, "broadcast", sizes=((20,),), dtypes=("float32",), reduce="sum"),
-        Call(1, "all_reduce", sizes=((21,),), dtypes=("float32",), reduce="sum"),
-        Call(1, "all_reduce", sizes=((20,),), dtypes=("float16",), reduce="sum"),
-        Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="max"),
-        Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", peer=1),
+        CollectiveCall(1, "broadcast", sizes=((20,),), dtypes=("float32",), reduce="sum"),
+        CollectiveCall(1, "all_reduce", sizes=((21,),), dtypes=("float32",), reduce="sum"),
+        CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float16",), reduce="sum"),
+        CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="max"),
+        CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", peer=1),
     ],
 )
-def test_what_must_agree(other: Call) -> None:
-    assert agreed(Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum")) != agreed(other)
+def test_what_must_agree(other: CollectiveCall) -> None:
+    assert agreed(CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum")) != agreed(other)
 
 
 def test_a_module_without_these_functions_is_left_alone() -> None:
     class Empty:
         pass
 
-    assert Posts().attach(Empty()) == ()
+    assert CallRecorder().attach(Empty()) == ()
     assert "all_reduce" in KINDS

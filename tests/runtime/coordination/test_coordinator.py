@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.coordination.coordinator import Chair
-from distcheck.runtime.coordination.long_waits import Longest
-from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+from distcheck.runtime.coordination.coordinator import Coordinator
+from distcheck.runtime.coordination.long_waits import LongWait
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.coordination.protocol import (
     ASKED,
     OFF,
-    Post,
+    Heartbeat,
     differs_key,
     packed,
     packed_post,
@@ -74,8 +74,8 @@ class Job:
         self.beat = 0
         self.reports: list[Positions] = []
         self.said: list[str] = []
-        self.long: list[Longest] = []
-        self.chair = Chair(
+        self.long: list[LongWait] = []
+        self.chair = Coordinator(
             self.store,
             world_size,
             patience_s=patience_s,
@@ -91,7 +91,7 @@ class Job:
 
     def tell(self, position: Position, **more: Any) -> None:
         more.setdefault("answers", self.chair.question)
-        self.store.set(rank_key(position.rank), packed_post(Post(more.pop("beat", self.beat), position, **more)))
+        self.store.set(rank_key(position.rank), packed_post(Heartbeat(more.pop("beat", self.beat), position, **more)))
 
     def tick(self, *positions: Position, seconds: float = 1.0, **more: Any) -> bool:
         """All tell where they are, and the chair looks."""
@@ -102,8 +102,10 @@ class Job:
         return self.chair.look(self.beat)
 
 
-def call(number: int, operation: str = "all_reduce", **more: Any) -> Call:
-    return Call(number, operation, sizes=((20,),), dtypes=("float32",), place="train.py:88", function="main", **more)
+def call(number: int, operation: str = "all_reduce", **more: Any) -> CollectiveCall:
+    return CollectiveCall(
+        number, operation, sizes=((20,),), dtypes=("float32",), place="train.py:88", function="main", **more
+    )
 
 
 def waiting(rank: int, number: int, since_s: float, operation: str = "all_reduce") -> Position:
@@ -124,7 +126,7 @@ def left(rank: int, number: int) -> Position:
 
 def test_posts_come_out_as_they_went_in() -> None:
     position = waiting(3, 7, 2.5)._replace(stack=(EVAL,), recent=(call(6),), places={"train.py:88": 7})
-    text = packed_post(Post(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"})).encode()
+    text = packed_post(Heartbeat(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"})).encode()
     assert read_head(text) == (5, "waiting", 2.5, 6)
     post = read_post(text)
     assert post.beat == 5

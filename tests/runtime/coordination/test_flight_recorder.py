@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.coordination.flight_recorder import oldest_open, open_call, pending
-from distcheck.runtime.coordination.model import Call
+from distcheck.runtime.coordination.model import CollectiveCall
 
 
 def entry(number: int, **more: Any) -> dict[str, Any]:
@@ -22,15 +22,27 @@ def entry(number: int, **more: Any) -> dict[str, Any]:
     ("group", "counts", "expected"),
     [
         ("0", {"last_enqueued_collective": "3", "last_completed_collective": "3"}, None),
-        ("0", {"last_enqueued_collective": "5", "last_completed_collective": "3"}, Call(4, "a collective", "0")),
+        (
+            "0",
+            {"last_enqueued_collective": "5", "last_completed_collective": "3"},
+            CollectiveCall(4, "a collective", "0"),
+        ),
         # nothing has ended yet
-        ("0", {"last_enqueued_collective": "1", "last_completed_collective": "-1"}, Call(1, "a collective", "0")),
+        (
+            "0",
+            {"last_enqueued_collective": "1", "last_completed_collective": "-1"},
+            CollectiveCall(1, "a collective", "0"),
+        ),
         ("0", {"last_enqueued_collective": "-1", "last_completed_collective": "-1"}, None),
         # the number of a backend is no name of a group: which one it is, only the entries tell
-        ("3", {"last_enqueued_collective": "5", "last_completed_collective": "3"}, Call(0, "a collective", "3")),
+        (
+            "3",
+            {"last_enqueued_collective": "5", "last_completed_collective": "3"},
+            CollectiveCall(0, "a collective", "3"),
+        ),
     ],
 )
-def test_counters_tell_whether_one_is_open(group: str, counts: dict[str, str], expected: Call | None) -> None:
+def test_counters_tell_whether_one_is_open(group: str, counts: dict[str, str], expected: CollectiveCall | None) -> None:
     assert open_call(group, counts) == expected
 
 
@@ -44,7 +56,7 @@ def test_the_oldest_that_is_open_is_the_one() -> None:
             entry(5, retired=False),
         ]
     }
-    assert oldest_open(dump) == Call(4, "all_reduce", "a1b2", ((72,),), ("float32",))
+    assert oldest_open(dump) == CollectiveCall(4, "all_reduce", "a1b2", ((72,),), ("float32",))
     assert oldest_open({"entries": [entry(1)]}) is None
     # TORCH_FR_BUFFER_SIZE=0
     assert oldest_open({"pg_status": {}, "version": "2.10"}) is None

@@ -17,16 +17,24 @@ from distcheck.runtime.coordination.hang_detector import (
     suspicious,
     waits,
 )
-from distcheck.runtime.coordination.model import UNSEEN, Block, Call, Frame, Mismatch, Position, Positions
+from distcheck.runtime.coordination.model import (
+    UNSEEN,
+    CallMismatch,
+    CodeBlock,
+    CollectiveCall,
+    Frame,
+    Position,
+    Positions,
+)
 
 TRAIN = "train.py:88"
 
 
-def call(number: int, operation: str = "all_reduce", group: str = "0", place: str = TRAIN) -> Call:
-    return Call(number, operation, group, ((20,),), ("float32",), "sum", None, place, "main")
+def call(number: int, operation: str = "all_reduce", group: str = "0", place: str = TRAIN) -> CollectiveCall:
+    return CollectiveCall(number, operation, group, ((20,),), ("float32",), "sum", None, place, "main")
 
 
-def waiting(rank: int, entered: Call, since: float = 30.0, **more: object) -> Position:
+def waiting(rank: int, entered: CollectiveCall, since: float = 30.0, **more: object) -> Position:
     return Position(
         rank,
         "gpu01",
@@ -88,12 +96,12 @@ def left(rank: int, number: int, **more: object) -> Position:
         ),
         # two that exchange
         job(
-            waiting(0, Call(0, "send", peer=1)),
-            waiting(1, Call(0, "recv", peer=0)),
+            waiting(0, CollectiveCall(0, "send", peer=1)),
+            waiting(1, CollectiveCall(0, "recv", peer=0)),
         ),
-        job(waiting(0, Call(0, "batch_isend_irecv")), left(1, 3)),
+        job(waiting(0, CollectiveCall(0, "batch_isend_irecv")), left(1, 3)),
         # two that exchange what takes long
-        job(waiting(0, Call(0, "send", peer=1), 500.0), waiting(1, Call(0, "recv", peer=0), 500.0)),
+        job(waiting(0, CollectiveCall(0, "send", peer=1), 500.0), waiting(1, CollectiveCall(0, "recv", peer=0), 500.0)),
         # the root has been through the broadcast, and has ended
         job(waiting(0, call(5, "broadcast")), left(1, 5)),
         # less than six times the patience
@@ -110,12 +118,12 @@ def test_good_what_may_yet_go_on(positions: Positions) -> None:
 
 
 def test_bad_a_send_to_a_rank_in_a_collective() -> None:
-    positions = job(waiting(0, Call(0, "send", peer=1), 40.0), waiting(1, call(5)))
+    positions = job(waiting(0, CollectiveCall(0, "send", peer=1), 40.0), waiting(1, call(5)))
     assert [wait.missing for wait in hangs(positions)] == [(1,), (0,)]
     (finding,) = judged(positions)
     assert finding.code == "DC517"
     # and the other way round
-    (finding,) = judged(job(waiting(0, call(5), 40.0), waiting(1, Call(0, "recv", peer=0))))
+    (finding,) = judged(job(waiting(0, call(5), 40.0), waiting(1, CollectiveCall(0, "recv", peer=0))))
     assert finding.code == "DC517"
 
 
@@ -185,7 +193,7 @@ def test_bad_a_collective_in_a_branch() -> None:
     )
     (finding,) = judged(positions)
     assert finding.code == "DC517"  # or another order of the groups: the calls do not tell
-    positions = positions._replace(around={"train.py:60": (Block("branch", 58, 61),)})
+    positions = positions._replace(around={"train.py:60": (CodeBlock("branch", 58, 61),)})
     (finding,) = judged(positions)
     assert finding.code == "DC701"
     assert "rank 1 waits in barrier #2 of group 1 (float32 [20]) at train.py:60" in finding.message
@@ -218,7 +226,7 @@ def test_bad_a_rank_is_gone(gone: Position, said: str) -> None:
 def test_bad_calls_that_differ() -> None:
     one, other = call(5), call(5)._replace(reduce="max", place="train.py:90")
     (finding,) = judged(
-        job(computing(0, 5), computing(1, 5), mismatches=(Mismatch("0", 5, (((0,), one), ((1,), other))),))
+        job(computing(0, 5), computing(1, 5), mismatches=(CallMismatch("0", 5, (((0,), one), ((1,), other))),))
     )
     assert finding.code == "DC517"
     assert "differs in reduction" in finding.message
@@ -234,8 +242,8 @@ def test_bad_one_waits_where_ddp_reduces() -> None:
     assert stands(positions._replace(mismatches=(mismatch,)))
 
 
-def apart(one: Call, other: Call) -> dict[str, tuple[Mismatch, ...]]:
-    return {"mismatches": (Mismatch(one.group, one.number, (((0,), one), ((1,), other))),)}
+def apart(one: CollectiveCall, other: CollectiveCall) -> dict[str, tuple[CallMismatch, ...]]:
+    return {"mismatches": (CallMismatch(one.group, one.number, (((0,), one), ((1,), other))),)}
 
 
 #: A mismatch: rank 0 reduces, rank 1 is in a barrier.
@@ -296,7 +304,7 @@ def test_bad_ranks_hang_in_calls_that_differ(positions: Positions) -> None:
             *(waiting(rank, call(5, group="1")) for rank in range(2)), groups={"1": (0, 1)}, **apart(REDUCES, AS_INT)
         ),
         # which call differs was not kept
-        job(waiting(0, call(5)), waiting(1, call(5)), mismatches=(Mismatch("0", 5, ()),)),
+        job(waiting(0, call(5)), waiting(1, call(5)), mismatches=(CallMismatch("0", 5, ()),)),
     ],
 )  # fmt: skip
 def test_good_calls_that_differ_may_end(positions: Positions) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distcheck.runtime.coordination.rank_info import Seat, seat_of, with_rank_variables
+from distcheck.runtime.coordination.rank_info import RankInfo, seat_of, with_rank_variables
 
 TORCHRUN = {
     "RANK": "3",
@@ -35,13 +35,13 @@ OPEN_MPI = {
 }
 
 
-def seat(environ: dict[str, str]) -> Seat | None:
+def seat(environ: dict[str, str]) -> RankInfo | None:
     return seat_of(with_rank_variables(environ))
 
 
 def test_torchrun() -> None:
     found = seat(TORCHRUN)
-    assert found == Seat(3, 4, 1, 2, 1, "node0", 29500, True, 2)
+    assert found == RankInfo(3, 4, 1, 2, 1, "node0", 29500, True, 2)
     assert not found.serves
     assert not found.leads
 
@@ -98,10 +98,10 @@ def test_too_little_is_no_seat(environ: dict[str, str]) -> None:
 
 
 def test_one_rank_needs_no_meeting_place() -> None:
-    assert seat({"RANK": "0", "WORLD_SIZE": "1"}) == Seat(0, 1)
+    assert seat({"RANK": "0", "WORLD_SIZE": "1"}) == RankInfo(0, 1)
 
 
 def test_the_first_rank_of_a_host_leads_and_one_that_can_not_tell_does_too() -> None:
-    assert Seat(4, 8, 0, 4).leads
-    assert not Seat(5, 8, 1, 4).leads
-    assert Seat(5, 8).leads
+    assert RankInfo(4, 8, 0, 4).leads
+    assert not RankInfo(5, 8, 1, 4).leads
+    assert RankInfo(5, 8).leads

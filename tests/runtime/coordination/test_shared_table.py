@@ -13,21 +13,21 @@ from types import SimpleNamespace
 import pytest
 
 from distcheck.runtime.coordination import shared_table as module
-from distcheck.runtime.coordination.call_recorder import Posts
+from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.call_signatures import KINDS
-from distcheck.runtime.coordination.model import Call
-from distcheck.runtime.coordination.shared_table import Board, Other, open_board
+from distcheck.runtime.coordination.model import CollectiveCall
+from distcheck.runtime.coordination.shared_table import OtherRank, SharedTable, open_board
 
 ENVIRON = {"LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
 BOTH = (0, 1)
 
 
-def call(size: int = 20, number: int = 412) -> Call:
-    return Call(number, "all_reduce", "0", ((size,),), ("float32",), "sum", None, "train.py:88", "main")
+def call(size: int = 20, number: int = 412) -> CollectiveCall:
+    return CollectiveCall(number, "all_reduce", "0", ((size,),), ("float32",), "sum", None, "train.py:88", "main")
 
 
 @pytest.fixture
-def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Board, Board]]:
+def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SharedTable, SharedTable]]:
     monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
     begun = time.monotonic()
     first = open_board(ENVIRON, 0, begun=begun)
@@ -40,13 +40,13 @@ def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Bo
     yield first, second
 
 
-def test_good_equal_calls_meet(boards: tuple[Board, Board]) -> None:
+def test_good_equal_calls_meet(boards: tuple[SharedTable, SharedTable]) -> None:
     for ordinal in range(1, 2000):
         for board in boards:
             assert board.compare(call(), ordinal, 7 * ordinal, BOTH, 0) is None
 
 
-def test_bad_the_second_that_comes_sees_the_difference(boards: tuple[Board, Board]) -> None:
+def test_bad_the_second_that_comes_sees_the_difference(boards: tuple[SharedTable, SharedTable]) -> None:
     """DC517, before torch is called: gloo would end the process."""
     assert boards[0].compare(call(20), 5, 111, BOTH, 0) is None
     found = boards[1].compare(call(19), 5, 222, BOTH, 0)
@@ -66,7 +66,7 @@ def test_bad_the_second_that_comes_sees_the_difference(boards: tuple[Board, Boar
     ],
 )
 def test_good_what_need_not_be_equal(
-    boards: tuple[Board, Board], ordinal: int, digest: int, members: tuple[int, ...], generation: int
+    boards: tuple[SharedTable, SharedTable], ordinal: int, digest: int, members: tuple[int, ...], generation: int
 ) -> None:
     assert boards[0].compare(call(20), 5, 111, BOTH, 0) is None
     assert boards[1].compare(call(19), ordinal, digest, members, generation) is None
@@ -84,7 +84,7 @@ def test_good_what_an_earlier_round_has_left(tmp_path: Path, monkeypatch: pytest
     assert again.compare(call(19), 5, 222, BOTH, 0) is None
 
 
-def test_a_call_too_long_for_its_slot_is_told_without_sizes(boards: tuple[Board, Board]) -> None:
+def test_a_call_too_long_for_its_slot_is_told_without_sizes(boards: tuple[SharedTable, SharedTable]) -> None:
     long = call()._replace(sizes=((1234, 5678),) * 60, dtypes=("float32",) * 60)
     assert boards[0].compare(long, 5, 111, BOTH, 0) is None
     found = boards[1].compare(call(), 5, 222, BOTH, 0)
@@ -92,7 +92,7 @@ def test_a_call_too_long_for_its_slot_is_told_without_sizes(boards: tuple[Board,
     assert (found.call.sizes, found.call.place) == ((), "train.py:88")
 
 
-def test_all_ranks_of_the_host_are_asked_for_a_while(boards: tuple[Board, Board]) -> None:
+def test_all_ranks_of_the_host_are_asked_for_a_while(boards: tuple[SharedTable, SharedTable]) -> None:
     assert not boards[0].asks
     boards[1].ask(30.0)
     assert boards[0].asks
@@ -126,7 +126,7 @@ def test_one_that_can_not_be_opened_is_done_without(tmp_path: Path, monkeypatch:
         os.close(file)
 
 
-def test_good_a_slot_that_is_being_written(boards: tuple[Board, Board]) -> None:
+def test_good_a_slot_that_is_being_written(boards: tuple[SharedTable, SharedTable]) -> None:
     """Whoever reads between two bytes of a writer sees neither the call before nor this one, and no difference."""
     memory = boards[0]._memory
     assert boards[0].compare(call(), 5, 0x1122334455, BOTH, 0) is None
@@ -142,7 +142,7 @@ def test_good_a_slot_that_is_being_written(boards: tuple[Board, Board]) -> None:
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_bad_two_that_look_at_the_same_instant(boards: tuple[Board, Board], half: bool) -> None:
+def test_bad_two_that_look_at_the_same_instant(boards: tuple[SharedTable, SharedTable], half: bool) -> None:
     """Both find nothing, and write over each other, or half over each other: the desk tells."""
     first, second = boards
     memory = second._memory
@@ -161,7 +161,7 @@ def test_bad_of_two_at_once_at_least_one_sees_it() -> None:
     memory, steps, seen = mmap.mmap(-1, 1 << 20), mmap.mmap(-1, 4096), mmap.mmap(-1, 2 * rounds)
 
     def calls(side: int) -> None:
-        board = Board(memory, side, begun=0.0, place=side, places=2)
+        board = SharedTable(memory, side, begun=0.0, place=side, places=2)
         for ordinal in range(1, rounds):
             struct.pack_into("=I", steps, 64 * side, ordinal)
             while struct.unpack_from("=I", steps, 64 * (1 - side))[0] < ordinal:
@@ -193,11 +193,11 @@ class Group:
 def test_calls_that_are_alike_are_not_told_though_an_earlier_one_differed(operation: str, told: int) -> None:
     """A digest is of all calls up to one: from the first that differed on, all differ."""
     found: list[object] = []
-    posts = Posts()
+    posts = CallRecorder()
     posts._module = SimpleNamespace(
         _get_default_group=Group, get_process_group_ranks=lambda _: BOTH, get_backend=lambda _: "gloo"
     )
-    posts.board = SimpleNamespace(compare=lambda *_: Other(1, Call(1, operation, place="train.py:9")))  # type: ignore[assignment]
+    posts.board = SimpleNamespace(compare=lambda *_: OtherRank(1, CollectiveCall(1, operation, place="train.py:9")))  # type: ignore[assignment]
     posts.differs = lambda *seen: found.append(seen)
     posts._note("barrier", KINDS["barrier"], (), {})
     assert (len(found), posts.board) == (told, None)

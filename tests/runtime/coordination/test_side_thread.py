@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.coordination.call_recorder import Note, Posts, Spent
+from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall, TimeInCalls
 from distcheck.runtime.coordination.ledger import Summary
-from distcheck.runtime.coordination.model import Call, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.protocol import (
     CHAIR,
     CLOSING,
@@ -25,9 +25,9 @@ from distcheck.runtime.coordination.protocol import (
     read_position,
     read_post,
 )
-from distcheck.runtime.coordination.rank_monitor import Patrol
-from distcheck.runtime.coordination.shared_table import Board, Other
-from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.coordination.rank_monitor import RankMonitor
+from distcheck.runtime.coordination.shared_table import OtherRank, SharedTable
+from distcheck.runtime.coordination.store_client import RankHost
 
 from .test_coordinator import Store
 
@@ -43,19 +43,19 @@ class Ranks:
         self.said: list[str] = []
         self.reports: list[Positions] = []
         self.summaries: list[Summary] = []
-        self.patrols = [self.patrol(Seat(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
+        self.patrols = [self.patrol(RankHost(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
 
-    def patrol(self, seat: Any, **more: Any) -> Patrol:
+    def patrol(self, seat: Any, **more: Any) -> RankMonitor:
         given: dict[str, Any] = {
             "connect": lambda: self.store, "report": self.reports.append, "say": self.said.append,
             "summarise": self.summaries.append, "patience_s": 0.5,
         }  # fmt: skip
-        return Patrol(Posts(), seat, **{**given, **more})
+        return RankMonitor(CallRecorder(), seat, **{**given, **more})
 
 
 @pytest.fixture
-def started() -> Iterator[list[Patrol]]:
-    patrols: list[Patrol] = []
+def started() -> Iterator[list[RankMonitor]]:
+    patrols: list[RankMonitor] = []
     yield patrols
     for patrol in patrols:
         patrol.leave()
@@ -79,7 +79,7 @@ def told(ranks: Ranks, rank: int) -> Position:
     return read_position(read_post(ranks.store.values[rank_key(rank)]).position)
 
 
-def begin(ranks: Ranks, started: list[Patrol]) -> None:
+def begin(ranks: Ranks, started: list[RankMonitor]) -> None:
     """All at once, until each has told where it is, and told it again."""
     started += ranks.patrols
     for patrol in ranks.patrols:
@@ -87,7 +87,7 @@ def begin(ranks: Ranks, started: list[Patrol]) -> None:
     until(lambda: all(beat(ranks, patrol.seat.rank) > 1 for patrol in ranks.patrols))
 
 
-def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
+def test_all_leave_and_the_last_sums_up(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     begin(ranks, started)
     assert ranks.store.values[CHAIR].startswith(b"0 ")
@@ -100,7 +100,7 @@ def test_all_leave_and_the_last_sums_up(started: list[Patrol]) -> None:
     assert ranks.said == []
 
 
-def test_ranks_of_a_round_before_leave_a_chair_that_can_be_read_at_any_time(started: list[Patrol]) -> None:
+def test_ranks_of_a_round_before_leave_a_chair_that_can_be_read_at_any_time(started: list[RankMonitor]) -> None:
     """Another rank of this round may have asked whether it is there, and be about to read it."""
     ranks = Ranks()
     ranks.store.set(CHAIR, "1 7 0")
@@ -120,7 +120,7 @@ def test_ranks_of_a_round_before_leave_a_chair_that_can_be_read_at_any_time(star
     assert ranks.store.values[CHAIR].startswith(b"0 ")
 
 
-def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[Patrol]) -> None:
+def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     started += ranks.patrols
     for patrol, status in zip(ranks.patrols, (0, 1), strict=True):
@@ -131,7 +131,7 @@ def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[Patrol]) -> None:
     assert ranks.summaries == []
 
 
-def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[Patrol]) -> None:
+def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     started += ranks.patrols
     for patrol in ranks.patrols:
@@ -143,7 +143,7 @@ def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[Patrol]) -
 
 
 @pytest.mark.slow
-def test_a_parent_keeps_the_chair(started: list[Patrol]) -> None:
+def test_a_parent_keeps_the_chair(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     ranks.store.set(CHAIR, "-1 1 0")
     ranks.patrols[0].start()
@@ -152,20 +152,20 @@ def test_a_parent_keeps_the_chair(started: list[Patrol]) -> None:
     assert ranks.store.values[CHAIR] == b"-1 1 0"
 
 
-def test_the_seat_may_be_known_late(started: list[Patrol]) -> None:
+def test_the_seat_may_be_known_late(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    seats: list[Seat] = []
+    seats: list[RankHost] = []
     patrol = ranks.patrol(lambda: seats[0] if seats else None)
     started.append(patrol)
     patrol.start()
     time.sleep(0.3)
     assert ranks.store.values == {}
-    seats.append(Seat(1, 2, "gpu01"))
+    seats.append(RankHost(1, 2, "gpu01"))
     until(lambda: beat(ranks, 1) > 0)
     assert patrol.seat.rank == 1
 
 
-def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol]) -> None:
+def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     patrol = ranks.patrols[1]
     started.append(patrol)
@@ -182,7 +182,7 @@ def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[Patrol
 
 
 @pytest.mark.slow
-def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Patrol]) -> None:
+def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[RankMonitor]) -> None:
     """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
     ranks = Ranks(lasting=False)
     begin(ranks, started)
@@ -195,10 +195,10 @@ def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Pa
     assert not ranks.patrols[1]._thread.is_alive()
 
 
-def test_another_group_has_another_store(started: list[Patrol]) -> None:
+def test_another_group_has_another_store(started: list[RankMonitor]) -> None:
     ranks = Ranks(world_size=1, lasting=False)
     released: list[int] = []
-    patrol = ranks.patrol(Seat(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
+    patrol = ranks.patrol(RankHost(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
     started.append(patrol)
     patrol.joins()
     assert patrol.started
@@ -211,14 +211,14 @@ def test_another_group_has_another_store(started: list[Patrol]) -> None:
     assert before is not ranks.store
 
 
-def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
+def test_bad_a_rank_waits_for_one_that_has_ended(started: list[RankMonitor]) -> None:
     """DC519 or DC702: the main thread of rank 0 is in a call, that of rank 1 has left."""
     ranks = Ranks()
     started += ranks.patrols
     posts = ranks.patrols[0].posts
-    call = Call(1, "all_reduce", place="train.py:88")
+    call = CollectiveCall(1, "all_reduce", place="train.py:88")
     posts.entered["0"] = 1
-    posts.inside[ranks.patrols[0]._here._main] = Note(call, time.monotonic(), 1, 1)
+    posts.inside[ranks.patrols[0]._here._main] = RecordedCall(call, time.monotonic(), 1, 1)
     for patrol in ranks.patrols:
         patrol.start()
     until(lambda: beat(ranks, 1) > 1)
@@ -229,36 +229,39 @@ def test_bad_a_rank_waits_for_one_that_has_ended(started: list[Patrol]) -> None:
 
 
 @pytest.mark.slow
-def test_calls_that_differ_are_told_before_torch_is_called(started: list[Patrol]) -> None:
+def test_calls_that_differ_are_told_before_torch_is_called(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     begin(ranks, started)
-    mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
-    ranks.patrols[1].differs(Note(mine, 0.0, 1, 3), Other(0, theirs))
+    mine, theirs = CollectiveCall(3, "all_reduce", sizes=((19,),)), CollectiveCall(3, "all_reduce", sizes=((20,),))
+    ranks.patrols[1].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
     assert [position.call for position in report.ranks] == [theirs, mine]
     # once is enough
-    ranks.patrols[0].differs(Note(theirs, 0.0, 1, 3), Other(1, mine))
+    ranks.patrols[0].differs(RecordedCall(theirs, 0.0, 1, 3), OtherRank(1, mine))
     assert len(ranks.reports) == 1
 
 
 @pytest.mark.slow
-def test_the_other_rank_tells_where_it_has_been_before(started: list[Patrol]) -> None:
+def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor]) -> None:
     """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
     ranks = Ranks()
     started += ranks.patrols
     memory = mmap.mmap(-1, 1 << 20)
     for rank, patrol in enumerate(ranks.patrols):
-        patrol.board = Board(memory, rank, begun=0.0, place=rank, places=2)
+        patrol.board = SharedTable(memory, rank, begun=0.0, place=rank, places=2)
     there = ranks.patrols[0]
     there.start()
     until(lambda: beat(ranks, 0) > 1)
-    theirs, mine = Call(5, "barrier", place="train.py:25"), Call(5, "all_reduce", place="train.py:22")
-    note = Note(theirs, time.monotonic(), 1, 5)
-    there.posts.spent["train.py:22", "all_reduce", "0", True] = Spent(4, 0.1, 0.1)
+    theirs, mine = (
+        CollectiveCall(5, "barrier", place="train.py:25"),
+        CollectiveCall(5, "all_reduce", place="train.py:22"),
+    )
+    note = RecordedCall(theirs, time.monotonic(), 1, 5)
+    there.posts.spent["train.py:22", "all_reduce", "0", True] = TimeInCalls(4, 0.1, 0.1)
     there.posts.ring.append(note)
     there.posts.inside[there._here._main] = note
-    ranks.patrols[1].differs(Note(mine, 0.0, 2, 5), Other(0, theirs))
+    ranks.patrols[1].differs(RecordedCall(mine, 0.0, 2, 5), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.ranks[0].call == theirs
     assert report.ranks[0].places == {"train.py:22": 4}
@@ -271,14 +274,16 @@ def test_the_other_rank_tells_where_it_has_been_before(started: list[Patrol]) ->
     assert told(ranks, 0).places == {}
 
 
-def test_a_rank_that_another_tells_of_waits_for_that(started: list[Patrol]) -> None:
+def test_a_rank_that_another_tells_of_waits_for_that(started: list[RankMonitor]) -> None:
     """Begun meanwhile, its call would end a third process, and the launcher the one that is about to tell."""
     ranks = Ranks()
     begin(ranks, started)
     ranks.store.set(TOLD, "0")
-    mine, theirs = Call(3, "all_reduce", sizes=((19,),)), Call(3, "all_reduce", sizes=((20,),))
+    mine, theirs = CollectiveCall(3, "all_reduce", sizes=((19,),)), CollectiveCall(3, "all_reduce", sizes=((20,),))
     there = ranks.patrols[1]
-    held = threading.Thread(target=there.differs, args=(Note(mine, time.monotonic(), 1, 3), Other(0, theirs)))
+    held = threading.Thread(
+        target=there.differs, args=(RecordedCall(mine, time.monotonic(), 1, 3), OtherRank(0, theirs))
+    )
     held.start()
     # as if it were the main thread: the rank goes on to post, and is seen in its call
     there._here._main = held.ident or 0
@@ -292,34 +297,34 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[Patrol]) -> N
 
 
 @pytest.mark.slow
-def test_who_calls_the_same_is_told_together(started: list[Patrol]) -> None:
+def test_who_calls_the_same_is_told_together(started: list[RankMonitor]) -> None:
     ranks = Ranks(4)
     started += ranks.patrols
-    theirs, mine = Call(3, "all_reduce", sizes=((20,),)), Call(3, "all_reduce", sizes=((19,),))
+    theirs, mine = CollectiveCall(3, "all_reduce", sizes=((20,),)), CollectiveCall(3, "all_reduce", sizes=((19,),))
     for patrol in ranks.patrols[:3]:
-        patrol.posts.inside[patrol._here._main] = Note(theirs, time.monotonic(), 1, 3)
+        patrol.posts.inside[patrol._here._main] = RecordedCall(theirs, time.monotonic(), 1, 3)
         patrol.start()
     until(lambda: all(beat(ranks, rank) > 1 for rank in range(3)))
-    ranks.patrols[3].differs(Note(mine, 0.0, 1, 3), Other(1, theirs))
+    ranks.patrols[3].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(1, theirs))
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0, 1, 2), theirs), ((3,), mine))
 
 
 @pytest.mark.parametrize("abort", [True, False])
 def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
-    started: list[Patrol], monkeypatch: pytest.MonkeyPatch, abort: bool
+    started: list[RankMonitor], monkeypatch: pytest.MonkeyPatch, abort: bool
 ) -> None:
-    ended: list[Patrol] = []
-    monkeypatch.setattr(Patrol, "_abort", lambda self: (ended.append(self), self._stop.set()))
+    ended: list[RankMonitor] = []
+    monkeypatch.setattr(RankMonitor, "_abort", lambda self: (ended.append(self), self._stop.set()))
     ranks = Ranks(abort=abort)
     begin(ranks, started)
-    calls = Call(3, "all_reduce", sizes=((20,),)), Call(3, "barrier")
+    calls = CollectiveCall(3, "all_reduce", sizes=((20,),)), CollectiveCall(3, "barrier")
     for rank, patrol in enumerate(ranks.patrols):
-        note = Note(calls[rank], time.monotonic(), 11 + rank, 3)
+        note = RecordedCall(calls[rank], time.monotonic(), 11 + rank, 3)
         patrol.posts.entered["0"] = 3
         patrol.posts.ring.append(note)
         patrol.posts.inside[patrol._here._main] = note
-    ranks.patrols[1].differs(Note(calls[1], time.monotonic(), 12, 3), Other(0, calls[0]))
+    ranks.patrols[1].differs(RecordedCall(calls[1], time.monotonic(), 12, 3), OtherRank(0, calls[0]))
     if abort:
         until(lambda: len(ended) == 2)
         assert ranks.said == [
@@ -334,14 +339,14 @@ def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
 
 
 @pytest.mark.slow
-def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Patrol]) -> None:
+def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[RankMonitor]) -> None:
     """gloo ends a process whose sizes differ: nobody comes to a second one."""
     ranks = Ranks()
     started += ranks.patrols
     ranks.patrols[0].start()
     until(lambda: beat(ranks, 0) > 1)
-    mine, theirs = Call(1, "all_reduce", sizes=((19,),)), Call(1, "all_reduce", sizes=((20,),))
-    ranks.patrols[1].differs(Note(mine, 0.0, 1, 1), Other(0, theirs))
+    mine, theirs = CollectiveCall(1, "all_reduce", sizes=((19,),)), CollectiveCall(1, "all_reduce", sizes=((20,),))
+    ranks.patrols[1].differs(RecordedCall(mine, 0.0, 1, 1), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
     assert [position.call for position in report.ranks] == [theirs, mine]

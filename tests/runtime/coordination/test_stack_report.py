@@ -9,7 +9,7 @@ import pytest
 
 from distcheck.core.model import Report
 from distcheck.reporters import Style, render
-from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.coordination.stack_report import group_stacks, plain_job, worth_showing
 
 C10D = "torch/distributed/distributed_c10d.py"
@@ -24,7 +24,7 @@ def library(path: str, function: str) -> Frame:
 
 
 def test_equal_stacks_are_one_group_and_those_that_differ_come_first() -> None:
-    call = Call(0, "all_reduce")
+    call = CollectiveCall(0, "all_reduce")
     waiting = [Position(rank, state="waiting", call=call, stack=(OWN,)) for rank in (0, 2, 3)]
     groups = group_stacks([*waiting, Position(1, stack=(Frame("eval.py", 7, "validate", True),), detail="asleep")])
     assert [(group.who, group.doing) for group in groups] == [
@@ -41,7 +41,7 @@ def test_what_is_worth_showing_is_the_users_and_the_call_that_it_is_in() -> None
 
 
 def two_ranks() -> Positions:
-    call = Call(412, "all_reduce", place="train.py:16")
+    call = CollectiveCall(412, "all_reduce", place="train.py:16")
     waiting = Position(0, "n1", 20, "waiting", call, stack=(WRAPPER, library(C10D, "all_reduce"), OWN))
     return Positions((waiting, Position(1, "n2", 21, stack=(AWAY,), detail="asleep")), 2, 20.0)
 

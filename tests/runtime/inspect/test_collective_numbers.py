@@ -7,7 +7,7 @@ import pytest
 from distcheck.cli.stuck import ROOMS
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
-from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot, merge
 
 PLAN = Checker(rooms=ROOMS, plug_ins=False).plan(Snapshot, command="stuck", closed=True)
@@ -17,7 +17,7 @@ TRAIN = Frame("train.py", 88, "train", True)
 def waits(
     rank: int, number: int = 5, operation: str = "all_reduce", *, group: str = "0", size: int = 20, **entered: int
 ) -> Position:
-    call = Call(number, operation, group, ((size,),), ("Float",), place="train.py:88")
+    call = CollectiveCall(number, operation, group, ((size,),), ("Float",), place="train.py:88")
     known = {group: number, **{name.removeprefix("g"): last for name, last in entered.items()}}
     return Position(rank, f"n{rank // 2}", 100 + rank, "waiting", call, stack=(TRAIN,), entered=known)
 

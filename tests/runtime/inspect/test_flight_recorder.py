@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from distcheck.checks.logs.flight_recorder import read_dump
-from distcheck.runtime.coordination.model import Call
+from distcheck.runtime.coordination.model import CollectiveCall
 from distcheck.runtime.inspect import flight_recorder
 from distcheck.runtime.inspect.jobs import RankProcess
-from distcheck.runtime.inspect.processes import Process
+from distcheck.runtime.inspect.processes import RankCandidate
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no named pipes to open in that way")
 
@@ -62,7 +62,7 @@ def rank(tmp_path: Path, pid: int = 0, **more: str) -> RankProcess:
         "TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/dump_",
         **more,
     }
-    return RankProcess(3, Process(pid, 1, age_s=60.0, variables=variables, folder=str(tmp_path)))
+    return RankProcess(3, RankCandidate(pid, 1, age_s=60.0, variables=variables, folder=str(tmp_path)))
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_rank_that_has_a_pipe_is_asked_and_its_dump_is_read(tmp_path: Path, an
     asked = flight_recorder.ask([item])
     assert asked == {3: ""}
     found = flight_recorder.dumps([item], asked, before)
-    assert flight_recorder.open_call(found[3]) == Call(
+    assert flight_recorder.open_call(found[3]) == CollectiveCall(
         412, "all_reduce", "0", ((20, 3),), ("Float",), place="train.py:88", function="train"
     )
 
@@ -154,11 +154,13 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     ],
 )
 def test_where_a_dump_stands(variables: dict[str, str], path: str) -> None:
-    assert flight_recorder.dump_path(RankProcess(3, Process(0, 1, variables=variables, folder="/run/of/u"))) == path
+    assert (
+        flight_recorder.dump_path(RankProcess(3, RankCandidate(0, 1, variables=variables, folder="/run/of/u"))) == path
+    )
 
 
 def test_which_call_is_open() -> None:
-    def call(*entries: dict[str, object]) -> Call | None:
+    def call(*entries: dict[str, object]) -> CollectiveCall | None:
         return flight_recorder.open_call(read_dump(json.dumps(dump_of(*entries)).encode()))
 
     assert call(entry(1), entry(2)) is None

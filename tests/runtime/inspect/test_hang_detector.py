@@ -10,11 +10,11 @@ import pytest
 from distcheck.cli.stuck import ROOMS
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity, Unavailable
-from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.inspect.hang_detector import not_checked, stands_still
 from distcheck.runtime.inspect.jobs import Job, RankProcess
-from distcheck.runtime.inspect.processes import Look, Process
-from distcheck.runtime.inspect.snapshot import Snapshot, _Seen, compose, merge
+from distcheck.runtime.inspect.processes import RankCandidate, ThreadSample
+from distcheck.runtime.inspect.snapshot import Snapshot, _Observed, compose, merge
 from distcheck.runtime.inspect.stacks import ThreadStack
 
 TRAIN = Frame("train.py", 88, "train", True)
@@ -24,7 +24,7 @@ REDUCE = Frame("torch/distributed/distributed_c10d.py", 3252, "all_reduce")
 
 def waits(rank: int, operation: str = "all_reduce", **more: object) -> Position:
     return Position(
-        rank, "n1", 100 + rank, "waiting", Call(0, operation, place="train.py:88"), stack=(REDUCE, TRAIN)
+        rank, "n1", 100 + rank, "waiting", CollectiveCall(0, operation, place="train.py:88"), stack=(REDUCE, TRAIN)
     )._replace(**more)  # type: ignore[arg-type]
 
 
@@ -237,13 +237,13 @@ def test_thousands_of_ranks_take_no_longer_text_and_no_long_time() -> None:
 
 def seen_as(
     frames: tuple[Frame, ...] | None, state: str = "S", cpu_s: float = 1.0, sleeps: int = 5, tracer: int = 0
-) -> _Seen:
+) -> _Observed:
     threads = Unavailable("no py-spy") if frames is None else (ThreadStack("MainThread", frames, True),)
-    return _Seen(Look(state, cpu_s, sleeps, tracer), threads)
+    return _Observed(ThreadSample(state, cpu_s, sleeps, tracer), threads)
 
 
-def composed(one: _Seen, other: _Seen, **more: object) -> Snapshot:
-    job = Job("job 1", (RankProcess(0, Process(100, 1)),), 2, ended=(1,))
+def composed(one: _Observed, other: _Observed, **more: object) -> Snapshot:
+    job = Job("job 1", (RankProcess(0, RankCandidate(100, 1)),), 2, ended=(1,))
     return compose(job, {0: one}, {0: other}, host="n1", interval_s=2.0, **more)  # type: ignore[arg-type]
 
 
@@ -274,7 +274,7 @@ BACKWARD = (Frame("torch/autograd/graph.py", 979, "_engine_run_backward"), TRAIN
         (seen_as(()), seen_as(()), "computing", "its main thread runs no Python"),
     ],
 )
-def test_two_looks_tell_a_state(one: _Seen, other: _Seen, state: str, detail: str) -> None:
+def test_two_looks_tell_a_state(one: _Observed, other: _Observed, state: str, detail: str) -> None:
     seen = composed(one, other)
     position, gone = seen.positions.ranks
     assert (position.state, position.detail, position.host) == (state, detail, "n1")
@@ -287,13 +287,13 @@ def test_a_handle_that_is_waited_for_shows_in_the_line_of_source() -> None:
         return "    work.wait()" if frame == TRAIN else ""
 
     position = composed(seen_as((TRAIN,)), seen_as((TRAIN,)), line_of=line_of).positions.ranks[0]
-    assert position.call == Call(0, "Work.wait", place="train.py:88", function="train")
+    assert position.call == CollectiveCall(0, "Work.wait", place="train.py:88", function="train")
     assert composed(seen_as((EVAL,)), seen_as((EVAL,)), line_of=line_of).positions.ranks[0].call is None
 
 
 def test_a_result_of_the_gpu_that_does_not_come() -> None:
     def operation(cuda: bool) -> str | None:
-        job = Job("job 1", (RankProcess(0, Process(100, 1, cuda=cuda)),), 1)
+        job = Job("job 1", (RankProcess(0, RankCandidate(100, 1, cuda=cuda)),), 1)
         busy = seen_as((TRAIN,), "R", 3.0)
         seen = compose(
             job, {0: seen_as((TRAIN,))}, {0: busy}, interval_s=2.0, line_of=lambda item, frame: "x = loss.item()"
@@ -309,7 +309,7 @@ def test_who_stands_at_one_line_in_all_looks_and_does_nothing_polls() -> None:
     one, woken = seen_as((EVAL,)), seen_as((EVAL,), sleeps=500)
     other_line = seen_as((TRAIN,))
 
-    def detail(*between: _Seen, last: _Seen = woken) -> str:
+    def detail(*between: _Observed, last: _Observed = woken) -> str:
         return composed(one, last, between=[{0: look} for look in between]).positions.ranks[0].detail
 
     assert detail(one, one) == "polls"
@@ -321,7 +321,7 @@ def test_who_stands_at_one_line_in_all_looks_and_does_nothing_polls() -> None:
 
 
 def test_children_that_work_are_seen() -> None:
-    first, last = (_Seen(Look("S", 1.0, 5, 0, around), seen_as((EVAL,)).threads) for around in (3.0, 4.9))
+    first, last = (_Observed(ThreadSample("S", 1.0, 5, 0, around), seen_as((EVAL,)).threads) for around in (3.0, 4.9))
     assert composed(first, last).helped == (0,)
     assert composed(first, first).helped == ()
 

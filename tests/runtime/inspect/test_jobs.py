@@ -14,7 +14,7 @@ import pytest
 
 from distcheck.core.world import World
 from distcheck.runtime.inspect.jobs import Job, find_jobs, jobs_called, jobs_of_process, spawned_job, with_spawned
-from distcheck.runtime.inspect.processes import Process, Processes, look_at, read_processes
+from distcheck.runtime.inspect.processes import Processes, RankCandidate, look_at, read_processes
 
 TORCHRUN = {
     "WORLD_SIZE": "4",
@@ -25,12 +25,14 @@ TORCHRUN = {
 }
 
 
-def rank(number: int, pid: int, parent: int = 10, *, torch: bool = True, age_s: float = 100.0, **more: str) -> Process:
+def rank(
+    number: int, pid: int, parent: int = 10, *, torch: bool = True, age_s: float = 100.0, **more: str
+) -> RankCandidate:
     variables = {**TORCHRUN, "RANK": str(number), "LOCAL_RANK": str(number), **more}
-    return Process(pid, parent, "python3", ("python3", "train.py"), None, age_s, True, torch, variables=variables)
+    return RankCandidate(pid, parent, "python3", ("python3", "train.py"), None, age_s, True, torch, variables=variables)
 
 
-AGENT = Process(
+AGENT = RankCandidate(
     10,
     1,
     "torchrun",
@@ -43,7 +45,7 @@ AGENT = Process(
 )
 
 
-def seen(*processes: Process, **parents: int) -> Processes:
+def seen(*processes: RankCandidate, **parents: int) -> Processes:
     return Processes(
         processes, {**{item.pid: item.parent for item in processes}, **{int(k[1:]): v for k, v in parents.items()}}
     )
@@ -113,7 +115,7 @@ def test_what_an_earlier_start_left_is_no_rank_of_this_one() -> None:
 
 
 def test_a_task_of_slurm_counts_where_torch_is_loaded() -> None:
-    def task(pid: int, number: int, torch: bool) -> Process:
+    def task(pid: int, number: int, torch: bool) -> RankCandidate:
         made = rank(number, pid, 5, torch=torch, SLURM_JOB_ID="4711", SLURM_STEP_ID="0")
         return made._replace(torchs_own=False)
 
@@ -133,12 +135,12 @@ def test_a_job_is_found_by_any_process_of_it(pid: int) -> None:
 
 
 def test_a_process_of_its_own_that_starts_ranks_numbers_them_by_their_start() -> None:
-    parent = Process(20, 1, python=True, torch=True)
+    parent = RankCandidate(20, 1, python=True, torch=True)
     children = [
-        Process(31, 20, age_s=9.0, python=True, torch=True),
-        Process(30, 20, age_s=9.5, python=True, torch=True),
+        RankCandidate(31, 20, age_s=9.0, python=True, torch=True),
+        RankCandidate(30, 20, age_s=9.5, python=True, torch=True),
     ]
-    tracker = Process(29, 20, age_s=9.6, python=True)
+    tracker = RankCandidate(29, 20, age_s=9.6, python=True)
     job = spawned_job(parent, [*children, tracker, parent])
     assert job is not None
     assert [(item.rank, item.pid) for item in job.ranks] == [(0, 30), (1, 31)]
@@ -149,8 +151,8 @@ def test_a_process_of_its_own_that_starts_ranks_numbers_them_by_their_start() ->
 def test_a_pod_whose_process_starts_the_ranks_counts_nodes() -> None:
     """An operator gives RANK and WORLD_SIZE to the pod; its process calls mp.spawn, and the children inherit them."""
     pod = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "master-0", "MASTER_PORT": "23456"}
-    parent = Process(20, 1, age_s=20.0, python=True, torch=True, variables=pod)
-    children = [Process(30 + n, 20, age_s=9.5 - n, python=True, torch=True, variables=pod) for n in range(4)]
+    parent = RankCandidate(20, 1, age_s=20.0, python=True, torch=True, variables=pod)
+    children = [RankCandidate(30 + n, 20, age_s=9.5 - n, python=True, torch=True, variables=pod) for n in range(4)]
     job = only(seen(parent, *children))
     assert [(item.rank, item.pid) for item in job.ranks] == [(1, 20)]
     made = spawned_job(parent, children)

@@ -11,7 +11,7 @@ import pytest
 
 from distcheck.core.model import Unavailable
 from distcheck.core.world import World
-from distcheck.runtime.coordination.model import Call, Frame
+from distcheck.runtime.coordination.model import CollectiveCall, Frame
 from distcheck.runtime.inspect.stacks import (
     call_of,
     find_py_spy,
@@ -88,7 +88,7 @@ def test_whose_code_it_is() -> None:
     ],
 )  # fmt: skip
 def test_a_stack_tells_the_collective(frames: list[Frame], operation: str) -> None:
-    assert call_of(frames) == Call(0, operation, place="train.py:16", function="train")
+    assert call_of(frames) == CollectiveCall(0, operation, place="train.py:16", function="train")
 
 
 @pytest.mark.parametrize(

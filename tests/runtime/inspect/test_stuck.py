@@ -20,7 +20,7 @@ from distcheck.cli.stuck import judged
 from distcheck.core.checker import make_selection
 from distcheck.core.model import Unavailable
 from distcheck.reporters import FORMATS, render
-from distcheck.runtime.coordination.model import Call, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.inspect.gpu_use import GpuUse
 from distcheck.runtime.inspect.snapshot import Snapshot
 
@@ -191,7 +191,7 @@ def test_without_py_spy_states_are_told_and_stacks_are_not_checked(start: Start,
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_format_tells_the_finding(name: str) -> None:
-    call = Call(0, "all_reduce", place="train.py:14", function="train")
+    call = CollectiveCall(0, "all_reduce", place="train.py:14", function="train")
     ranks = (
         Position(0, "n1", 20, "waiting", call, stack=(Frame("train.py", 14, "train", True),)),
         Position(1, "n1", 21, "computing", stack=(Frame("train.py", 7, "validate", True),), detail="asleep"),

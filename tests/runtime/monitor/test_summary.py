@@ -8,19 +8,19 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
-from distcheck.runtime.coordination.ledger import Ledger, Site, Summary, gathered
-from distcheck.runtime.coordination.long_waits import Longest, long_waits
-from distcheck.runtime.coordination.model import Call, Position, Positions
+from distcheck.runtime.coordination.ledger import CallSiteTotals, Ledger, Summary, gathered
+from distcheck.runtime.coordination.long_waits import LongWait, long_waits
+from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.protocol import ledger_key, packed
 from distcheck.runtime.monitor.summary import arrival, not_checked, numbers, sentence, slow_rank
 from tests.runtime.coordination.test_coordinator import Store
 
 
-def site(total_s: float, calls: int = 1000, operation: str = "all_reduce", **more: Any) -> Site:
-    return Site("train.py:88", operation, "0", True, calls, total_s, more.pop("longest_s", 0.1), **more)
+def site(total_s: float, calls: int = 1000, operation: str = "all_reduce", **more: Any) -> CallSiteTotals:
+    return CallSiteTotals("train.py:88", operation, "0", True, calls, total_s, more.pop("longest_s", 0.1), **more)
 
 
-def ledger(rank: int, *sites: Site, **more: Any) -> Ledger:
+def ledger(rank: int, *sites: CallSiteTotals, **more: Any) -> Ledger:
     given: dict[str, Any] = {"cores": 8, "state": "left", "status": 0, "span_s": 1000.0, "backends": {"0": "gloo"}}
     given.update(more)
     return Ledger(
@@ -29,7 +29,7 @@ def ledger(rank: int, *sites: Site, **more: Any) -> Ledger:
     )  # fmt: skip
 
 
-def job(*seconds: float, long: tuple[Longest, ...] = (), **more: Any) -> Summary:
+def job(*seconds: float, long: tuple[LongWait, ...] = (), **more: Any) -> Summary:
     """Each rank with the seconds that it has spent in the calls of one line."""
     ledgers = tuple(ledger(rank, site(total), **more) for rank, total in enumerate(seconds))
     return Summary(ledgers, len(ledgers), long)
@@ -143,7 +143,7 @@ def test_which_end_is_summed_up(state: str, status: int, healthy: bool) -> None:
 
 def test_who_waits_for_one_that_waits_is_not_counted() -> None:
     """Rank 0 waits for rank 1, and rank 1 in another group for rank 2, which computes."""
-    calls = Call(5, "all_reduce"), Call(2, "all_reduce", "1")
+    calls = CollectiveCall(5, "all_reduce"), CollectiveCall(2, "all_reduce", "1")
     positions = Positions(
         (
             Position(0, state="waiting", call=calls[0], since_s=90.0, entered={"0": 5}),
@@ -164,7 +164,7 @@ def test_when_a_long_wait_is_worth_a_line(timeout_s: float, seconds: float) -> N
     assert WAIT._replace(timeout_s=timeout_s).worth_saying_s(20.0) == seconds
 
 
-WAIT = Longest("barrier #3 at train.py:9", "train.py:9", "1-7", "0", 400.0, "tokenize() at data.py:33", 600.0)
+WAIT = LongWait("barrier #3 at train.py:9", "train.py:9", "1-7", "0", 400.0, "tokenize() at data.py:33", 600.0)
 
 
 def test_bad_all_wait_long_for_one() -> None:

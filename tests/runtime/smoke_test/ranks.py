@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from distcheck.checks.cluster.records import HostRecord, RankRecord
 from distcheck.core.model import Report
-from distcheck.runtime.coordination.rank_info import Seat
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.smoke_test import run
 from distcheck.runtime.smoke_test.model import Options
-from distcheck.runtime.smoke_test.worker import Seams
+from distcheck.runtime.smoke_test.worker import WorkerHooks
 
 
 class Said(NamedTuple):
@@ -43,20 +43,20 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def looked(seats: tuple[Seat, ...], host: str = "host") -> run.Looked:
+def looked(seats: tuple[RankInfo, ...], host: str = "host") -> run.HostResult:
     """A look that found nothing, on a host without GPUs."""
     ranks = tuple(
         RankRecord(seat.rank, seat.local_rank, seat.world_size, seat.local_world_size, seat.node_rank, os.getpid())
         for seat in seats
     )
     record = HostRecord(host, ranks, "boot", {"uts": "1"}, versions={"torch": "2.13.0"}, backends=("gloo",))
-    return run.Looked(Report("env", subject={"host": host}), record)
+    return run.HostResult(Report("env", subject={"host": host}), record)
 
 
-def run_alone(size: int, options: Options = Options(), seams: Seams = Seams(), **asked: Any) -> Report:
+def run_alone(size: int, options: Options = Options(), seams: WorkerHooks = WorkerHooks(), **asked: Any) -> Report:
     """All ranks of one guardian, in this process."""
-    seats = tuple(Seat(rank, size, rank, size, 0) for rank in range(size))
-    ended = run.run(seats, looked(seats), run.Ask(options=options, seams=seams, **asked))
+    seats = tuple(RankInfo(rank, size, rank, size, 0) for rank in range(size))
+    ended = run.run(seats, looked(seats), run.Request(options=options, seams=seams, **asked))
     assert ended.report is not None
     ended.publish(0)
     report = ended.report
@@ -70,7 +70,7 @@ def launch(
     size: int,
     folder: Path,
     options: Options = Options(),
-    seams: Seams = Seams(),
+    seams: WorkerHooks = WorkerHooks(),
     *,
     limit_s: float = 60.0,
     per_node: int | None = None,
@@ -78,7 +78,7 @@ def launch(
     as_torchrun: bool = True,
     prepare: Callable[[int], None] | None = None,
     agent_store: bool = False,
-    seats: tuple[Seat, ...] | None = None,
+    seats: tuple[RankInfo, ...] | None = None,
     **asked: Any,
 ) -> tuple[Said, ...]:
     """One process a rank, each with its guardian and its worker; what each of them said.
@@ -91,7 +91,7 @@ def launch(
     port = free_port()
     local = per_node or size
     places = seats or tuple(
-        Seat(rank, size, rank % local, local, rank // local, "127.0.0.1", port, agent_store) for rank in range(size)
+        RankInfo(rank, size, rank % local, local, rank // local, "127.0.0.1", port, agent_store) for rank in range(size)
     )
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
@@ -131,7 +131,7 @@ def launch(
 
 
 def _process(
-    seat: Seat, number: int, folder: Path, options: Options, seams: Seams, asked: dict[str, Any], prepare: Any
+    seat: RankInfo, number: int, folder: Path, options: Options, seams: WorkerHooks, asked: dict[str, Any], prepare: Any
 ) -> None:
     status = 1
     gc.freeze()
@@ -140,7 +140,7 @@ def _process(
         if prepare is not None:
             prepare(seat.rank)
         host = f"host{seat.node_rank or 0}"
-        ended = run.run((seat,), looked((seat,), host), run.Ask(options=options, seams=seams, **asked))
+        ended = run.run((seat,), looked((seat,), host), run.Request(options=options, seams=seams, **asked))
         if ended.report is None:
             status, _ = ended.hear()
         else:

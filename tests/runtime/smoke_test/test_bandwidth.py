@@ -29,7 +29,7 @@ from distcheck.runtime.smoke_test.bandwidth import (
     measure,
     sizes,
 )
-from distcheck.runtime.smoke_test.live_group import Live, Operations
+from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
 from distcheck.runtime.smoke_test.model import Measurements, Options, Step
 
 pytestmark = pytest.mark.quiet
@@ -175,7 +175,7 @@ def test_the_watchdog_waits_longer_than_the_sweep_may_take(ranks: int, device: s
 # real ranks
 
 
-def work(rank: int, folder: str, options: Options, world_size: int, job: Callable[[Live], object]) -> None:
+def work(rank: int, folder: str, options: Options, world_size: int, job: Callable[[LiveGroup], object]) -> None:
     """One rank: a group, the job, and what it returned in a file."""
     import torch
     import torch.distributed as dist
@@ -184,7 +184,7 @@ def work(rank: int, folder: str, options: Options, world_size: int, job: Callabl
     store = dist.FileStore(f"{folder}/store", world_size)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
     steps: list[Step] = []
-    live = Live(
+    live = LiveGroup(
         rank, world_size, "gloo", torch.device("cpu"), options, Operations(), (0,) * world_size,
         os.cpu_count() or 1, steps.append,
     )  # fmt: skip
@@ -194,7 +194,7 @@ def work(rank: int, folder: str, options: Options, world_size: int, job: Callabl
 
 
 def on_ranks(
-    folder: Path, world_size: int, options: Options, job: Callable[[Live], object] = measure
+    folder: Path, world_size: int, options: Options, job: Callable[[LiveGroup], object] = measure
 ) -> list[tuple[Any, list[str]]]:
     """Fork the ranks from this process, which has imported torch and run nothing in it."""
     import torch.multiprocessing
@@ -268,7 +268,7 @@ class Slow(Operations):
         super().all_reduce(tensor)
 
 
-def measure_beside_a_slow_rank(live: Live) -> Measurements:
+def measure_beside_a_slow_rank(live: LiveGroup) -> Measurements:
     return measure(live._replace(operations=Slow()), init_s=float(live.rank), first_collective_s=None)
 
 
@@ -292,11 +292,11 @@ class Lacking(Operations):
         raise RuntimeError("Connection closed by peer")
 
 
-def measure_what_is_lacking(live: Live) -> Measurements:
+def measure_what_is_lacking(live: LiveGroup) -> Measurements:
     return measure(live._replace(operations=Lacking()))
 
 
-def measure_what_breaks(live: Live) -> str:
+def measure_what_breaks(live: LiveGroup) -> str:
     try:
         measure(live._replace(operations=Lacking(), options=live.options._replace(collectives=("reduce",))))
     except RuntimeError as error:
@@ -319,7 +319,7 @@ def test_what_breaks_is_not_hidden(tmp_path: Path) -> None:
         assert text == "Connection closed by peer"
 
 
-def measure_with_little_memory(live: Live) -> Measurements:
+def measure_with_little_memory(live: LiveGroup) -> Measurements:
     # only one rank is short of memory: all must leave out the same sizes
     bandwidth._memory_for_buffers = lambda live: 10_000.0 if live.rank == 1 else 1e12
     return measure(live)
@@ -340,7 +340,7 @@ def test_all_ranks_leave_out_what_does_not_fit_on_one(tmp_path: Path) -> None:
         assert "9.8 KiB" in skipped["all_to_all from 8 KiB on"]
 
 
-def measure_where_an_allocation_fails(live: Live) -> Measurements:
+def measure_where_an_allocation_fails(live: LiveGroup) -> Measurements:
     import torch
 
     zeros = torch.zeros
@@ -370,7 +370,7 @@ class Crawling(Operations):
         super().all_reduce(tensor)
 
 
-def measure_over_a_crawling_network(live: Live) -> Measurements:
+def measure_over_a_crawling_network(live: LiveGroup) -> Measurements:
     bandwidth._SWEEP_BUDGET_S["cpu"] = 1.0
     return measure(live._replace(operations=Crawling()))
 
@@ -388,7 +388,7 @@ def test_sizes_that_take_too_long_are_left_out_and_said(tmp_path: Path) -> None:
         assert all(item.iterations >= bandwidth._LEAST_ITERATIONS for item in found.bandwidth)
 
 
-def sum_of_buffers(live: Live) -> float:
+def sum_of_buffers(live: LiveGroup) -> float:
     """What a sum in place leaves behind after many iterations."""
     seen: list[Any] = []
 
@@ -416,7 +416,7 @@ def test_other_dtypes(tmp_path: Path, dtype: str) -> None:
 
 @pytest.mark.torch
 def test_a_dtype_that_is_none(tmp_path: Path) -> None:
-    live = Live(0, 1, "gloo", None, Options(dtype="float31"), Operations(), (0,), 1, lambda step: None)
+    live = LiveGroup(0, 1, "gloo", None, Options(dtype="float31"), Operations(), (0,), 1, lambda step: None)
 
     class Device:
         type = "cpu"
@@ -438,7 +438,7 @@ def on_one_gpu(rank: int, folder: str, backend: str, world_size: int) -> None:
     store = dist.FileStore(f"{folder}/store", world_size)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     options = Options(min_bytes=16 * MIB, max_bytes=64 * MIB, iterations=20)
-    live = Live(rank, world_size, backend, device, options, Operations(), (0,) * world_size, 8, lambda step: None)
+    live = LiveGroup(rank, world_size, backend, device, options, Operations(), (0,) * world_size, 8, lambda step: None)
     found = measure(live)
     tensor = torch.zeros(64 * MIB // 4, device=device)
     ours, plain = [], []

@@ -19,7 +19,7 @@ from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.smoke_test import bandwidth_checks
 from distcheck.runtime.smoke_test.bandwidth import COLLECTIVES
 from distcheck.runtime.smoke_test.bandwidth_checks import (
-    BaselineError,
+    BandwidthBaselineError,
     Baselines,
     bandwidth_is_as_published,
     bandwidth_is_that_of_the_baseline,
@@ -33,11 +33,11 @@ from distcheck.runtime.smoke_test.model import (
     MEASUREMENTS_VERSION,
     Bandwidth,
     Measurements,
-    Mismatch,
     Options,
     Proof,
     SmokeTest,
     Times,
+    WrongResult,
 )
 
 MIB = 1 << 20
@@ -202,13 +202,13 @@ def test_a_baseline_is_read_from_a_report(tmp_path: Path) -> None:
 def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "last.json"
     path.write_text(text)
-    with pytest.raises(BaselineError, match=words) as caught:
+    with pytest.raises(BandwidthBaselineError, match=words) as caught:
         load_baseline(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_baseline_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BaselineError, match="No such file"):
+    with pytest.raises(BandwidthBaselineError, match="No such file"):
         load_baseline(str(tmp_path / "none.json"))
 
 
@@ -216,7 +216,7 @@ def test_a_missing_baseline_is_refused(tmp_path: Path) -> None:
 def test_any_bytes_are_a_baseline_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("baseline") / "file"
     path.write_bytes(data)
-    with pytest.raises(BaselineError):
+    with pytest.raises(BandwidthBaselineError):
         load_baseline(str(path))
 
 
@@ -382,7 +382,7 @@ def test_the_line_without_a_baseline() -> None:
         (smoke(proof=None), "8 ranks on 1 host: results not checked; bandwidth not measured"),
         (smoke(hosts=("a", "b"), ranks=16), "16 ranks on 2 hosts: all collectives correct; bandwidth not measured"),
         (
-            smoke(proof=Proof(8, 8, 100, (Mismatch(3, "all_gather", "int64", 64, 1, 8, 0, "1", "2"),), (3, 4))),
+            smoke(proof=Proof(8, 8, 100, (WrongResult(3, "all_gather", "int64", 64, 1, 8, 0, "1", "2"),), (3, 4))),
             "8 ranks on 1 host: WRONG results of all_gather on ranks 3-4; bandwidth not measured",
         ),
     ],

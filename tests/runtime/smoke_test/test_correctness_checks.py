@@ -17,7 +17,7 @@ from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import NotApplicable, Severity, Unavailable, to_plain
 from distcheck.runtime.smoke_test.cases import COLLECTIVES, DTYPES, OBJECTS, distances, make_plan
-from distcheck.runtime.smoke_test.correctness import PEER_COPY, Prover
+from distcheck.runtime.smoke_test.correctness import PEER_COPY, CorrectnessRun
 from distcheck.runtime.smoke_test.correctness_checks import (
     MOST_MISMATCHES,
     CollectiveFailed,
@@ -26,9 +26,9 @@ from distcheck.runtime.smoke_test.correctness_checks import (
     prove,
     results_are_right,
 )
-from distcheck.runtime.smoke_test.inputs import EXACT, TABLE, Tables, make_terms
-from distcheck.runtime.smoke_test.live_group import Live, Operations
-from distcheck.runtime.smoke_test.model import Mismatch, Options, Proof, RankProof, Step
+from distcheck.runtime.smoke_test.inputs import EXACT, TABLE, RandomTables, make_terms
+from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
+from distcheck.runtime.smoke_test.model import Options, Proof, RankProof, Step, WrongResult
 
 NO_CLUSTER = Unavailable("not given")
 TENSORS = [name for name in COLLECTIVES if name not in (*OBJECTS, "barrier")]
@@ -106,7 +106,7 @@ def test_the_expected_sum_is_the_sum_of_all_inputs(dtype: str, size: int) -> Non
     made = getattr(torch, dtype)
     added = torch.zeros(elements, dtype=made)
     for rank in range(size):
-        tables = Tables(rank, size, torch.device("cpu"))
+        tables = RandomTables(rank, size, torch.device("cpu"))
         mine = tables.empty(dtype, elements)
         tables.sum_input(dtype, 99, start, mine)
         added = added + mine
@@ -126,7 +126,7 @@ def test_the_expected_sum_is_the_sum_of_all_inputs(dtype: str, size: int) -> Non
 def test_bits_differ_by_place_and_by_stream(dtype: str) -> None:
     import torch
 
-    tables = Tables(0, 2, torch.device("cpu"))
+    tables = RandomTables(0, 2, torch.device("cpu"))
     one, other = tables.empty(dtype, 3 * TABLE), tables.empty(dtype, 3 * TABLE)
     assert not torch.equal(one, one) or dtype == "int64", "what is not written is no number"
     tables.copy_input(dtype, 7, 0, one)
@@ -366,7 +366,7 @@ def worker(rank: int, size: int, folder: str, names: list[str], cores: int, chec
     found = {}
     for name in names:
         steps: list[Step] = []
-        live = Live(
+        live = LiveGroup(
             rank, size, "gloo", torch.device("cpu"), Options(check=check), cases()[name](rank), (0,) * size, cores,
             steps.append,
         )  # fmt: skip
@@ -541,10 +541,10 @@ def test_sends_meet_their_receives(size: int) -> None:
     found: dict[int, RankProof] = {}
 
     def rank(number: int) -> None:
-        live = Live(
+        live = LiveGroup(
             number, size, "gloo", torch.device("cpu"), Options(), group.of(number), (0,) * size, size, lambda _: None
         )
-        prover = Prover(live)
+        prover = CorrectnessRun(live)
         plan = make_plan(size)
         prover.run(trial for trial in (*plan.essential, *plan.additional) if trial.collective == "send_recv")
         found[number] = prover.result()
@@ -604,10 +604,10 @@ class Alone(Operations):
         return values[0]
 
 
-def alone(operations: Operations, announce: Callable[[Step], None] = lambda _: None) -> Live:
+def alone(operations: Operations, announce: Callable[[Step], None] = lambda _: None) -> LiveGroup:
     import torch
 
-    return Live(0, 1, "gloo", torch.device("cpu"), Options(), operations, (0,), 2, announce)
+    return LiveGroup(0, 1, "gloo", torch.device("cpu"), Options(), operations, (0,), 2, announce)
 
 
 @pytest.mark.torch
@@ -677,7 +677,7 @@ def test_objects_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_copy_to_another_device_is_compared() -> None:
     import torch
 
-    prover = Prover(alone(Alone()))
+    prover = CorrectnessRun(alone(Alone()))
     prover.copy_to(torch.device("cpu"))
     assert prover.result().mismatches == ()
     calls = []
@@ -696,8 +696,8 @@ def test_a_copy_to_another_device_is_compared() -> None:
 # many ranks together
 
 
-def wrong(rank: int, collective: str = "all_reduce", dtype: str = "float32", **changes: Any) -> Mismatch:
-    return Mismatch(rank, collective, dtype, 4 << 20, 1, 1 << 20, 77, "12.0", "13.0")._replace(**changes)
+def wrong(rank: int, collective: str = "all_reduce", dtype: str = "float32", **changes: Any) -> WrongResult:
+    return WrongResult(rank, collective, dtype, 4 << 20, 1, 1 << 20, 77, "12.0", "13.0")._replace(**changes)
 
 
 def test_proofs_are_merged() -> None:
@@ -744,8 +744,8 @@ def test_a_barrier_is_not_blamed_for_the_sum_that_it_is_proved_by() -> None:
 # judging
 
 
-def proof_of(*mismatches: Mismatch, size: int = 8) -> Proof:
-    by_rank: dict[int, list[Mismatch]] = {}
+def proof_of(*mismatches: WrongResult, size: int = 8) -> Proof:
+    by_rank: dict[int, list[WrongResult]] = {}
     for item in mismatches:
         by_rank.setdefault(item.rank, []).append(item)
     return merge_proofs([RankProof(rank, 50, tuple(by_rank.get(rank, ()))) for rank in range(size)], size)
@@ -819,7 +819,7 @@ def hosts(backend: str | None = "nccl") -> Cluster:
         ),
     ],
 )
-def test_bad_dc510(mismatches: list[Mismatch], words: list[str], suspects: list[int]) -> None:
+def test_bad_dc510(mismatches: list[WrongResult], words: list[str], suspects: list[int]) -> None:
     (finding,) = results_are_right(proof_of(*mismatches), hosts())
     assert (finding.code, finding.severity, finding.where.phase) == ("DC510", Severity.ERROR, "prove")
     assert all(word in finding.message for word in words), finding.message

@@ -93,14 +93,14 @@ def test_bad_a_rank_that_hangs_in_the_middle_is_named_and_the_others_come_back(t
 
         if rank == 1:
             # a rank that is stuck in code of its own before it joins the proof
-            run = in_job._Inside._phase
+            run = in_job._InJobRun._phase
 
             def stuck(self: Any, phase: str, live: Any, found: Any) -> Any:
                 if phase == "prove":
                     time.sleep(9.0)
                 return run(self, phase, live, found)
 
-            in_job._Inside._phase = stuck  # type: ignore[method-assign]
+            in_job._InJobRun._phase = stuck  # type: ignore[method-assign]
         begun = time.monotonic()
         report = distcheck.runtime.smoke_test.check(timeout_s=3.0)
         return [report.as_dict()["measurements"]["failure"], time.monotonic() - begun]

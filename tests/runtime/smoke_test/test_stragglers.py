@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.core.model import Unavailable, to_plain
 from distcheck.runtime.smoke_test import stragglers
-from distcheck.runtime.smoke_test.live_group import Live, Operations
+from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
 from distcheck.runtime.smoke_test.model import Lateness, Measurements, Options, Pair, Pairs, Step
 from distcheck.runtime.smoke_test.straggler_checks import (
     ALONE,
@@ -193,7 +193,7 @@ def _rank(
     rank: int,
     size: int,
     folder: str,
-    what: Callable[[Live], Any],
+    what: Callable[[LiveGroup], Any],
     operations: Callable[[int], Operations],
     before_step: Callable[[int, Step], None],
     options: Options,
@@ -211,7 +211,7 @@ def _rank(
         steps.append(step)
         before_step(rank, step)
 
-    live = Live(rank, size, "gloo", torch.device("cpu"), options, operations(rank), hosts, cores, announce)
+    live = LiveGroup(rank, size, "gloo", torch.device("cpu"), options, operations(rank), hosts, cores, announce)
     found = what(live)
     answer = {"found": to_plain(found), "steps": [step.text for step in steps], "threads": torch.get_num_threads()}
     Path(folder, f"{rank}.json").write_text(json.dumps(answer), encoding="utf-8")
@@ -225,7 +225,7 @@ def play(tmp_path: Path) -> Played:
 
     def run(
         size: int,
-        what: Callable[[Live], Any],
+        what: Callable[[LiveGroup], Any],
         *,
         operations: Callable[[int], Operations] = lambda rank: Operations(),
         before_step: Callable[[int, Step], None] = lambda rank, step: None,
@@ -405,7 +405,7 @@ def test_ranks_that_see_different_numbers_do_not_wait_for_each_other(play: Playe
 
 @pytest.mark.torch
 def test_ranks_that_share_cores_are_not_measured(play: Played) -> None:
-    def both(live: Live) -> tuple[Lateness, Pairs]:
+    def both(live: LiveGroup) -> tuple[Lateness, Pairs]:
         return find_late(live), find_pairs(live)
 
     late, pairs = play(2, both, cores=1)[0]["found"]
@@ -426,7 +426,7 @@ def test_pairs_that_were_asked_for_are_measured_on_shared_cores_and_blame_nobody
 @pytest.mark.torch
 @pytest.mark.parametrize("pairs", [None, True])
 def test_where_one_rank_has_no_memory_no_rank_waits_for_it(play: Played, pairs: bool | None) -> None:
-    def both(live: Live) -> tuple[Lateness, Pairs]:
+    def both(live: LiveGroup) -> tuple[Lateness, Pairs]:
         if live.rank == 1:
             stragglers._buffers = lambda live: None
             stragglers._product = lambda live: None
@@ -438,7 +438,7 @@ def test_where_one_rank_has_no_memory_no_rank_waits_for_it(play: Played, pairs: 
 
 @pytest.mark.torch
 def test_one_rank_and_pairs_left_out(play: Played) -> None:
-    def both(live: Live) -> tuple[Lateness, Pairs]:
+    def both(live: LiveGroup) -> tuple[Lateness, Pairs]:
         return find_late(live), find_pairs(live)
 
     late, pairs = play(1, both)[0]["found"]
@@ -449,7 +449,7 @@ def test_one_rank_and_pairs_left_out(play: Played) -> None:
 
 @pytest.mark.torch
 def test_the_number_of_threads_is_put_back(play: Played) -> None:
-    def with_two_threads(live: Live) -> Lateness:
+    def with_two_threads(live: LiveGroup) -> Lateness:
         import torch
 
         torch.set_num_threads(2)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.smoke_test import driver, store_client
-from distcheck.runtime.smoke_test.store_client import StoreMeeting
+from distcheck.runtime.smoke_test.store_client import TorchStoreClient
 
 
 class Clock:
@@ -49,7 +49,7 @@ def test_a_key_that_never_comes(clock: Clock, monkeypatch: pytest.MonkeyPatch, c
     torch.DistStoreError = TooLate  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     monkeypatch.setitem(sys.modules, "torch.distributed", torch)
-    asked = StoreMeeting(Store(), "test", clients=clients, set_limit=False)
+    asked = TorchStoreClient(Store(), "test", clients=clients, set_limit=False)
     begun = clock.now
     assert asked.wait("key", 0.6) is None
     assert clock.now - begun == pytest.approx(0.6, abs=0.02)
@@ -57,7 +57,7 @@ def test_a_key_that_never_comes(clock: Clock, monkeypatch: pytest.MonkeyPatch, c
 
 @pytest.mark.parametrize(("seconds", "waited"), [(None, 0.5), (0.2, 0.2)])
 def test_a_phase_that_does_not_end(clock: Clock, seconds: float | None, waited: float) -> None:
-    class Driver(driver.Driver):
+    class Driver(driver.PhaseDriver):
         def __init__(self) -> None:
             self.phase, self.begun, self.limit, self.pause_s = "prove", clock.now, 0.5, 60.0
 
@@ -69,6 +69,6 @@ def test_a_phase_that_does_not_end(clock: Clock, seconds: float | None, waited: 
     def never() -> Any:
         return None
 
-    with pytest.raises(driver.Trouble, match="prove did not end within"):
+    with pytest.raises(driver.PhaseFailure, match="prove did not end within"):
         Driver()._until(never, seconds)
     assert clock.now - begun == pytest.approx(waited, abs=0.001)

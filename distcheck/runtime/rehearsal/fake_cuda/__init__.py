@@ -13,13 +13,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .limits import CannotPretendError, NotPretended, notes
+from .limits import CannotSimulateError, NotSimulated, notes
 
 __all__ = [
     "VARIABLE",
-    "CannotPretendError",
-    "Gpus",
-    "NotPretended",
+    "CannotSimulateError",
+    "FakeGpus",
+    "NotSimulated",
     "from_environment",
     "notes",
     "on_import",
@@ -34,7 +34,7 @@ VARIABLE = "DISTCHECK_PRETENDED_GPUS"
 _STARTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 
 
-class Gpus(NamedTuple):
+class FakeGpus(NamedTuple):
     """The GPUs of one node."""
 
     number: int
@@ -48,16 +48,16 @@ class Gpus(NamedTuple):
         return f"{self.number}:{self.memory_gib}:{self.capability[0]}.{self.capability[1]}:{self.name}"
 
     @classmethod
-    def parse(cls, text: str) -> Gpus:
+    def parse(cls, text: str) -> FakeGpus:
         number, memory, capability, name = text.split(":", 3)
         major, minor = capability.split(".")
         return cls(int(number), int(memory), name, (int(major), int(minor)))
 
 
-_pretending: Gpus | None = None
+_pretending: FakeGpus | None = None
 
 
-def pretend(gpus: Gpus) -> None:
+def pretend(gpus: FakeGpus) -> None:
     """Patch torch in this process, now; once is enough."""
     global _pretending
     if _pretending is None:
@@ -72,13 +72,13 @@ def pretend(gpus: Gpus) -> None:
     import torch.distributed
 
     from . import batch_norm, calls, device_marks, device_numbers, driver_functions, groups, tensors
-    from .driver import Driver
+    from .driver import FakeDriver
 
     _pretending = gpus
     _tell_children(gpus)
-    driver = Driver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
+    driver = FakeDriver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
     driver_functions.install(driver)
-    devices = device_marks.Devices(driver)
+    devices = device_marks.TensorDevices(driver)
     tensors.install(devices)
     groups.install(devices)
     calls.install(devices)
@@ -97,12 +97,12 @@ _NEEDED = (
 def check(torch: Any) -> None:
     """Raise CannotPretendError, with what to type, where this torch can't be made to believe in GPUs any more."""
     if torch.cuda.is_initialized():
-        raise CannotPretendError("CUDA has been started in this process already: its GPUs are real")
+        raise CannotSimulateError("CUDA has been started in this process already: its GPUs are real")
     numbers = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2] if part.isdecimal())
     missing = [name for name in _NEEDED if not _has(torch, name)]
     if numbers < OLDEST or missing:
         lacks = f" (it has no torch.{missing[0]})" if missing and numbers >= OLDEST else ""
-        raise CannotPretendError(
+        raise CannotSimulateError(
             f"GPUs can't be pretended with torch {torch.__version__}{lacks}; it works from torch "
             f"{'.'.join(map(str, OLDEST))} on, and was tried with 2.13: rehearse with --gpus-per-node 0, or with a "
             "newer torch in an environment of its own"
@@ -120,12 +120,12 @@ def _has(thing: Any, path: str) -> bool:
 def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
     """In a process that a rehearsed script started: pretend what it pretends, as soon as torch is imported."""
     if text := environ.get(VARIABLE):
-        on_import(Gpus.parse(text))
+        on_import(FakeGpus.parse(text))
         return True
     return False
 
 
-def _tell_children(gpus: Gpus) -> None:
+def _tell_children(gpus: FakeGpus) -> None:
     """What a Python that this process starts needs to know, whoever starts it."""
     os.environ[VARIABLE] = gpus.text
     folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -133,7 +133,7 @@ def _tell_children(gpus: Gpus) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([_STARTED, *folders])
 
 
-def on_import(gpus: Gpus) -> None:
+def on_import(gpus: FakeGpus) -> None:
     """Pretend as soon as torch has been imported, and not before: a script that never does pays nothing."""
     _tell_children(gpus)
     if "torch" in sys.modules:
@@ -145,7 +145,7 @@ def on_import(gpus: Gpus) -> None:
 class _Waiting:
     """Sees the import of torch, and steps in when it is done."""
 
-    def __init__(self, gpus: Gpus) -> None:
+    def __init__(self, gpus: FakeGpus) -> None:
         self.gpus = gpus
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:

@@ -10,11 +10,11 @@ import torch
 
 from distcheck.runtime.coordination.import_hook import when_imported
 
-from .device_marks import Devices
+from .device_marks import TensorDevices
 from .limits import note, refuse
 
 
-def install(devices: Devices) -> None:
+def install(devices: TensorDevices) -> None:
     """Patch what is neither driver nor tensor nor group."""
     _autocast()
     _spawning()

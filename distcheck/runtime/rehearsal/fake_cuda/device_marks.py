@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .driver import Driver
+from .driver import FakeDriver
 
 #: Attributes of a storage: the GPU that it is on; that it is pinned.
 MARK = "_distcheck_gpu"
@@ -32,12 +32,12 @@ LEGACY = {
 }
 
 
-class Block:
+class MemoryBlock:
     """The mark: goes when the storage goes, and gives its bytes back."""
 
     __slots__ = ("driver", "index", "size")
 
-    def __init__(self, driver: Driver, index: int, size: int) -> None:
+    def __init__(self, driver: FakeDriver, index: int, size: int) -> None:
         self.driver, self.index, self.size = driver, index, size
         if memory := driver.memory.get(index):
             memory.take(size)
@@ -47,10 +47,10 @@ class Block:
             memory.free(self.size)
 
 
-class Devices:
+class TensorDevices:
     """Where each tensor is."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: FakeDriver) -> None:
         self.driver = driver
 
     def mark_of(self, tensor: Any) -> int | None:
@@ -84,7 +84,7 @@ class Devices:
                 setattr(storage, MARK, None)
         elif getattr(getattr(storage, MARK, None), "index", None) != index:
             wrapper = type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
-            setattr(storage, MARK, Block(self.driver, index, 0 if wrapper else storage.nbytes()))
+            setattr(storage, MARK, MemoryBlock(self.driver, index, 0 if wrapper else storage.nbytes()))
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ and hasattr(
             tensor, "__tensor_flatten__"
         ):

@@ -58,7 +58,7 @@ def invalid_ordinal() -> Exception:
     return kind(text + _ASSERTIONS)
 
 
-class Memory:
+class AllocatorState:
     """Bytes of one GPU, counted as torch's allocator would: in blocks of 512."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Memory:
         self.blocks -= 1
 
 
-class Driver:
+class FakeDriver:
     """The GPUs of this process: those of the node that the mask leaves."""
 
     def __init__(self, count: int, memory: int, name: str, capability: tuple[int, int]) -> None:
@@ -92,7 +92,7 @@ class Driver:
         self._mine = threading.local()
         self._visible: tuple[int, ...] | None = None
         self._started_by: int | None = None
-        self.memory: dict[int, Memory] = {}
+        self.memory: dict[int, AllocatorState] = {}
         self.generators: tuple[torch.Generator, ...] = ()
         #: set by whoever knows how
         self.make_generator: Callable[[int], Any] = lambda index: torch.Generator()
@@ -134,7 +134,7 @@ class Driver:
             raise RuntimeError("No CUDA GPUs are available")
         self._visible = self.visible
         self._started_by = os.getpid()
-        self.memory = {index: Memory() for index in range(self.count)}
+        self.memory = {index: AllocatorState() for index in range(self.count)}
         self.generators = tuple(self.make_generator(index) for index in range(self.count))
         torch.cuda.default_generators = self.generators
 

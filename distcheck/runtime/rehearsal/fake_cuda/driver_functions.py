@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from .driver import Driver, Memory
+from .driver import AllocatorState, FakeDriver
 from .streams import Streams, make_streams
 from .unsupported import leave_out
 
 
-def install(driver: Driver) -> None:
+def install(driver: FakeDriver) -> None:
     """Put the driver below ``torch.cuda``, ``torch.accelerator`` and ``torch.backends.cuda``."""
     make_streams(driver)
     for name, function in _functions(driver).items():
@@ -38,7 +38,7 @@ def install(driver: Driver) -> None:
     leave_out()
 
 
-def _device_count(driver: Driver) -> Callable[[], int]:
+def _device_count(driver: FakeDriver) -> Callable[[], int]:
     def device_count() -> int:
         return driver.count
 
@@ -47,9 +47,9 @@ def _device_count(driver: Driver) -> Callable[[], int]:
     return device_count
 
 
-def _functions(driver: Driver) -> dict[str, Callable[..., Any]]:
+def _functions(driver: FakeDriver) -> dict[str, Callable[..., Any]]:
     def stats(device: int) -> dict[str, Any]:
-        memory = driver.memory.get(device, Memory())
+        memory = driver.memory.get(device, AllocatorState())
         full = {
             "current": memory.now,
             "peak": memory.peak,
@@ -89,7 +89,7 @@ def _functions(driver: Driver) -> dict[str, Callable[..., Any]]:
             memory.allocated, memory.all_blocks = memory.now, memory.blocks
 
     def memory_info(index: int) -> tuple[int, int]:
-        memory = driver.memory.get(index, Memory())
+        memory = driver.memory.get(index, AllocatorState())
         return (driver.memory_each - memory.now, driver.memory_each)
 
     def current_stream(device: int = -1) -> Any:
@@ -174,7 +174,7 @@ def _functions(driver: Driver) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _runtime(driver: Driver) -> types.SimpleNamespace:
+def _runtime(driver: FakeDriver) -> types.SimpleNamespace:
     """What ``torch.cuda.cudart()`` gives: the few functions that scripts call."""
     success = 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .device_marks import CPU, FLOATING, MARK, Block, Devices, storage_of
+from .device_marks import CPU, FLOATING, MARK, MemoryBlock, TensorDevices, storage_of
 from .operations import asked
 
 #: Functions whose compiled code moves some of its operands itself.
@@ -24,7 +24,7 @@ def _context_device() -> Any:
     return None
 
 
-def factories(devices: Devices) -> None:
+def factories(devices: TensorDevices) -> None:
     """Functions that take ``device=`` and don't come to the dispatcher with it."""
 
     def wrap(name: str, owner: Any = torch) -> None:
@@ -86,7 +86,7 @@ def factories(devices: Devices) -> None:
             kwargs["device"] = CPU
         wrapper = real_wrapper(*args, **kwargs)
         if index is not None and (storage := storage_of(wrapper)) is not None:
-            setattr(storage, MARK, Block(devices.driver, index, 0))
+            setattr(storage, MARK, MemoryBlock(devices.driver, index, 0))
         return wrapper
 
     torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper)
@@ -138,7 +138,7 @@ def _ask() -> None:
         wrap(torch.Tensor, name)
 
 
-def storages(devices: Devices) -> None:
+def storages(devices: TensorDevices) -> None:
     """Storages, which checkpoints are made of."""
     storage = torch.UntypedStorage
     base = torch._C.StorageBase
@@ -157,7 +157,7 @@ def storages(devices: Devices) -> None:
     def clone(self: Any) -> Any:
         result = storage(self.nbytes()).copy_(self) if real_device.__get__(self).type == "cpu" else real_clone(self)
         if (index := gpu_of(self)) is not None:
-            setattr(result, MARK, Block(devices.driver, index, result.nbytes()))
+            setattr(result, MARK, MemoryBlock(devices.driver, index, result.nbytes()))
         return result
 
     def moved(self: Any, target: Any) -> Any:
@@ -166,7 +166,7 @@ def storages(devices: Devices) -> None:
             return self
         result = storage(self.nbytes()).copy_(self)
         if index is not None:
-            setattr(result, MARK, Block(devices.driver, index, result.nbytes()))
+            setattr(result, MARK, MemoryBlock(devices.driver, index, result.nbytes()))
         return result
 
     def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
@@ -183,7 +183,7 @@ def storages(devices: Devices) -> None:
     def resize(self: Any, size: int) -> Any:
         result = real_resize(self, size)
         if (index := gpu_of(self)) is not None:
-            setattr(self, MARK, Block(devices.driver, index, int(size)))
+            setattr(self, MARK, MemoryBlock(devices.driver, index, int(size)))
         return result
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -191,7 +191,7 @@ def storages(devices: Devices) -> None:
         if index is None:
             return real_new(cls, *args, **kwargs)
         made = real_new(cls, *args, **{**kwargs, "device": CPU})
-        setattr(made, MARK, Block(devices.driver, index, made.nbytes()))
+        setattr(made, MARK, MemoryBlock(devices.driver, index, made.nbytes()))
         return made
 
     real_clone, real_to = storage.clone, storage.to

@@ -16,7 +16,7 @@ import torch
 
 from distcheck.runtime.coordination.import_hook import when_imported
 
-from .driver import Driver
+from .driver import FakeDriver
 
 #: What one draw adds to the offset; on a real GPU it is a multiple of this (Philox gives four numbers at a time).
 _PER_DRAW = 4
@@ -26,7 +26,7 @@ _SEEDS = (1 << 64) - 1
 _DEFAULT_SEED = 67280421310721
 
 
-class _State:
+class _GeneratorState:
     """Of the generator of one GPU."""
 
     def __init__(self, index: int, owner: Any) -> None:
@@ -38,7 +38,7 @@ class _State:
 
 
 #: by the address of torch's compiled part: it hands that around, under whatever Python object
-_states: dict[int, _State] = {}
+_states: dict[int, _GeneratorState] = {}
 
 
 def index_of(generator: Any) -> int | None:
@@ -58,18 +58,18 @@ def begin_draw(generator: Any, drawing: Any) -> None:
     state.offset += _PER_DRAW
 
 
-def install(resolve: Callable[[Any], int | None], driver: Driver) -> None:
+def install(resolve: Callable[[Any], int | None], driver: FakeDriver) -> None:
     """Let ``torch.Generator`` take ``cuda`` for a device.
 
     :param resolve: from what names a device to the number of its GPU, None for the CPU
     """
     real = torch._C.Generator
 
-    class Kind(type(real)):  # type: ignore[misc]
+    class FakeGeneratorKind(type(real)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:
             return type.__instancecheck__(real, value)
 
-    class Generator(real, metaclass=Kind):  # type: ignore[misc, valid-type]
+    class Generator(real, metaclass=FakeGeneratorKind):  # type: ignore[misc, valid-type]
         """``torch.Generator``, which takes ``cuda`` for a device."""
 
         def __new__(cls, device: Any = "cpu") -> Any:
@@ -84,7 +84,7 @@ def install(resolve: Callable[[Any], int | None], driver: Driver) -> None:
 
         def __new__(cls, index: int) -> Any:
             generator = real.__new__(cls)
-            generator.state = _states[generator._cdata] = _State(index, generator)
+            generator.state = _states[generator._cdata] = _GeneratorState(index, generator)
             return generator
 
         def __init__(self, index: int) -> None:

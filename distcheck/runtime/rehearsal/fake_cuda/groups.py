@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from distcheck.runtime.coordination.call_signatures import as_reduction
 
-from .device_marks import Devices, storage_of
+from .device_marks import TensorDevices, storage_of
 
 #: functions whose tensors must be where the group's backend works
 _COLLECTIVES = (
@@ -61,7 +61,7 @@ _FLAT = {
 }
 
 
-def install(devices: Devices) -> None:
+def install(devices: TensorDevices) -> None:
     """Patch ``torch.distributed``, where it was built."""
     if not dist.is_available() or not dist.is_gloo_available():
         return
@@ -76,7 +76,7 @@ def install(devices: Devices) -> None:
 
 
 def _nccl_class() -> None:
-    class Options:
+    class FakeNcclOptions:
         """What ``ProcessGroupNCCL.Options`` holds."""
 
         def __init__(self, is_high_priority_stream: bool = False) -> None:
@@ -104,7 +104,7 @@ def _nccl_class() -> None:
             perform_nocolor_split
         ) = _do_nothing
 
-    ProcessGroupNCCL.Options = Options
+    ProcessGroupNCCL.Options = FakeNcclOptions
     ProcessGroupNCCL.__module__ = c10d.__name__
     c10d.ProcessGroupNCCL = dist.ProcessGroupNCCL = ProcessGroupNCCL
     c10d._NCCL_AVAILABLE = True
@@ -146,7 +146,7 @@ def _keep_outlived() -> None:
         module.init_process_group, module.destroy_process_group = init, destroy
 
 
-def _group_methods(devices: Devices) -> None:
+def _group_methods(devices: TensorDevices) -> None:
     group = dist.ProcessGroup
     real_register, real_get, real_default, real_types = (
         group._register_backend,
@@ -205,7 +205,7 @@ def device_types(group: Any) -> list[str]:
     return [part.split(":", 1)[0] for part in configuration.split(",") if ":" in part]
 
 
-def _checked(function: Any, devices: Devices) -> Any:
+def _checked(function: Any, devices: TensorDevices) -> Any:
     result_name = _REDUCING.get(function.__name__)
     flat = _FLAT.get(function.__name__, ())
 
@@ -234,7 +234,7 @@ def _flattened(value: Any) -> Any:
     return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
 
 
-def _check_places(group: Any, values: Any, devices: Devices) -> None:
+def _check_places(group: Any, values: Any, devices: TensorDevices) -> None:
     kinds = device_types(group)
     if kinds != ["cuda"]:
         return

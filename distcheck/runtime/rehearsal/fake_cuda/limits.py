@@ -9,7 +9,7 @@ from typing import NamedTuple
 from distcheck.core.resources import PACKAGE
 
 
-class NotPretended(NamedTuple):
+class NotSimulated(NamedTuple):
     """Something that only a real GPU has."""
 
     #: ``torch.cuda.CUDAGraph``
@@ -25,26 +25,26 @@ class NotPretended(NamedTuple):
         return f"{self.place}: {self.what}: {self.instead}" if self.place else f"{self.what}: {self.instead}"
 
 
-class CannotPretendError(RuntimeError):
+class CannotSimulateError(RuntimeError):
     """The script needs what only a real GPU has, and can't go on without it."""
 
 
-_notes: dict[NotPretended, None] = {}
+_notes: dict[NotSimulated, None] = {}
 _OURS = PACKAGE
 
 
 def note(what: str, instead: str) -> None:
     """Keep what was asked for, with the line that asked."""
-    _notes[NotPretended(what, instead, caller())] = None
+    _notes[NotSimulated(what, instead, caller())] = None
 
 
-def refuse(what: str, why: str) -> CannotPretendError:
+def refuse(what: str, why: str) -> CannotSimulateError:
     """The exception to raise where the script can't go on without it."""
     note(what, "the script stopped here")
-    return CannotPretendError(f"{what} can't be rehearsed without a GPU: {why}")
+    return CannotSimulateError(f"{what} can't be rehearsed without a GPU: {why}")
 
 
-def notes() -> tuple[NotPretended, ...]:
+def notes() -> tuple[NotSimulated, ...]:
     """All of this process, in the order in which they came up."""
     return tuple(_notes)
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import generators
-from .device_marks import CPU, FLOATING, MARK, PINNED, Devices, storage_of, tensors_in, type_name
+from .device_marks import CPU, FLOATING, MARK, PINNED, TensorDevices, storage_of, tensors_in, type_name
 from .limits import note, refuse
 
 #: Called with each collective that torch's dispatcher is about to run, whoever makes it: ``(operation, args)``.
@@ -116,12 +116,12 @@ def _kind(operation: Any) -> _Kind:
     )
 
 
-class PretendedDevices(TorchDispatchMode):  # type: ignore[misc]
+class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
     """Carries the marks from operands to results, in the thread that entered it."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, devices: Devices) -> None:
+    def __init__(self, devices: TensorDevices) -> None:
         super().__init__()
         self.devices = devices
         self.driver = devices.driver

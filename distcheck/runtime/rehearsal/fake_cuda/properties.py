@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from .device_marks import BASE, CPU, FLOATING, LEGACY, PINNED, REAL_DEVICE, Devices, storage_of, type_name
+from .device_marks import BASE, CPU, FLOATING, LEGACY, PINNED, REAL_DEVICE, TensorDevices, storage_of, type_name
 
 
-def tensor_properties(devices: Devices) -> None:
+def tensor_properties(devices: TensorDevices) -> None:
     tensor = torch.Tensor
     real_grad, real_numpy = BASE.grad, BASE.numpy
     real_type, real_get_device = BASE.type, BASE.get_device
@@ -108,12 +108,12 @@ def _other_gradient(gradient: torch.device, tensor: torch.device) -> str:
     )
 
 
-def _legacy_classes(devices: Devices) -> None:
+def _legacy_classes(devices: TensorDevices) -> None:
     """``torch.cuda.FloatTensor(2, 3)`` and ``isinstance(x, torch.cuda.FloatTensor)``."""
     for dtype, name in LEGACY.items():
         plain = getattr(torch, name)
 
-        class Kind(type):
+        class FakeDeviceProperty(type):
             kept = dtype
 
             def __instancecheck__(cls, value: object) -> bool:
@@ -125,11 +125,13 @@ def _legacy_classes(devices: Devices) -> None:
         setattr(
             torch.cuda,
             name,
-            Kind(name, (), {"__new__": make, "__module__": "torch.cuda", "dtype": dtype, "is_cuda": True}),
+            FakeDeviceProperty(
+                name, (), {"__new__": make, "__module__": "torch.cuda", "dtype": dtype, "is_cuda": True}
+            ),
         )
 
 
-def tensor_moves(devices: Devices) -> None:
+def tensor_moves(devices: TensorDevices) -> None:
     tensor = torch.Tensor
     real_to = BASE.to
 

@@ -12,7 +12,7 @@ import torch
 from .limits import refuse
 
 if TYPE_CHECKING:
-    from .driver import Driver
+    from .driver import FakeDriver
 
 
 class Streams:
@@ -28,7 +28,7 @@ class Streams:
         return table
 
     @classmethod
-    def current(cls, driver: Driver, device: int) -> Any:
+    def current(cls, driver: FakeDriver, device: int) -> Any:
         torch.cuda._lazy_init()
         return cls._table().get(device) or torch.cuda.Stream(
             stream_id=0, device_index=driver.check(device), device_type=1
@@ -39,7 +39,7 @@ class Streams:
         cls._table()[stream.device_index] = stream
 
 
-def make_streams(driver: Driver) -> None:
+def make_streams(driver: FakeDriver) -> None:
     """Streams and events without work: all is done when a call returns, so nothing is ever waited for."""
 
     class StreamBase:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Covered(NamedTuple):
+class CoveredCall(NamedTuple):
     """One row of the table."""
 
     #: dotted names, as a script writes them
@@ -17,17 +17,17 @@ class Covered(NamedTuple):
 
 #: What scripts call, and what a rehearsal does with it. The page in the docs is made of this.
 COVERED = (
-    Covered(
+    CoveredCall(
         ("torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.is_initialized", "torch.cuda.init"),
         "pretended",
         "the GPUs of the node that CUDA_VISIBLE_DEVICES leaves",
     ),
-    Covered(
+    CoveredCall(
         ("torch.cuda.set_device", "torch.cuda.current_device", "torch.cuda.device", "torch.cuda.device_of"),
         "pretended",
         "for each thread; a number that is not there raises `CUDA error: invalid device ordinal`",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.cuda.get_device_name",
             "torch.cuda.get_device_properties",
@@ -38,7 +38,7 @@ COVERED = (
         "pretended",
         "an H100 with 80 GB, if nothing else was said; `Invalid device id` beyond the last",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.Tensor.to",
             "torch.Tensor.cuda",
@@ -51,7 +51,7 @@ COVERED = (
         "pretended",
         "with `non_blocking`, `copy`, `dtype`, `memory_format`; gradients flow back to where the tensor came from",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.Tensor.device",
             "torch.Tensor.is_cuda",
@@ -63,12 +63,12 @@ COVERED = (
         "pretended",
         "views, results, gradients and saved tensors are where their operands are",
     ),
-    Covered(
+    CoveredCall(
         ("torch.Tensor.numpy", "torch.from_numpy", "torch.Tensor.item", "torch.Tensor.tolist"),
         "pretended",
         "a tensor on a GPU refuses `numpy()` as in torch",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.empty",
             "torch.zeros",
@@ -90,7 +90,7 @@ COVERED = (
         "pretended",
         "`device=`, `with torch.device(...)` and the default device",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.manual_seed",
             "torch.cuda.manual_seed",
@@ -104,7 +104,7 @@ COVERED = (
         "one generator a GPU, apart from the CPU's, with a seed and an offset for its state; not the numbers of a real"
         " GPU; another device's generator raises",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.cuda.Stream",
             "torch.cuda.Event",
@@ -117,7 +117,7 @@ COVERED = (
         "pretended",
         "all work is done when a call returns; events measure the CPU's time",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.cuda.memory_allocated",
             "torch.cuda.max_memory_allocated",
@@ -131,7 +131,7 @@ COVERED = (
         "pretended",
         "bytes of the tensors alive, without workspaces; nothing runs out of memory",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.amp.autocast",
             "torch.autocast",
@@ -142,17 +142,17 @@ COVERED = (
         "pretended",
         "the CPU's autocast with the same type: which operations keep 32 bits differs in details",
     ),
-    Covered(
+    CoveredCall(
         ("torch.Tensor.pin_memory", "torch.Tensor.is_pinned", "torch.utils.data.DataLoader"),
         "pretended",
         "`pin_memory=True` with and without workers",
     ),
-    Covered(
+    CoveredCall(
         ("torch.save", "torch.load", "torch.UntypedStorage"),
         "pretended",
         "checkpoints name the GPU; `map_location` in all forms; a GPU that is not there raises torch's error",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.distributed.init_process_group",
             "torch.distributed.new_group",
@@ -164,7 +164,7 @@ COVERED = (
         "pretended",
         "`nccl` by gloo; averages too; a tensor on the CPU in a group of NCCL raises",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.nn.parallel.DistributedDataParallel",
             "torch.distributed.fsdp.fully_shard",
@@ -173,7 +173,7 @@ COVERED = (
         "pretended",
         "torch's own code, on pretended devices",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.accelerator.is_available",
             "torch.accelerator.device_count",
@@ -184,7 +184,7 @@ COVERED = (
         "pretended",
         "the accelerator is CUDA",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.backends.cudnn.benchmark",
             "torch.backends.cudnn.deterministic",
@@ -196,28 +196,28 @@ COVERED = (
         "pretended",
         "accepted, without effect",
     ),
-    Covered(
+    CoveredCall(
         ("torch.multiprocessing.spawn",),
         "pretended",
         "the processes believe in the same GPUs; in a forked one CUDA can't start again, as in torch",
     ),
-    Covered(
+    CoveredCall(
         ("torch.compile", "torch.nn.Module.compile", "torch.cuda.make_graphed_callables"),
         "passed over",
         "the function runs as it is",
     ),
-    Covered(
+    CoveredCall(
         ("torch.nn.SyncBatchNorm", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"),
         "pretended",
         "over all ranks of its group, by functions that torch has for GPUs only",
     ),
-    Covered(("torch.nn.DataParallel",), "passed over", "the first device computes the whole batch"),
-    Covered(
+    CoveredCall(("torch.nn.DataParallel",), "passed over", "the first device computes the whole batch"),
+    CoveredCall(
         ("torch.cuda.utilization", "torch.cuda.temperature", "torch.cuda.power_draw", "torch.cuda.clock_rate"),
         "passed over",
         "0",
     ),
-    Covered(
+    CoveredCall(
         (
             "torch.cuda.CUDAGraph",
             "torch.cuda.graph",

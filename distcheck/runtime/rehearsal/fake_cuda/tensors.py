@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 
 from . import generators
-from .device_marks import Devices
+from .device_marks import TensorDevices
 from .factories import factories, storages
-from .operations import PretendedDevices
+from .operations import FakeDeviceMode
 from .properties import tensor_moves, tensor_properties
 
 
-def install(devices: Devices) -> None:
+def install(devices: TensorDevices) -> None:
     """Patch what the Python side of torch tells and takes about devices, and follow every thread from now on."""
     generators.install(devices.resolve, devices.driver)
     tensor_properties(devices)
@@ -27,16 +27,16 @@ def install(devices: Devices) -> None:
     _threads(devices)
 
 
-def _threads(devices: Devices) -> None:
+def _threads(devices: TensorDevices) -> None:
     """Enter the mode for good: here, and first thing in every thread that is started from now on."""
-    PretendedDevices(devices).__enter__()
+    FakeDeviceMode(devices).__enter__()
     start = threading.Thread.start
 
     def start_pretending(self: threading.Thread) -> None:
         run = self.run
 
         def run_pretending() -> None:
-            PretendedDevices(devices).__enter__()
+            FakeDeviceMode(devices).__enter__()
             run()
 
         self.run = run_pretending  # type: ignore[method-assign]

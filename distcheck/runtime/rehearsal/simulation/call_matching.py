@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from distcheck.runtime.coordination.call_signatures import agreed
-from distcheck.runtime.coordination.model import Call, Mismatch
+from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall
 
 
-class Entry(NamedTuple):
+class RankCall(NamedTuple):
     """One rank is about to make one call."""
 
     rank: int
@@ -19,7 +19,7 @@ class Entry(NamedTuple):
     ranks: tuple[int, ...]
     #: which of the group's compared calls this is, from 1
     ordinal: int
-    call: Call
+    call: CollectiveCall
 
 
 class Ticket(NamedTuple):
@@ -32,19 +32,19 @@ class Ticket(NamedTuple):
     ordinal: int
 
 
-class Table:
+class CallTable:
     """All calls that not all of their ranks have come to, or that differ."""
 
     def __init__(self) -> None:
         #: those that differ, in the order in which that was seen
         self.differing: list[Ticket] = []
         #: rank → its last call
-        self.last: dict[int, Call] = {}
-        self._calls: dict[Ticket, dict[int, Call]] = {}
+        self.last: dict[int, CollectiveCall] = {}
+        self._calls: dict[Ticket, dict[int, CollectiveCall]] = {}
         #: (group, ranks) → rank → (life, ordinal of its last call)
         self._reached: dict[tuple[str, tuple[int, ...]], dict[int, tuple[int, int]]] = {}
 
-    def enter(self, entry: Entry) -> Ticket:
+    def enter(self, entry: RankCall) -> Ticket:
         """Take one down, and compare it with those of the other ranks."""
         reached = self._reached.setdefault((entry.call.group, entry.ranks), {})
         life, last = reached.get(entry.rank, (0, 0))
@@ -72,11 +72,11 @@ class Table:
         """Names and ranks of all groups in which there were calls."""
         return tuple(self._reached)
 
-    def mismatch(self, ticket: Ticket) -> Mismatch:
+    def mismatch(self, ticket: Ticket) -> CallMismatch:
         """What the ranks that have come so far have called."""
-        sides: dict[tuple[object, ...], tuple[list[int], Call]] = {}
+        sides: dict[tuple[object, ...], tuple[list[int], CollectiveCall]] = {}
         for rank, call in sorted(self._calls[ticket].items()):
             sides.setdefault(agreed(call), ([], call))[0].append(rank)
         ordered = sorted(sides.values(), key=lambda side: (-len(side[0]), side[0]))
         number = ordered[0][1].number or ticket.ordinal
-        return Mismatch(ticket.group, number, tuple((tuple(ranks), call) for ranks, call in ordered))
+        return CallMismatch(ticket.group, number, tuple((tuple(ranks), call) for ranks, call in ordered))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from distcheck.launch.command import nproc_on, parse_command
 from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
 
-from .plan import Plan
+from .plan import RehearsalPlan
 
 #: Nodes and ranks of each where nothing says another number: the least at which a rank is no local rank.
 NODES, RANKS = 2, 2
@@ -22,7 +22,7 @@ NODES, RANKS = 2, 2
 MOST_RANKS = 256
 
 
-class Options(NamedTuple):
+class RehearseOptions(NamedTuple):
     """The options of ``distcheck rehearse`` that describe the job; None where not given."""
 
     nnodes: int | None = None
@@ -39,10 +39,10 @@ class Options(NamedTuple):
     real_gpus: bool = False
 
 
-class Typed(NamedTuple):
+class ParsedCommand(NamedTuple):
     """What is to be rehearsed."""
 
-    plan: Plan
+    plan: RehearsalPlan
     #: what the line sets for its processes
     assignments: Mapping[str, str] = {}
     #: what the line says and the rehearsal does not do: what, and why
@@ -55,12 +55,12 @@ class CannotRehearse(ValueError):  # noqa: N818 - told to whoever typed it
 
 def read(
     words: Sequence[str],
-    options: Options,
+    options: RehearseOptions,
     *,
     folder: str,
     environ: Mapping[str, str] = {},
     starts_ranks: Callable[[str], bool] = lambda _: False,
-) -> Typed:
+) -> ParsedCommand:
     """The plan.
 
     :param words: a script and its arguments, or a launch line
@@ -93,14 +93,14 @@ def read(
     if command.launcher in ("accelerate", "deepspeed"):
         left_out.append((f"options of {command.launcher}", "ranks get torchrun's variables, and none of its own"))
     gpus = options.gpus_per_node
-    plan = Plan(
+    plan = RehearsalPlan(
         target, tuple(command.script_args), command.module, nnodes, nproc,
         _gpus(command, nproc) if gpus is None else gpus,
         launcher, options.steps or None, options.seconds, options.epoch_steps, options.patience_s, options.in_place,
         options.real_gpus, folder, gpus_per_task=command.gpus_per_task if launcher == "slurm" else None,
         local_rank_argument=command.local_rank_argument or "",
     )  # fmt: skip
-    return Typed(plan, dict(command.assignments), tuple(left_out))
+    return ParsedCommand(plan, dict(command.assignments), tuple(left_out))
 
 
 def _direct(words: Sequence[str], module: bool) -> LaunchCommand | None:
@@ -165,7 +165,7 @@ def _is_a_count(word: str | None) -> bool:
     return word in (None, "gpu", "auto", "cpu", "xpu") or (str(word).isdigit() and int(str(word)) > 0)
 
 
-def _ranks(command: LaunchCommand, options: Options) -> int | None:
+def _ranks(command: LaunchCommand, options: RehearseOptions) -> int | None:
     """Ranks of a node, as the line says; None where it does not."""
     if command.launcher == "other" or (command.launcher == "python" and "srun" not in command.wrappers):
         # whoever starts its own ranks has as many as GPUs

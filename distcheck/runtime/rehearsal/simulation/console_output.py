@@ -9,13 +9,13 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import Plan, Rehearsal
+from .plan import Rehearsal, RehearsalPlan
 
 #: Steps in which a line must have come: a banner comes once.
 _STEPS = 2
 
 
-class Line(NamedTuple):
+class PrintedLine(NamedTuple):
     """Something that a rank has printed."""
 
     rank: int
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     how: str = "print"
 
 
-class Start(NamedTuple):
+class TrackerRun(NamedTuple):
     """A rank starts a run of a tracker."""
 
     rank: int
@@ -45,21 +45,21 @@ class Start(NamedTuple):
 class Printed(NamedTuple):
     """What all ranks have printed, and which trackers they started."""
 
-    plan: Plan
-    lines: tuple[Line, ...] = ()
-    starts: tuple[Start, ...] = ()
+    plan: RehearsalPlan
+    lines: tuple[PrintedLine, ...] = ()
+    starts: tuple[TrackerRun, ...] = ()
 
 
 @fact(of_this_host=False)
 def read_printed(rehearsal: Rehearsal) -> Printed:
     """From what the ranks wrote down."""
     lines = tuple(
-        Line(row.rank, row.place, row.step, int(row.data["digest"]), str(row.data["how"]))
+        PrintedLine(row.rank, row.place, row.step, int(row.data["digest"]), str(row.data["how"]))
         for row in rehearsal.of("prints.line")
         if row.rank is not None
     )
     starts = tuple(
-        Start(
+        TrackerRun(
             row.rank, row.place, str(row.data["tracker"]), int(row.data["given"]), bool(row.data["off"]),
             bool(row.data["several"]),
         )
@@ -74,7 +74,7 @@ def read_printed(rehearsal: Rehearsal) -> Printed:
 @probe(rules.DC721)
 def one_rank_prints(printed: Printed) -> Iterator[Finding]:
     """No line is printed by all ranks in step after step."""
-    by_place: dict[str, list[Line]] = {}
+    by_place: dict[str, list[PrintedLine]] = {}
     for line in printed.lines:
         by_place.setdefault(line.place, []).append(line)
     for place, lines in by_place.items():
@@ -98,7 +98,7 @@ def one_rank_prints(printed: Printed) -> Iterator[Finding]:
             )
 
 
-def _steps_alike(lines: Iterable[Line], ranks: Sequence[int]) -> set[int]:
+def _steps_alike(lines: Iterable[PrintedLine], ranks: Sequence[int]) -> set[int]:
     """The steps in which every one of the ranks has printed the same there, and nothing else."""
     said: dict[int, dict[int, list[int]]] = {}
     for line in lines:
@@ -113,7 +113,7 @@ def _steps_alike(lines: Iterable[Line], ranks: Sequence[int]) -> set[int]:
 @probe(rules.DC721)
 def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
     """A run of a tracker is started by one rank, or every rank says that it is one of several."""
-    by_place: dict[tuple[str, str], dict[int, Start]] = {}
+    by_place: dict[tuple[str, str], dict[int, TrackerRun]] = {}
     for start in printed.starts:
         if not start.off and not start.several:
             by_place.setdefault((start.place, start.tracker), {}).setdefault(start.rank, start)
@@ -141,7 +141,7 @@ def _tracker_fix(name: str, apart: bool) -> str:
     return f"start it on one rank: `{name}(…) if dist.get_rank() == 0 else None`, or give each a name with its rank"
 
 
-def _one_a_node(plan: Plan, ranks: Sequence[int]) -> bool:
+def _one_a_node(plan: RehearsalPlan, ranks: Sequence[int]) -> bool:
     return len({plan.node_of(rank) for rank in ranks}) == len(ranks)
 
 

@@ -12,17 +12,17 @@ import threading
 from typing import Any, NamedTuple
 
 from distcheck.core.facts_file import from_plain
-from distcheck.runtime.coordination.coordinator import Chair
+from distcheck.runtime.coordination.coordinator import Coordinator
 from distcheck.runtime.coordination.hang_detector import GONE, standstill
-from distcheck.runtime.coordination.model import SETUP, Call, Mismatch, Position, Positions
+from distcheck.runtime.coordination.model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.processes import kernel_state
 from distcheck.runtime.coordination.protocol import CHAIR
 from distcheck.runtime.coordination.rank_monitor import space
 from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
-from .call_matching import Entry, Table, Ticket
-from .plan import Plan
-from .socket_server import OF_THE_STORE, Server, Store, stored
+from .call_matching import CallTable, RankCall, Ticket
+from .plan import RehearsalPlan
+from .socket_server import OF_THE_STORE, MemoryStore, Server, stored
 
 #: In the private folder: the path of the socket. A path in a socket's address has 108 bytes, and a folder may be deep.
 ADDRESS = "prompter"
@@ -37,7 +37,7 @@ _LOOKS_AT_THE_LOST = 4
 _LET_ON_S = 1.0
 
 
-class Seat(NamedTuple):
+class RehearsedRank(NamedTuple):
     """Who a rank is."""
 
     rank: int
@@ -45,17 +45,17 @@ class Seat(NamedTuple):
     pid: int
 
 
-class Prompter:
+class RehearsalCoordinator:
     """Serves the ranks of one rehearsal."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RehearsalPlan) -> None:
         self.plan = plan
-        self.store = Store()
+        self.store = MemoryStore()
         #: why nobody looks any more whether ranks stand; "" while somebody does
         self.trouble = ""
         self._changed = threading.Condition()
-        self._table = Table()
-        self._seats: dict[int, Seat] = {}
+        self._table = CallTable()
+        self._seats: dict[int, RehearsedRank] = {}
         self._gone: dict[int, int] = {}
         self._departed: set[int] = set()
         #: rank → optimizer steps, of those that wait until all have done theirs
@@ -65,7 +65,7 @@ class Prompter:
         self._reason = ""
         self._closing = threading.Event()
         self._looking = threading.Lock()
-        self._looks: _Chair | None = None
+        self._looks: _Judge | None = None
         self._server: Server | None = None
         self._folder = ""
 
@@ -96,7 +96,7 @@ class Prompter:
         ended = {*self._finished, *self._gone, *self._departed}
         return tuple(rank for rank in sorted(self._seats) if rank not in ended)
 
-    def seats(self) -> dict[int, Seat]:
+    def seats(self) -> dict[int, RehearsedRank]:
         """Who has said which rank it is."""
         with self._changed:
             return dict(self._seats)
@@ -139,24 +139,24 @@ class Prompter:
         if what in OF_THE_STORE:
             return stored(self.store, what, asked["with"])
         if what == "agree":
-            return self._agree(Entry(asked["rank"], tuple(asked["ranks"]), asked["ordinal"],
-                                     from_plain(Call, asked["call"])), asked["waits"])  # fmt: skip
+            return self._agree(RankCall(asked["rank"], tuple(asked["ranks"]), asked["ordinal"],
+                                     from_plain(CollectiveCall, asked["call"])), asked["waits"])  # fmt: skip
         if what == "finished":
             return self._finish(asked["rank"], asked["steps"])
         if what == "sit":
-            return self._sit(Seat(asked["rank"], asked["world_size"], asked["pid"]))
+            return self._sit(RehearsedRank(asked["rank"], asked["world_size"], asked["pid"]))
         if what == "listen":
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._reason))
                 return {"stop": self._reason}
         return {"error": f"nothing answers to {what!r}"}
 
-    def _sit(self, seat: Seat) -> dict[str, Any]:
+    def _sit(self, seat: RehearsedRank) -> dict[str, Any]:
         with self._changed:
             self._seats[seat.rank] = seat
         return {}
 
-    def _agree(self, entry: Entry, waits: bool) -> dict[str, Any]:
+    def _agree(self, entry: RankCall, waits: bool) -> dict[str, Any]:
         with self._changed:
             ticket = self._table.enter(entry)
             self._changed.notify_all()
@@ -201,7 +201,7 @@ class Prompter:
             self._end_together()
         with self._looking:
             if self._looks is None or self._looks.world_size != world:
-                self._looks = _Chair(self, world)
+                self._looks = _Judge(self, world)
             try:
                 self._looks.turn(last=last)
             except Exception as error:  # noqa: BLE001 - the parent asks, and must not wait for what does not come
@@ -221,7 +221,7 @@ class Prompter:
         with self._changed:
             return {ticket.group: ticket for ticket in reversed(self._table.differing)}
 
-    def mismatch(self, ticket: Ticket) -> Mismatch:
+    def mismatch(self, ticket: Ticket) -> CallMismatch:
         with self._changed:
             return self._table.mismatch(ticket)
 
@@ -229,7 +229,7 @@ class Prompter:
         with self._changed:
             return dict(self._gone)
 
-    def last_calls(self) -> dict[int, Call]:
+    def last_calls(self) -> dict[int, CollectiveCall]:
         """Rank → the call that it has told last."""
         with self._changed:
             return dict(self._table.last)
@@ -239,7 +239,7 @@ class Prompter:
         with self._changed:
             return {group: ranks for group, ranks in self._table.groups() if not group.startswith(SETUP)}
 
-    def let_on(self, chair: Chair) -> None:
+    def let_on(self, chair: Coordinator) -> None:
         """Ranks that have done their steps go on where another can't without them."""
         finished = set(self._finished)
         if not finished or self._over:
@@ -256,10 +256,10 @@ class Prompter:
                     self._changed.notify_all()
 
 
-class _Chair(Chair):
+class _Judge(Coordinator):
     """Looks at all ranks from outside; no rank takes its place."""
 
-    def __init__(self, prompter: Prompter, world_size: int) -> None:
+    def __init__(self, prompter: RehearsalCoordinator, world_size: int) -> None:
         super().__init__(
             prompter.store, world_size, patience_s=prompter.plan.patience_s, tick_s=TICK_S, report=prompter.report,
             say=lambda _: None, space=space(),
@@ -304,7 +304,7 @@ class _Chair(Chair):
     def _mismatches(self) -> dict[str, tuple[int, int]]:
         return {group: (0, ticket.ordinal) for group, ticket in self.prompter.differing().items()}
 
-    def _mismatch(self, group: str, between: tuple[int, int]) -> Mismatch:
+    def _mismatch(self, group: str, between: tuple[int, int]) -> CallMismatch:
         return self.prompter.mismatch(self.prompter.differing()[group])
 
 
@@ -316,7 +316,7 @@ def _only_follows(positions: Positions) -> bool:
     return not positions.mismatches and bool(ended) and all(position.state == "raised" for position in ended)
 
 
-def _with_last(position: Position, call: Call) -> Position:
+def _with_last(position: Position, call: CollectiveCall) -> Position:
     """A rank that was ended or stopped between two posts had made more calls than it could tell there."""
     if call.group.startswith(SETUP) or position.entered.get(call.group, 0) >= call.number:
         return position

@@ -11,7 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
 
-from .gpu_bindings import Bound, Load, Part, Taken
+from .gpu_bindings import Bound, GroupDevice, Load, Taken
 
 #: Bytes in a megabyte, as messages count them.
 _MEGABYTE = 1e6
@@ -121,14 +121,14 @@ class _Shared(NamedTuple):
     node: int
     card: str
     #: of each rank
-    parts: tuple[Part, ...]
+    parts: tuple[GroupDevice, ...]
 
     @property
     def ranks(self) -> list[int]:
         return [one.rank for one in self.parts]
 
     @property
-    def last(self) -> Part:
+    def last(self) -> GroupDevice:
         """Of the rank that is at home somewhere else: the first one is at home on GPU 0."""
         return self.parts[-1]
 
@@ -139,7 +139,7 @@ class _Shared(NamedTuple):
 
 
 def _shared(devices: Taken) -> Iterator[_Shared]:
-    groups: dict[tuple[int, str, str], dict[int, Part]] = {}
+    groups: dict[tuple[int, str, str], dict[int, GroupDevice]] = {}
     for part in devices.parts:
         if part.nccl:
             key = (devices.plan.node_of(part.rank), part.card, part.group)
@@ -151,7 +151,7 @@ def _shared(devices: Taken) -> Iterator[_Shared]:
             yield _Shared(node, card, tuple(by_rank[rank] for rank in sorted(by_rank)))
 
 
-def _choice(devices: Taken, part: Part) -> Bound | None:
+def _choice(devices: Taken, part: GroupDevice) -> Bound | None:
     """What gave a rank the GPU with which it takes part; None where nothing did."""
     mine = [one for one in devices.bound if one.rank == part.rank and one.how != "refused"]
     return max((one for one in mine if one.number == part.number), key=lambda one: one.binds, default=None)
@@ -165,7 +165,7 @@ def _is_unbound(devices: Taken, shared: _Shared) -> bool:
     )
 
 
-def _what_happens(part: Part) -> str:
+def _what_happens(part: GroupDevice) -> str:
     return {
         "barrier": "barrier() runs on the current device",
         "DistributedDataParallel": "the model is there on each of them",

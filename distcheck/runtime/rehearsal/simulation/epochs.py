@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 from distcheck.runtime.coordination.hang_detector import stands
 from distcheck.runtime.coordination.model import Positions
 
-from .sampling import SHOWN, Loader, Pass, Samples, few, numbers, place_of, sort_key
+from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, place_of, sort_key
 
 # every epoch the same
 
@@ -66,7 +66,7 @@ def _epochs(samples: Samples) -> Iterator[tuple[Pass, Pass]]:
                 yield first, following[0]
 
 
-def _digests(loader: Loader) -> tuple[int | None, ...]:
+def _digests(loader: LoaderUse) -> tuple[int | None, ...]:
     return tuple(layer.digest for layer in loader.layers)
 
 

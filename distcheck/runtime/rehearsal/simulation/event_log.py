@@ -15,13 +15,13 @@ from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own
 
-from .plan import Row
+from .plan import LoggedEvent
 
 #: Rows of one kind that a process writes at most; a rehearsal is short, and a loop may be long.
 _MOST = 20_000
 
 
-class Notebook:
+class EventLog:
     """The notebook of this process, and of what it forks: each opens a file of its own.
 
     :param folder: where the files are
@@ -57,7 +57,7 @@ class Notebook:
                 self.lost[kind] = self.lost.get(kind, 0) + 1
                 return
             where, function = innermost_own(sys._getframe(1)) if place is None else place
-            row = Row(kind, self.rank, os.getpid(), time.time() - self.begun, self.step, where, function, data)
+            row = LoggedEvent(kind, self.rank, os.getpid(), time.time() - self.begun, self.step, where, function, data)
             os.write(self._descriptor(), json.dumps(row, default=str).encode() + b"\n")
         except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
             self.lost[kind] = self.lost.get(kind, 0) + 1
@@ -81,9 +81,9 @@ class Notebook:
         return self._file
 
 
-def read_rows(folder: str) -> tuple[Row, ...]:
+def read_rows(folder: str) -> tuple[LoggedEvent, ...]:
     """All rows of a rehearsal, in the order of time; a process that became a rank late lends its number to its rows."""
-    rows: list[Row] = []
+    rows: list[LoggedEvent] = []
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             mine = [_row(line) for line in file if line.endswith("\n")]
@@ -95,6 +95,6 @@ def read_rows(folder: str) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: row.at_s))
 
 
-def _row(line: str) -> Row:
+def _row(line: str) -> LoggedEvent:
     kind, rank, pid, at_s, step, place, function, data = json.loads(line)
-    return Row(kind, rank, pid, at_s, step, place, function, data)
+    return LoggedEvent(kind, rank, pid, at_s, step, place, function, data)

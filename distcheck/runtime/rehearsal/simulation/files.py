@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import End, Plan, Rehearsal, Row
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 from .protected_paths import below
 
 Clock = Mapping[str, int]
@@ -25,7 +25,7 @@ _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors")
 _SAVING = ("torch.save", "torch.jit.save", "save_file")
 
 
-class Act(NamedTuple):
+class FileAccess(NamedTuple):
     """One thing that a rank did to a file, a folder or an address."""
 
     rank: int
@@ -54,13 +54,13 @@ class Act(NamedTuple):
 class Files(NamedTuple):
     """What all ranks did to files, each in the order of time."""
 
-    plan: Plan
-    writes: tuple[Act, ...] = ()
-    reads: tuple[Act, ...] = ()
-    folders: tuple[Act, ...] = ()
-    fetches: tuple[Act, ...] = ()
+    plan: RehearsalPlan
+    writes: tuple[FileAccess, ...] = ()
+    reads: tuple[FileAccess, ...] = ()
+    folders: tuple[FileAccess, ...] = ()
+    fetches: tuple[FileAccess, ...] = ()
     #: whether something is there was asked
-    questions: tuple[Act, ...] = ()
+    questions: tuple[FileAccess, ...] = ()
     ends: tuple[End, ...] = ()
 
     def shown(self, path: str) -> str:
@@ -77,7 +77,7 @@ class Files(NamedTuple):
 @fact(of_this_host=False)
 def read_files(rehearsal: Rehearsal) -> Files:
     """From what the ranks wrote down."""
-    acts: dict[str, list[Act]] = {"write": [], "moved": [], "read": [], "mkdir": [], "fetch": [], "asked": []}
+    acts: dict[str, list[FileAccess]] = {"write": [], "moved": [], "read": [], "mkdir": [], "fetch": [], "asked": []}
     for row in rehearsal.of("files."):
         kind = row.kind.partition(".")[2]
         if kind in acts and row.rank is not None:
@@ -90,10 +90,10 @@ def read_files(rehearsal: Rehearsal) -> Files:
     )  # fmt: skip
 
 
-def _act(row: Row, rank: int) -> Act:
+def _act(row: LoggedEvent, rank: int) -> FileAccess:
     data = row.data
     how = str(data.get("by") or data.get("how") or "")
-    return Act(
+    return FileAccess(
         rank, str(data.get("path") or data.get("url") or ""), row.place, data.get("clock") or {}, how,
         "moved" if row.kind == "files.moved" else str(data.get("mode", "")), bool(data.get("there", True)),
         bool(data.get("waited")), bool(data.get("locked")), bool(data.get("exist_ok") or data.get("caught")),
@@ -112,7 +112,7 @@ def comes_before(first: Clock, second: Clock) -> bool:
     return any(first[name] < second[name] for name in first.keys() & second.keys() if name != "life")
 
 
-def at_once(one: Act, other: Act) -> bool:
+def at_once(one: FileAccess, other: FileAccess) -> bool:
     """Whether nothing orders what two ranks did."""
     return (
         one.rank != other.rank
@@ -121,19 +121,19 @@ def at_once(one: Act, other: Act) -> bool:
     )  # fmt: skip
 
 
-def _racing(acts: Sequence[Act]) -> list[Act]:
+def _racing(acts: Sequence[FileAccess]) -> list[FileAccess]:
     """Those of several ranks that nothing orders."""
     return [act for act in acts if any(at_once(act, other) for other in acts)]
 
 
-def _by_path(acts: Iterable[Act]) -> dict[str, list[Act]]:
-    found: dict[str, list[Act]] = {}
+def _by_path(acts: Iterable[FileAccess]) -> dict[str, list[FileAccess]]:
+    found: dict[str, list[FileAccess]] = {}
     for act in acts:
         found.setdefault(act.path, []).append(act)
     return found
 
 
-def _ranks(acts: Iterable[Act]) -> list[int]:
+def _ranks(acts: Iterable[FileAccess]) -> list[int]:
     return sorted({act.rank for act in acts})
 
 
@@ -146,7 +146,7 @@ def _where(place: str, ranks: Sequence[int]) -> Where:
     return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
 
 
-def _commonest(acts: Iterable[Act]) -> str:
+def _commonest(acts: Iterable[FileAccess]) -> str:
     return Counter(act.place for act in acts).most_common(1)[0][0]
 
 
@@ -163,7 +163,7 @@ def _failed(files: Files, ranks: Iterable[int], place: str, *names: str) -> tupl
 # one file, several writers
 
 
-def _written_together(files: Files) -> dict[str, list[Act]]:
+def _written_together(files: Files) -> dict[str, list[FileAccess]]:
     """Path → the writes by several ranks that nothing orders; appending, creating (``x``) and locks are meant so."""
     found = {}
     for path, acts in _by_path(files.writes).items():
@@ -178,7 +178,7 @@ def _written_together(files: Files) -> dict[str, list[Act]]:
 def one_rank_writes_a_file(files: Files) -> Iterator[Finding]:
     """No file is written by several ranks at once."""
     fetched = {(act.rank, act.place) for act in files.fetches if act.place}
-    by_place: dict[str, list[tuple[str, list[Act]]]] = {}
+    by_place: dict[str, list[tuple[str, list[FileAccess]]]] = {}
     for path, acts in _written_together(files).items():
         if not all((act.rank, act.place) in fetched for act in acts):  # that is a download
             by_place.setdefault(_commonest(acts), []).append((path, acts))
@@ -186,7 +186,7 @@ def one_rank_writes_a_file(files: Files) -> Iterator[Finding]:
         yield _several_writers(files, place, written)
 
 
-def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list[Act]]]) -> Finding:
+def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list[FileAccess]]]) -> Finding:
     path, acts = written[0]
     ranks = _ranks(act for _, some in written for act in some)
     how = next((act.how for act in acts if act.how not in ("", "open", "os.open")), "open")
@@ -232,7 +232,7 @@ def _call_text(how: str) -> str:
 @probe(rules.DC724)
 def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
     """What one rank writes, or a folder that it makes, is used by another only after something made that one wait."""
-    told: dict[str, tuple[Act, list[Act]]] = {}
+    told: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     together = _written_together(files)
     written = _by_path(files.writes)
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
@@ -260,7 +260,7 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
     }  # fmt: skip
     makers = {path: {act.rank for act in files.folders if _makes(act, path)} for path in made}
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
-    found: dict[str, tuple[Act, list[Act]]] = {}
+    found: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     for act in (*files.reads, *files.writes):
         if act.waited or act.locked or act.place in told:
             continue
@@ -274,12 +274,12 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
         yield _too_early(files, place, maker, users, "folder")
 
 
-def _makes(act: Act, folder: str) -> bool:
+def _makes(act: FileAccess, folder: str) -> bool:
     """Whoever makes a folder with makedirs, or Path.mkdir(parents=True), would have made those above it."""
     return act.path == folder or (act.how != "os.mkdir" and below(act.path, folder))
 
 
-def _too_early(files: Files, place: str, writer: Act, readers: Sequence[Act], what: str) -> Finding:
+def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[FileAccess], what: str) -> Finding:
     ranks = _ranks(readers)
     shown = files.shown(writer.path)
     at = f" at {writer.place}" if writer.place else ""
@@ -331,7 +331,7 @@ def folders_may_be_there(files: Files) -> Iterator[Finding]:
 
 
 def _race(
-    files: Files, path: str, acts: Sequence[Act], ranks: Sequence[int], failed: Sequence[int], place: str
+    files: Files, path: str, acts: Sequence[FileAccess], ranks: Sequence[int], failed: Sequence[int], place: str
 ) -> Finding:
     how = acts[0].how
     apart = files.one_a_node(ranks) and not failed
@@ -385,7 +385,7 @@ def one_rank_fetches(files: Files) -> Iterator[Finding]:
         )
 
 
-def _fetched_into(files: Files, acts: Sequence[Act]) -> str | None:
+def _fetched_into(files: Files, acts: Sequence[FileAccess]) -> str | None:
     """The path that the same lines of several ranks write; "" where none is known, None where each has its own."""
     places = {(act.rank, act.place) for act in acts}
     by_path: dict[str, set[int]] = {}

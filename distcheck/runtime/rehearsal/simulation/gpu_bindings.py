@@ -8,7 +8,7 @@ from typing import NamedTuple
 from distcheck.core.model import NotApplicable
 from distcheck.core.registry import fact
 
-from .plan import Plan, Rehearsal, Row
+from .plan import LoggedEvent, Rehearsal, RehearsalPlan
 
 #: Rows about one GPU that a rank took.
 _TAKES = ("bind", "taken", "refused")
@@ -40,7 +40,7 @@ class Bound(NamedTuple):
         return self.how in ("bind", "device_id")
 
 
-class Part(NamedTuple):
+class GroupDevice(NamedTuple):
     """A GPU with which a rank takes part in the collectives of a group, as it did for the first time."""
 
     rank: int
@@ -76,11 +76,11 @@ class Taken(NamedTuple):
     """What the ranks of a rehearsal did with GPUs, in the order of time."""
 
     #: the job as it is pretended
-    plan: Plan
+    plan: RehearsalPlan
     #: GPUs that ranks took, or asked for in vain
     bound: tuple[Bound, ...] = ()
     #: GPUs with which ranks take part in collectives
-    parts: tuple[Part, ...] = ()
+    parts: tuple[GroupDevice, ...] = ()
     #: checkpoints that were loaded without a word about devices
     loads: tuple[Load, ...] = ()
     #: rank → line that reduced its mask
@@ -126,7 +126,7 @@ def read_taken(rehearsal: Rehearsal) -> Taken:
     )
 
 
-def _bound(row: Row) -> Bound:
+def _bound(row: LoggedEvent) -> Bound:
     data = row.data
     return Bound(
         -1 if row.rank is None else row.rank,
@@ -141,9 +141,9 @@ def _bound(row: Row) -> Bound:
     )
 
 
-def _part(row: Row) -> Part:
+def _part(row: LoggedEvent) -> GroupDevice:
     data = row.data
-    return Part(
+    return GroupDevice(
         row.rank or 0,
         data["index"],
         data["card"],

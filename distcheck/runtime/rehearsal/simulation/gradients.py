@@ -9,7 +9,16 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
 
-from .replicas import Change, Difference, Replicas, Step, Wrap, differing, healed, side_by_side
+from .replicas import (
+    ModelChange,
+    ModelReplica,
+    OptimizerStep,
+    ReplicaDifference,
+    Replicas,
+    differing,
+    healed,
+    side_by_side,
+)
 
 #: What a rank says whose frozen parameter never sends its gradient.
 _UNFINISHED = "Expected to have finished reduction in the prior iteration"
@@ -20,7 +29,7 @@ def _where(place: str, ranks: Iterable[int]) -> Where:
     return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
 
 
-def _apart(difference: Difference) -> str:
+def _apart(difference: ReplicaDifference) -> str:
     """``the gradient of 0.weight has the norm 0.53 on rank 0 and 0.61 on rank 1``."""
     norms = list(difference.norms().items())
     rank, norm = norms[0]
@@ -30,7 +39,7 @@ def _apart(difference: Difference) -> str:
     )
 
 
-def _evidence(difference: Difference, wrap: Wrap, names: Sequence[str], **more: Any) -> dict[str, Any]:
+def _evidence(difference: ReplicaDifference, wrap: ModelReplica, names: Sequence[str], **more: Any) -> dict[str, Any]:
     step = difference.steps[0]
     return {
         "wrapped_at": wrap.place,
@@ -45,7 +54,7 @@ def _evidence(difference: Difference, wrap: Wrap, names: Sequence[str], **more: 
     }
 
 
-def _drifting(replicas: Replicas) -> Iterator[tuple[Wrap, tuple[Step, ...], list[Difference]]]:
+def _drifting(replicas: Replicas) -> Iterator[tuple[ModelReplica, tuple[OptimizerStep, ...], list[ReplicaDifference]]]:
     """Steps at which gradients differ, and the copies with them from then on."""
     by_hand: set[tuple[int, str]] = set()
     for wrap, steps in side_by_side(replicas):
@@ -118,7 +127,7 @@ def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
     yield from _starved(replicas)
 
 
-def _settle(wrap: Wrap) -> Fix:
+def _settle(wrap: ModelReplica) -> Fix:
     return Fix(
         f"settle before DDP wraps the model at {wrap.place} what it consists of and what is trained,"
         " or wrap its .module again afterwards",
@@ -149,7 +158,7 @@ def _drift(rule: Rule) -> Severity:
     return max(rule.severities)
 
 
-def _change(replicas: Replicas, steps: Sequence[Step], what: str) -> Change | None:
+def _change(replicas: Replicas, steps: Sequence[OptimizerStep], what: str) -> ModelChange | None:
     """The last change of a kind that came before some steps."""
     by_rank = {step.rank: step for step in steps}
     found = [
@@ -198,7 +207,7 @@ def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
     yield from _unequal_from_the_start(replicas)
 
 
-def _trained_after(replicas: Replicas, change: Change) -> list[Step]:
+def _trained_after(replicas: Replicas, change: ModelChange) -> list[OptimizerStep]:
     return [
         step
         for step in replicas.steps
@@ -259,7 +268,7 @@ def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
         )
 
 
-def _earlier(replicas: Replicas, step: Step) -> bool:
+def _earlier(replicas: Replicas, step: OptimizerStep) -> bool:
     """Whether another optimizer has changed this copy before."""
     return any(
         (one.rank, one.model) == (step.rank, step.model) and one.optimizer != step.optimizer and one.nth

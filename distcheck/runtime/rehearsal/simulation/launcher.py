@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from distcheck.runtime.coordination.model import Positions
 
 from . import overlay, trackers
-from .coordinator import Prompter
+from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
-from .output import Live, kept
-from .plan import End, Plan, Rehearsal, Row, write_plan
-from .processes import AGENT, Started, end_all, start
+from .output import PrefixedOutput, kept
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, write_plan
+from .processes import AGENT, RehearsedProcess, end_all, start
 
 #: Seconds between two looks at the processes.
 _TICK_S = 0.1
@@ -39,7 +39,7 @@ ENDED, STANDS, FAILED, TIME = "ended", "stands", "failed", "time"
 UNEVEN, NO_STORE = "uneven", "no store"
 
 
-class Performed(NamedTuple):
+class RehearsalResult(NamedTuple):
     """A rehearsal that is over."""
 
     rehearsal: Rehearsal
@@ -65,14 +65,14 @@ class Signalled(BaseException):
 
 
 def perform(
-    plan: Plan,
+    plan: RehearsalPlan,
     base: Mapping[str, str],
     python: str,
     *,
     assigned: Mapping[str, str] = {},
     told: Callable[[str], None] = lambda _: None,
     printed: Callable[[str], None] | None = None,
-) -> Performed:
+) -> RehearsalResult:
     """Rehearse. When this returns, or raises, no process of the rehearsal runs and its folder is gone.
 
     :param base: the environment
@@ -86,7 +86,7 @@ def perform(
     private = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
     try:
         with _signals():
-            return _Stage(plan._replace(private=private), told, printed).perform(base, assigned, python)
+            return _Rehearsal(plan._replace(private=private), told, printed).perform(base, assigned, python)
     finally:
         shutil.rmtree(private, ignore_errors=True)
 
@@ -120,24 +120,24 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Stage:
+class _Rehearsal:
     """One rehearsal while it goes on."""
 
-    def __init__(self, plan: Plan, told: Callable[[str], None], printed: Callable[[str], None] | None) -> None:
+    def __init__(self, plan: RehearsalPlan, told: Callable[[str], None], printed: Callable[[str], None] | None) -> None:
         self.plan = plan
         self.told = told
         self.printed = printed
         self.begun = time.time()
-        self.started: list[Started] = []
+        self.started: list[RehearsedProcess] = []
         #: number → when its end was seen
         self.gone: dict[int, float] = {}
         self.failed_at: float | None = None
         #: those that ran when all were told to end
         self.stopped: frozenset[int] = frozenset()
-        self.prompter = Prompter(plan)
+        self.prompter = RehearsalCoordinator(plan)
         self._what = "node" if plan.launcher == "script" else "rank"
 
-    def perform(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> Performed:
+    def perform(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> RehearsalResult:
         plan = self.plan
         write_plan(plan, self.begun)
         offline = trackers.environment(base, plan.private)
@@ -154,7 +154,7 @@ class _Stage:
         trouble = self.prompter.trouble
         unjudged = (f"hangs, and calls that differ: what judges them has failed: {trouble}",) if trouble else ()
         rehearsal = rehearsal._replace(missed=(*unjudged, *left.notes, *trackers.notes(rehearsal)))
-        return Performed(
+        return RehearsalResult(
             rehearsal, why, self.prompter.verdict(),
             {one.number: (kept(one.stdout), kept(one.stderr)) for one in self.started},
             self.prompter.unfinished(), left.text, time.time() - self.begun,
@@ -162,12 +162,12 @@ class _Stage:
 
     def _play(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> str:
         """Let the ranks run, until the last of them has ended; why it is over."""
-        live: Live | None = None
+        live: PrefixedOutput | None = None
         try:
             self.prompter.start()
             # one by one, so that those are known to be ended that run when one can't be started
             self.started.extend(start(self.plan, base, assigned, python))
-            live = None if self.printed is None else Live(self.started, self._what, self.printed)
+            live = None if self.printed is None else PrefixedOutput(self.started, self._what, self.printed)
             why = self._attend(live)
             if why != ENDED:
                 self._stop(why)
@@ -178,10 +178,10 @@ class _Stage:
             live.look(last=True)
         return why
 
-    def _attend(self, live: Live | None) -> str:
+    def _attend(self, live: PrefixedOutput | None) -> str:
         """Until all have ended, or there is nothing more to be seen; why it is over."""
         uneven_since = blind_since = 0.0
-        steps = _Steps(os.path.join(self.plan.private, "notebooks"))
+        steps = _LoggedSteps(os.path.join(self.plan.private, "notebooks"))
         while True:
             self._reap()
             if live is not None:
@@ -234,7 +234,7 @@ class _Stage:
             time.sleep(_TICK_S)
 
 
-class _Steps:
+class _LoggedSteps:
     """Reads out of the growing notebooks how many steps were done.
 
     :param folder: of the notebooks
@@ -246,7 +246,7 @@ class _Steps:
         self._read: dict[str, tuple[int, str, int]] = {}
         self._next = 0.0
 
-    def text(self, plan: Plan) -> str:
+    def text(self, plan: RehearsalPlan) -> str:
         """``step 2 of 3``, ``step 2 of 3, rank 1 at step 0``."""
         now = time.monotonic()
         if now >= self._next:
@@ -278,13 +278,15 @@ class _Steps:
 _ROW = re.compile(rb'^\["([^"]+)", (null|\d+)', re.MULTILINE)
 
 
-def ends_of(plan: Plan, started: list[Started], rows: tuple[Row, ...], stopped: frozenset[int]) -> tuple[End, ...]:
+def ends_of(
+    plan: RehearsalPlan, started: list[RehearsedProcess], rows: tuple[LoggedEvent, ...], stopped: frozenset[int]
+) -> tuple[End, ...]:
     """How each rank has ended: as it has said itself, else as its process did.
 
     :param started: the processes that are ranks, or start them
     :param stopped: the numbers of those that we have ended
     """
-    by_pid: dict[int, list[Row]] = {}
+    by_pid: dict[int, list[LoggedEvent]] = {}
     for row in rows:
         by_pid.setdefault(row.pid, []).append(row)
     if plan.launcher == "script":
@@ -304,7 +306,7 @@ def ends_of(plan: Plan, started: list[Started], rows: tuple[Row, ...], stopped: 
     )  # fmt: skip
 
 
-def _end(rank: int, pid: int, rows: list[Row], status: int | None) -> End:
+def _end(rank: int, pid: int, rows: list[LoggedEvent], status: int | None) -> End:
     """:param status: of the process; None where it is ours, or only its parent knows it"""
     said = next((row for row in rows if row.kind == "stage.end"), None)
     steps = max((row.step for row in rows), default=0)

@@ -75,7 +75,7 @@ def enter(pid: int, *, user: bool) -> None:
             os.close(descriptor)
 
 
-class Covered(NamedTuple):
+class OverlayMount(NamedTuple):
     """One overlay."""
 
     path: str
@@ -85,7 +85,7 @@ class Covered(NamedTuple):
     lower: int
 
 
-class Room:
+class MountNamespace:
     """The overlays of this process' namespace.
 
     :param stores: folders in which changed files may be kept, best first
@@ -94,7 +94,7 @@ class Room:
     def __init__(self, stores: Sequence[str], *, user: bool) -> None:
         self.stores = list(stores)
         self.user = user
-        self.covered: list[Covered] = []
+        self.covered: list[OverlayMount] = []
         #: folder, and why it could not be covered
         self.failed: list[tuple[str, str]] = []
         self.in_memory = ""
@@ -140,7 +140,7 @@ class Room:
             if was_writable and not _can_write(path):
                 _libc().umount2(os.fsencode(path), _DETACH)
                 raise OSError(0, "files of one of your groups can't be written in a user namespace")
-            self.covered.append(Covered(path, upper, lower))
+            self.covered.append(OverlayMount(path, upper, lower))
             return
         raise why
 
@@ -191,7 +191,7 @@ def _can_write(folder: str) -> bool:
     return True
 
 
-class Change(NamedTuple):
+class ChangedFile(NamedTuple):
     """A file that the ranks have written or removed."""
 
     #: ``written``, ``removed``
@@ -199,7 +199,7 @@ class Change(NamedTuple):
     path: str
 
 
-def changes(covered: Covered) -> Iterator[Change]:
+def changes(covered: OverlayMount) -> Iterator[ChangedFile]:
     """What differs from the folder as it was, by the upper folder alone (Linux, overlayfs.rst): files that were
     written are there as they are, removed ones as a device 0:0."""
     for folder, names, files in os.walk(covered.upper):
@@ -212,9 +212,9 @@ def changes(covered: Covered) -> Iterator[Change]:
             if name == _TRIAL:
                 continue
             if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
-                yield Change("removed", path)
+                yield ChangedFile("removed", path)
             elif not _is_as_it_was(covered.lower, relative, status):
-                yield Change("written", path)
+                yield ChangedFile("written", path)
 
 
 def _is_as_it_was(lower: int, relative: str, status: os.stat_result) -> bool:
@@ -231,7 +231,7 @@ def _answer(value: object) -> None:
     sys.stdout.flush()
 
 
-def _listed(room: Room) -> dict[str, object]:
+def _listed(room: MountNamespace) -> dict[str, object]:
     found: dict[str, list[str]] = {"written": [], "removed": []}
     more = 0
     for covered in room.covered:
@@ -251,7 +251,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = json.loads(sys.stdin.readline())
     os.chdir("/")
-    room = Room(asked["stores"], user=False)
+    room = MountNamespace(asked["stores"], user=False)
     try:
         try:
             separate(user=False)

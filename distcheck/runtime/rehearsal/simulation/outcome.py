@@ -9,14 +9,14 @@ from typing import NamedTuple
 from distcheck.core.model import NotChecked, rank_ranges
 from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
-from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, Performed
-from .plan import End, Plan, Rehearsal
+from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
+from .plan import End, Rehearsal, RehearsalPlan
 
 #: Lines of a rank's output that are shown where it failed.
 _LAST_LINES = 12
 
 
-class Failure(NamedTuple):
+class SharedFailure(NamedTuple):
     """Ranks that have ended with the same error."""
 
     ends: tuple[End, ...]
@@ -58,7 +58,7 @@ def _when(steps: int) -> str:
     return f"after {steps} optimizer step{'s' * (steps > 1)}"
 
 
-def failures(ends: Iterable[End]) -> tuple[Failure, ...]:
+def failures(ends: Iterable[End]) -> tuple[SharedFailure, ...]:
     """Those that ended with an error of their own; those that only lost another rank where there is no other."""
     bad = [end for end in ends if end.how in ("killed", "exited", "raised") or (end.how == "finished" and end.status)]
     own = [end for end in bad if not tells_of_lost_peer(end.detail)]
@@ -66,7 +66,7 @@ def failures(ends: Iterable[End]) -> tuple[Failure, ...]:
     for end in own or bad:
         # what differs from rank to rank in a text is told of the first one
         groups.setdefault((end.how, end.status, end.place, end.steps, end.detail.partition(":")[0]), []).append(end)
-    return tuple(Failure(tuple(group)) for group in groups.values())
+    return tuple(SharedFailure(tuple(group)) for group in groups.values())
 
 
 def last_lines(outputs: Sequence[str]) -> list[str]:
@@ -83,7 +83,7 @@ def last_lines(outputs: Sequence[str]) -> list[str]:
     return ([f"… {len(lines) - len(shown)} lines before"] if len(lines) > len(shown) else []) + shown
 
 
-def told(performed: Performed) -> list[str]:
+def told(performed: RehearsalResult) -> list[str]:
     """Who failed, each with its last lines; nothing where all went well."""
     found = []
     for failure in failures(performed.rehearsal.ends):
@@ -93,7 +93,7 @@ def told(performed: Performed) -> list[str]:
     return found
 
 
-def outputs_of(performed: Performed, failure: Failure) -> tuple[str, str]:
+def outputs_of(performed: RehearsalResult, failure: SharedFailure) -> tuple[str, str]:
     """Standard output and standard error of the first of its ranks, or of the process that started it."""
     rank, plan = failure.ends[0].rank, performed.rehearsal.plan
     return performed.outputs.get(plan.node_of(rank) if plan.launcher == "script" else rank, ("", ""))
@@ -104,7 +104,7 @@ def steps_of(rehearsal: Rehearsal) -> int:
     return min((end.steps for end in rehearsal.ends), default=0)
 
 
-def not_checked(performed: Performed) -> list[NotChecked]:
+def not_checked(performed: RehearsalResult) -> list[NotChecked]:
     """What was not reached, and what could not be pretended or looked at."""
     rehearsal = performed.rehearsal
     found = [*_not_reached(performed), *_not_pretended(rehearsal)]
@@ -119,7 +119,7 @@ def not_checked(performed: Performed) -> list[NotChecked]:
     return list(dict.fromkeys(found))
 
 
-def _not_reached(performed: Performed) -> list[NotChecked]:
+def _not_reached(performed: RehearsalResult) -> list[NotChecked]:
     rehearsal, plan = performed.rehearsal, performed.rehearsal.plan
     done = steps_of(rehearsal)
     rest = _rest(plan, done)
@@ -142,13 +142,13 @@ def _not_reached(performed: Performed) -> list[NotChecked]:
     return found
 
 
-def _rest(plan: Plan, done: int) -> str:
+def _rest(plan: RehearsalPlan, done: int) -> str:
     if plan.steps is None or done >= plan.steps:
         return "the rest of the script"
     return f"step {done + 1}" if done + 1 == plan.steps else f"steps {done + 1} to {plan.steps}"
 
 
-def _of_the_end(rehearsal: Rehearsal, plan: Plan) -> list[NotChecked]:
+def _of_the_end(rehearsal: Rehearsal, plan: RehearsalPlan) -> list[NotChecked]:
     joined = any(row.data.get("joined") for row in rehearsal.of("stage.end"))
     found = []
     if not joined:

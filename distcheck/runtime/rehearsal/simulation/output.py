@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .processes import AGENT, Started
+from .processes import AGENT, RehearsedProcess
 
 #: Bytes of one stream that are kept for the end; its last ones.
 _MOST = 4 << 20
@@ -31,14 +31,14 @@ class _Stream:
         return lines
 
 
-class Live:
+class PrefixedOutput:
     """Passes on, line by line and with its rank in front, what is printed.
 
     :param what: what the processes are: ``rank``, or ``node`` where one starts the ranks of each
     :param tell: takes a line
     """
 
-    def __init__(self, started: Iterable[Started], what: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, started: Iterable[RehearsedProcess], what: str, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._streams = [
             _Stream(path, f"[{what} {one.number}]")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from distcheck.core.resources import PACKAGE
 
 from . import protected_paths
-from .plan import Plan, Row
+from .plan import LoggedEvent, RehearsalPlan
 
 _FILE = "overlay.json"
 #: Seconds for a small Python to start and mount, on a machine that is busy.
@@ -30,7 +30,7 @@ _PATIENCE_S = 60.0
 _MOST_NOTES = 5
 
 
-class Settings(NamedTuple):
+class OverlaySettings(NamedTuple):
     """How the files of a rehearsal are kept apart: written by the parent, read by every rank."""
 
     #: ``mount``, ``python`` or ``none``
@@ -53,8 +53,8 @@ class Settings(NamedTuple):
     free: tuple[str, ...] = ()
 
     @property
-    def ground(self) -> protected_paths.Ground:
-        return protected_paths.Ground(self.own, self.apart, self.free)
+    def ground(self) -> protected_paths.FileSystem:
+        return protected_paths.FileSystem(self.own, self.apart, self.free)
 
     def leads(self, path: str) -> bool:
         """Whether Python leads what is written to this absolute path elsewhere."""
@@ -65,7 +65,7 @@ class Settings(NamedTuple):
         return self.ground.is_users(path)
 
 
-class Left(NamedTuple):
+class LeftFile(NamedTuple):
     """What the ranks would have left behind."""
 
     #: ``mount``, ``python`` or ``none``: they have
@@ -97,18 +97,18 @@ def _some(paths: tuple[str, ...], more: int) -> str:
     return f"{count} file{'s' if count != 1 else ''} ({shown}{', …' if count > 3 else ''})"
 
 
-def settings_of(private: str) -> Settings:
+def settings_of(private: str) -> OverlaySettings:
     """What the parent has written down; *none* where it has nothing."""
     try:
         with open(os.path.join(private, _FILE), encoding="utf-8") as file:
             plain = json.load(file)
     except FileNotFoundError:
-        return Settings()
+        return OverlaySettings()
     lists: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
-    return Settings(**lists)
+    return OverlaySettings(**lists)
 
 
-def join(plan: Plan) -> None:
+def join(plan: RehearsalPlan) -> None:
     """In a rank, before it has a second thread: go where its writes harm nobody.
 
     :raises OSError: the overlay can't be entered; the script must not run then
@@ -125,7 +125,9 @@ def join(plan: Plan) -> None:
 class Overlay:
     """The parent's hand on the overlay: made by :func:`begin`."""
 
-    def __init__(self, plan: Plan, settings: Settings, keeper: _Keeper | None, stores: list[str]) -> None:
+    def __init__(
+        self, plan: RehearsalPlan, settings: OverlaySettings, keeper: _MountProcess | None, stores: list[str]
+    ) -> None:
         self.plan = plan
         self.settings = settings
         self._keeper = keeper
@@ -138,13 +140,13 @@ class Overlay:
         """The folder in which changed files lie."""
         return os.path.join(self.plan.private, "overlay")
 
-    def end(self, rows: Sequence[Row] = ()) -> Left:
+    def end(self, rows: Sequence[LoggedEvent] = ()) -> LeftFile:
         """Once the last rank has ended: what they have changed. May be asked once.
 
         :param rows: what the ranks wrote down; files that no row explains were written by something else than Python
         """
         if self.settings.how == "none":
-            return Left("none")
+            return LeftFile("none")
         written: list[str] = []
         removed: list[str] = []
         more = 0
@@ -157,7 +159,7 @@ class Overlay:
         known = {row.data.get("path") for row in rows if row.kind in ("files.write", "files.moved")}
         notes = [*self.notes, *_unexplained(written, known), *_unled(rows)]
         shown = [tuple(_shown(path, self.plan.folder) for path in paths) for paths in (written + led, removed + away)]
-        return Left(self.settings.how, shown[0], shown[1], more, tuple(notes))
+        return LeftFile(self.settings.how, shown[0], shown[1], more, tuple(notes))
 
     def remove(self) -> None:
         """Let go of all of it."""
@@ -168,19 +170,19 @@ class Overlay:
             _remove(store)
 
 
-def begin(plan: Plan, environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Overlay:
+def begin(plan: RehearsalPlan, environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Overlay:
     """Before the ranks start: make the overlay, by mounting where that is allowed.
 
     Never raises for want of a right: what can't be covered is in :attr:`Overlay.notes`.
     """
     if plan.in_place:
-        return Overlay(plan, Settings("none"), None, [])
+        return Overlay(plan, OverlaySettings("none"), None, [])
     script = os.path.join(plan.folder, plan.target)
     own = [plan.folder, *([os.path.dirname(os.path.realpath(script))] if not plan.module else [])]
     ground = protected_paths.ground(environ, own, plan.private)
     shadow = os.path.join(plan.private, "overlay", "led")
     os.makedirs(shadow)
-    settings = Settings(
+    settings = OverlaySettings(
         "python", partial=True, shadow=os.path.realpath(shadow), own=ground.own, apart=ground.apart, free=ground.free
     )  # fmt: skip
     overlay = Overlay(plan, settings, None, [os.path.join(plan.private, "overlay")])
@@ -193,7 +195,7 @@ def begin(plan: Plan, environ: Mapping[str, str] = os.environ, python: str = sys
     return overlay
 
 
-def _mount(overlay: Overlay, ground: protected_paths.Ground, environ: Mapping[str, str], python: str) -> None:
+def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mapping[str, str], python: str) -> None:
     with open("/proc/self/mountinfo", encoding="latin-1") as file:
         mounts = protected_paths.read_mounts(file.read())
     at_root = [entry.name for entry in os.scandir("/") if entry.is_dir(follow_symlinks=False)]
@@ -212,7 +214,7 @@ def _mount(overlay: Overlay, ground: protected_paths.Ground, environ: Mapping[st
     }
     answer: Any = None
     try:
-        overlay._keeper = _Keeper(python)
+        overlay._keeper = _MountProcess(python)
         answer = overlay._keeper.ask(json.dumps(asked))
     except OSError as error:
         overlay.notes.append(f"no overlay could be mounted: {error}")
@@ -238,7 +240,7 @@ def _reasons(answer: Mapping[str, Any]) -> str:
     return "; ".join(f"{path}: {why}" for path, why in answer.get("failed", ())) or "not allowed"
 
 
-class _Keeper:
+class _MountProcess:
     """The process that mounts, and keeps what it has mounted."""
 
     def __init__(self, python: str) -> None:
@@ -316,7 +318,7 @@ def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
     return notes
 
 
-def _unled(rows: Iterable[Row]) -> list[str]:
+def _unled(rows: Iterable[LoggedEvent]) -> list[str]:
     """What the ranks' Python says that it could not lead away, each thing once for a line."""
     found: dict[tuple[str, str], None] = {}
     for row in rows:

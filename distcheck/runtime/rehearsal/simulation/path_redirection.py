@@ -16,7 +16,7 @@ from contextlib import suppress
 from threading import local
 from typing import Any
 
-from .overlay import GONE, Settings
+from .overlay import GONE, OverlaySettings
 
 #: Links on the way to a file, as the kernel has it (path_resolution(7)).
 _MOST_LINKS = 40
@@ -24,10 +24,10 @@ _MOST_LINKS = 40
 _LIBRARIES = tuple({os.path.join(prefix, "lib", "python") for prefix in (sys.prefix, sys.base_prefix)})
 
 
-class Led:
+class Redirection:
     """Paths as the script means them, and where their files are."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: OverlaySettings) -> None:
         self.settings = settings
         self.shadow = settings.shadow
         self._busy = local()

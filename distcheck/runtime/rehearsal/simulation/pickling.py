@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Rule, Where, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import Rehearsal, Row
+from .plan import LoggedEvent, Rehearsal
 
 _VERBS = {
     "torch.save": "torch.save can't write",
@@ -18,7 +18,7 @@ _VERBS = {
 }
 
 
-class Offender(NamedTuple):
+class FailedMember(NamedTuple):
     """A place in an object where pickling stopped."""
 
     #: ``args[0].lock``
@@ -30,7 +30,7 @@ class Offender(NamedTuple):
     kind: str
 
 
-class Refused(NamedTuple):
+class FailedPickling(NamedTuple):
     """An attempt that nobody caught, on one rank or on several."""
 
     #: ``spawn``, ``torch.save``, ``deepcopy`` or ``collective``
@@ -42,7 +42,7 @@ class Refused(NamedTuple):
     #: the line that made the process, of mode ``spawn``
     made: str
     error: str
-    offenders: tuple[Offender, ...]
+    offenders: tuple[FailedMember, ...]
     #: () where the process was none
     ranks: tuple[int, ...] = ()
 
@@ -51,13 +51,13 @@ class Pickling(NamedTuple):
     """All such attempts of a rehearsal."""
 
     #: the same attempt of several ranks is one
-    refused: tuple[Refused, ...]
+    refused: tuple[FailedPickling, ...]
 
 
 @fact(of_this_host=False)
 def read_pickling(rehearsal: Rehearsal) -> Pickling:
     """From what the processes wrote down; what the script itself has caught is its own affair."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
+    found: dict[tuple[str, str, str], list[LoggedEvent]] = {}
     raised = {end.rank: end.detail for end in rehearsal.ends if end.how == "raised"}
     for row in rehearsal.of("pickling.refused"):
         if row.rank is None or _fits(row.data["error"], raised.get(row.rank)):
@@ -72,16 +72,16 @@ def _fits(error: str, detail: str | None) -> bool:
     return detail is not None and error.partition(": ")[2] in detail
 
 
-def _refused(rows: Sequence[Row]) -> Refused:
+def _refused(rows: Sequence[LoggedEvent]) -> FailedPickling:
     first = rows[0]
     data: Any = first.data
-    return Refused(
+    return FailedPickling(
         data["mode"],
         data["operation"],
         first.place,
         data["made"][0] if data["made"] else "",
         data["error"],
-        tuple(Offender(**one) for one in data["offenders"]),
+        tuple(FailedMember(**one) for one in data["offenders"]),
         tuple(sorted({row.rank for row in rows if row.rank is not None})),
     )
 
@@ -97,7 +97,7 @@ def objects_can_be_pickled(pickling: Pickling) -> Iterator[Finding]:
             yield _found(rules.DC605, refused, refused.offenders[0])
 
 
-def _found(rule: Rule, refused: Refused, offender: Offender) -> Finding:
+def _found(rule: Rule, refused: FailedPickling, offender: FailedMember) -> Finding:
     verb = _VERBS.get(refused.mode, f"{refused.operation}() can't send")
     # a process is named by the line that made it: there its arguments stand
     place = refused.made or refused.place

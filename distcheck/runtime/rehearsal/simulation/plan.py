@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 VARIABLE = "DISTCHECK_REHEARSAL"
 
 
-class Plan(NamedTuple):
+class RehearsalPlan(NamedTuple):
     """The job as it is pretended."""
 
     #: path of the script, or name of a module
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
         return f"node {self.node_of(rank)}"
 
 
-class Row(NamedTuple):
+class LoggedEvent(NamedTuple):
     """One thing that a rank did."""
 
     #: ``<topic>.<what>``: ``samples.pass``, ``files.write``, ``devices.set``
@@ -101,14 +101,14 @@ class End(NamedTuple):
 class Rehearsal(NamedTuple):
     """One rehearsal as a fact: everything that the ranks wrote down."""
 
-    plan: Plan
+    plan: RehearsalPlan
     ends: tuple[End, ...] = ()
     #: in the order of time
-    rows: tuple[Row, ...] = ()
+    rows: tuple[LoggedEvent, ...] = ()
     #: what could not be pretended or looked at, and why
     missed: tuple[str, ...] = ()
 
-    def of(self, kind: str) -> Iterator[Row]:
+    def of(self, kind: str) -> Iterator[LoggedEvent]:
         """The rows of one kind, or (with a dot at its end) of one topic."""
         if kind.endswith("."):
             return (row for row in self.rows if row.kind.startswith(kind))
@@ -118,7 +118,7 @@ class Rehearsal(NamedTuple):
 _FILE = "plan.json"
 
 
-def write_plan(plan: Plan, begun: float) -> None:
+def write_plan(plan: RehearsalPlan, begun: float) -> None:
     """Put the plan where every process of the rehearsal finds it.
 
     :param begun: ``time.time()`` of the beginning
@@ -127,9 +127,9 @@ def write_plan(plan: Plan, begun: float) -> None:
         json.dump({"begun": begun, "plan": plan._asdict()}, file)
 
 
-def read_plan(private: str) -> tuple[Plan, float]:
+def read_plan(private: str) -> tuple[RehearsalPlan, float]:
     """The plan, and when the rehearsal began."""
     with open(os.path.join(private, _FILE), encoding="utf-8") as file:
         plain = json.load(file)
-    plan = Plan(**plain["plan"])
+    plan = RehearsalPlan(**plain["plan"])
     return plan._replace(arguments=tuple(plan.arguments)), plain["begun"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck.core.resources import PACKAGE
 
-from .plan import VARIABLE, Plan
+from .plan import VARIABLE, RehearsalPlan
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,7 +38,7 @@ _RUN_ID = "rehearsal"
 AGENT = -1
 
 
-class Started(NamedTuple):
+class RehearsedProcess(NamedTuple):
     """A process of the rehearsal."""
 
     #: global rank; of a process that starts the ranks of its node itself, the number of the node; or AGENT
@@ -50,7 +50,7 @@ class Started(NamedTuple):
 
 
 def environment(
-    plan: Plan, number: int, port: int, base: Mapping[str, str], assigned: Mapping[str, str] = {}
+    plan: RehearsalPlan, number: int, port: int, base: Mapping[str, str], assigned: Mapping[str, str] = {}
 ) -> dict[str, str]:
     """The environment of one process.
 
@@ -97,7 +97,7 @@ def _our_folder() -> list[str]:
     return [] if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [folder]
 
 
-def _real_mask(plan: Plan, number: int, own: Mapping[str, str], base: Mapping[str, str]) -> str:
+def _real_mask(plan: RehearsalPlan, number: int, own: Mapping[str, str], base: Mapping[str, str]) -> str:
     """The GPUs of this machine that stand for those of the node of a process."""
     mine = [part for part in base.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
     node = number if plan.launcher == "script" else plan.node_of(number)
@@ -110,14 +110,14 @@ def _real_mask(plan: Plan, number: int, own: Mapping[str, str], base: Mapping[st
     return ",".join(devices[index] for index in numbers if index < len(devices))
 
 
-def _of_a_node(plan: Plan, node: int, port: int) -> dict[str, str]:
+def _of_a_node(plan: RehearsalPlan, node: int, port: int) -> dict[str, str]:
     """What a job script says to a script that starts its own ranks; nothing where there is one node only."""
     if plan.nnodes == 1:
         return {}
     return {"NODE_RANK": str(node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-def _by_torchrun(plan: Plan, rank: int, port: int, _: Mapping[str, str]) -> dict[str, str]:
+def _by_torchrun(plan: RehearsalPlan, rank: int, port: int, _: Mapping[str, str]) -> dict[str, str]:
     """As torchrun's agent (torch 2.13, ``elastic/agent/server/local_elastic_agent.py``)."""
     world, node = str(plan.world_size), str(plan.node_of(rank))
     return {
@@ -141,7 +141,7 @@ def _by_torchrun(plan: Plan, rank: int, port: int, _: Mapping[str, str]) -> dict
     }
 
 
-def _by_slurm(plan: Plan, rank: int, port: int, base: Mapping[str, str]) -> dict[str, str]:
+def _by_slurm(plan: RehearsalPlan, rank: int, port: int, base: Mapping[str, str]) -> dict[str, str]:
     """As srun (Slurm 24.11, srun(1), "OUTPUT ENVIRONMENT VARIABLES"); the address and port are what a job script
     exports."""
     tasks = str(plan.world_size)
@@ -183,7 +183,7 @@ def _by_slurm(plan: Plan, rank: int, port: int, base: Mapping[str, str]) -> dict
     return own
 
 
-def _node_addresses(plan: Plan) -> list[str]:
+def _node_addresses(plan: RehearsalPlan) -> list[str]:
     return [_NODE_ADDRESS.format(1 + node) for node in range(plan.nnodes)]
 
 
@@ -197,7 +197,7 @@ esac
 """
 
 
-def _put_scontrol(plan: Plan) -> None:
+def _put_scontrol(plan: RehearsalPlan) -> None:
     folder = os.path.join(plan.private, "bin")
     os.mkdir(folder)
     path = os.path.join(folder, "scontrol")
@@ -218,7 +218,9 @@ def free_port() -> int:
         return port
 
 
-def start(plan: Plan, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> Iterator[Started]:
+def start(
+    plan: RehearsalPlan, base: Mapping[str, str], assigned: Mapping[str, str], python: str
+) -> Iterator[RehearsedProcess]:
     """Start them one after the other; each in a session of its own, so that it can be ended with all its children."""
     port = free_port()
     for name in ("outputs", "notebooks"):
@@ -233,7 +235,7 @@ def start(plan: Plan, base: Mapping[str, str], assigned: Mapping[str, str], pyth
         yield _start(plan, number, [python, "-m", f"{__package__}.actor"], own)
 
 
-def _start(plan: Plan, number: int, words: list[str], environ: Mapping[str, str]) -> Started:
+def _start(plan: RehearsalPlan, number: int, words: list[str], environ: Mapping[str, str]) -> RehearsedProcess:
     import subprocess
 
     paths = [os.path.join(plan.private, "outputs", f"{number}.{name}") for name in ("out", "err")]
@@ -242,10 +244,10 @@ def _start(plan: Plan, number: int, words: list[str], environ: Mapping[str, str]
             words, stdin=subprocess.DEVNULL, stdout=out, stderr=error, cwd=plan.folder, start_new_session=True,
             env=environ,
         )  # fmt: skip
-    return Started(number, process, paths[0], paths[1])
+    return RehearsedProcess(number, process, paths[0], paths[1])
 
 
-def end_all(started: list[Started], private: str) -> None:
+def end_all(started: list[RehearsedProcess], private: str) -> None:
     """End every process of the rehearsal, with what it has started; nothing of it is left."""
     for one in started:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -43,7 +43,7 @@ class Mount(NamedTuple):
     writable: bool = True
 
 
-class Places(NamedTuple):
+class ProtectedPaths(NamedTuple):
     """What is covered, and what shows through: absolute paths, an outer one before what lies in it."""
 
     covered: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def temporary(environ: Mapping[str, str]) -> tuple[str, ...]:
     return _outermost(os.path.realpath(path) for path in (*named, "/tmp", "/var/tmp") if os.path.isabs(path))
 
 
-class Ground(NamedTuple):
+class FileSystem(NamedTuple):
     """What of this machine is the user's, and what is nobody's: asked for every file that a script opens."""
 
     #: the working directory, the script's folder
@@ -93,14 +93,14 @@ class Ground(NamedTuple):
         return any(below(path, folder) for folder in self.own) or not any(below(path, folder) for folder in self.free)
 
 
-def ground(environ: Mapping[str, str], own: Sequence[str], private: str) -> Ground:
+def ground(environ: Mapping[str, str], own: Sequence[str], private: str) -> FileSystem:
     """What a rehearsal must not change.
 
     :param own: the working directory, the script's folder
     :param private: the folder of the rehearsal itself
     """
     here = _outermost(os.path.realpath(path) for path in own if path)
-    return Ground(here, (os.path.realpath(private), *caches(environ, here)), (*temporary(environ), *_NEVER))
+    return FileSystem(here, (os.path.realpath(private), *caches(environ, here)), (*temporary(environ), *_NEVER))
 
 
 def read_mounts(text: str) -> tuple[Mount, ...]:
@@ -118,7 +118,7 @@ def read_mounts(text: str) -> tuple[Mount, ...]:
     return tuple(found.values())
 
 
-def everything(mounts: Iterable[Mount], at_root: Iterable[str], ground: Ground) -> Places:
+def everything(mounts: Iterable[Mount], at_root: Iterable[str], ground: FileSystem) -> ProtectedPaths:
     """All that can be covered by who may mount: every folder and file system of the user's.
 
     :param at_root: names of the folders in ``/``
@@ -132,7 +132,7 @@ def everything(mounts: Iterable[Mount], at_root: Iterable[str], ground: Ground) 
     return _places(wanted, table, ground)
 
 
-def only_own(mounts: Iterable[Mount], home: str, ground: Ground) -> Places:
+def only_own(mounts: Iterable[Mount], home: str, ground: FileSystem) -> ProtectedPaths:
     """What is covered where mounting is allowed in a user namespace only: there, files of the user's other groups can't
     be written, so that nothing is covered of which this has not been tried."""
     table = {mount.point: mount for mount in mounts}
@@ -145,7 +145,7 @@ def only_own(mounts: Iterable[Mount], home: str, ground: Ground) -> Places:
     return _places(wanted, table, ground)
 
 
-def _places(wanted: Sequence[str], table: Mapping[str, Mount], ground: Ground) -> Places:
+def _places(wanted: Sequence[str], table: Mapping[str, Mount], ground: FileSystem) -> ProtectedPaths:
     covered: list[str] = []
     for path in sorted(set(wanted), key=lambda path: (path.count("/"), path)):
         # what lies in a covered folder is covered with it, unless it is a file system of its own
@@ -156,17 +156,17 @@ def _places(wanted: Sequence[str], table: Mapping[str, Mount], ground: Ground) -
     covered = [path for path in covered if path in kept]
     through = _through(covered, table.values(), ground)
     left_out = [path for path in through if path in table and _is_covered(table[path], ground)]
-    return Places(tuple(covered), through, tuple(left_out))
+    return ProtectedPaths(tuple(covered), through, tuple(left_out))
 
 
-def _is_covered(mount: Mount, ground: Ground) -> bool:
+def _is_covered(mount: Mount, ground: FileSystem) -> bool:
     if not mount.writable or mount.filesystem in _PSEUDO:
         return False
     mine = any(below(mount.point, own) for own in ground.own)
     return (mine or mount.point.split("/")[1] not in _OF_THE_SYSTEM) and ground.is_users(mount.point)
 
 
-def _through(covered: Sequence[str], mounts: Iterable[Mount], ground: Ground) -> tuple[str, ...]:
+def _through(covered: Sequence[str], mounts: Iterable[Mount], ground: FileSystem) -> tuple[str, ...]:
     """Folders in covered ones that are to look as they do outside."""
     paths = {mount.point for mount in mounts if mount.point not in covered}
     paths |= {*ground.apart, *(path for path in ground.free if not any(below(own, path) for own in ground.own))}

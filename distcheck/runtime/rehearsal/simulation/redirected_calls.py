@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from .overlay import Settings
-from .path_redirection import Led
+from .overlay import OverlaySettings
+from .path_redirection import Redirection
 
 
-class Leader(Led):
+class RedirectedCalls(Redirection):
     """Leads every call of this process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: OverlaySettings) -> None:
         super().__init__(settings)
         self._builtin_open = io.open
 

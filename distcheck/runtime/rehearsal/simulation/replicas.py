@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from distcheck.core.model import NotApplicable, Unavailable
 from distcheck.core.registry import fact
 
-from .plan import End, Rehearsal, Row
+from .plan import End, LoggedEvent, Rehearsal
 
 #: Relative differences that arithmetic explains: of numbers of 32 bits and more, and of shorter ones.
 _SMALL = 1e-3
@@ -35,7 +35,7 @@ class Digest(NamedTuple):
         return any(abs(one - two) > bound for one, two in zip(mine, theirs, strict=True))
 
 
-class Seen(NamedTuple):
+class ParameterState(NamedTuple):
     """One parameter at one moment."""
 
     #: ``owned``: as DDP took it; ``unfrozen``, ``frozen``, ``added``, ``replaced``, ``moved``: what became of it since
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
     parameter: Digest
 
 
-class Wrap(NamedTuple):
+class ModelReplica(NamedTuple):
     """A model as one rank has wrapped it."""
 
     rank: int
@@ -60,7 +60,7 @@ class Wrap(NamedTuple):
     trained: int
 
 
-class Step(NamedTuple):
+class OptimizerStep(NamedTuple):
     """A rank's copy right before an optimizer step, gradients and all; or at the end, without gradients."""
 
     rank: int
@@ -78,10 +78,10 @@ class Step(NamedTuple):
     #: lines of forwards with gradients around it, since the step before
     around: tuple[str, ...]
     place: str
-    parameters: Mapping[str, Seen]
+    parameters: Mapping[str, ParameterState]
 
 
-class Change(NamedTuple):
+class ModelChange(NamedTuple):
     """Something that was done to a model after it was wrapped."""
 
     rank: int
@@ -102,19 +102,19 @@ class Replicas(NamedTuple):
     """All copies of a rehearsal, in the order of time."""
 
     #: models that ranks have wrapped
-    wraps: tuple[Wrap, ...]
+    wraps: tuple[ModelReplica, ...]
     #: what they were before each step
-    steps: tuple[Step, ...]
+    steps: tuple[OptimizerStep, ...]
     #: what was done to them after they were wrapped
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ModelChange, ...] = ()
     #: how the ranks ended
     ends: tuple[End, ...] = ()
 
-    def wrap_of(self, rank: int, number: int) -> Wrap | None:
+    def wrap_of(self, rank: int, number: int) -> ModelReplica | None:
         """The model of that number of a rank."""
         return next((one for one in self.wraps if (one.rank, one.number) == (rank, number)), None)
 
-    def next_of(self, step: Step) -> Step | None:
+    def next_of(self, step: OptimizerStep) -> OptimizerStep | None:
         """The same copy when it was seen again."""
         later = False
         for one in self.steps:
@@ -124,14 +124,14 @@ class Replicas(NamedTuple):
         return None
 
 
-class Difference(NamedTuple):
+class ReplicaDifference(NamedTuple):
     """A parameter whose gradients, or values, differ between copies right before a step."""
 
     name: str
     #: the worst of what became of it on any rank
     state: str
     #: of the ranks that differ and of those that they differ from, by rank
-    steps: tuple[Step, ...]
+    steps: tuple[OptimizerStep, ...]
 
     @property
     def ranks(self) -> list[int]:
@@ -166,9 +166,9 @@ def read_replicas(rehearsal: Rehearsal) -> Replicas:
     return Replicas(wraps, steps, changes, rehearsal.ends)
 
 
-def _wrap(row: Row) -> Wrap:
+def _wrap(row: LoggedEvent) -> ModelReplica:
     data = row.data
-    return Wrap(
+    return ModelReplica(
         row.rank or 0,
         data["model"],
         row.place,
@@ -179,9 +179,9 @@ def _wrap(row: Row) -> Wrap:
     )
 
 
-def _step(row: Row) -> Step:
+def _step(row: LoggedEvent) -> OptimizerStep:
     data = row.data
-    return Step(
+    return OptimizerStep(
         row.rank or 0,
         data["model"],
         data.get("optimizer", -1),
@@ -192,7 +192,10 @@ def _step(row: Row) -> Step:
         data.get("hooks", 0),
         tuple(place for place, _ in data.get("around", ())),
         row.place,
-        {name: Seen(state, _digest(gradient), Digest(*value)) for name, state, gradient, value in data["parameters"]},
+        {
+            name: ParameterState(state, _digest(gradient), Digest(*value))
+            for name, state, gradient, value in data["parameters"]
+        },
     )
 
 
@@ -200,7 +203,7 @@ def _digest(values: Any) -> Digest | None:
     return None if values is None else Digest(*values)
 
 
-def _changes(rehearsal: Rehearsal) -> Iterator[Change]:
+def _changes(rehearsal: Rehearsal) -> Iterator[ModelChange]:
     for row in rehearsal.of("gradients."):
         data = row.data
         if row.rank is None:
@@ -210,7 +213,7 @@ def _changes(rehearsal: Rehearsal) -> Iterator[Change]:
             what = "unfrozen" if data["wanted"] else "frozen"
         elif row.kind != "gradients.move":
             continue
-        yield Change(
+        yield ModelChange(
             row.rank,
             data["model"],
             row.place,
@@ -222,10 +225,10 @@ def _changes(rehearsal: Rehearsal) -> Iterator[Change]:
         )
 
 
-def side_by_side(replicas: Replicas) -> Iterator[tuple[Wrap, tuple[Step, ...]]]:
+def side_by_side(replicas: Replicas) -> Iterator[tuple[ModelReplica, tuple[OptimizerStep, ...]]]:
     """The copies of one model on the ranks of one group, at one step: those that have come the same way until then."""
-    found: dict[tuple[Any, ...], list[Step]] = {}
-    wraps: dict[tuple[Any, ...], Wrap] = {}
+    found: dict[tuple[Any, ...], list[OptimizerStep]] = {}
+    wraps: dict[tuple[Any, ...], ModelReplica] = {}
     for step in replicas.steps:
         wrap = replicas.wrap_of(step.rank, step.model)
         if wrap is None or not step.nth:
@@ -238,7 +241,7 @@ def side_by_side(replicas: Replicas) -> Iterator[tuple[Wrap, tuple[Step, ...]]]:
             yield wraps[key], tuple(sorted(steps, key=lambda step: step.rank))
 
 
-def differing(steps: Iterable[Step], *, of_values: bool = False) -> Iterator[Difference]:
+def differing(steps: Iterable[OptimizerStep], *, of_values: bool = False) -> Iterator[ReplicaDifference]:
     """The parameters whose gradients (or values) differ between some copies."""
     listed = list(steps)
     for name in dict.fromkeys(name for step in listed for name in step.parameters):
@@ -251,14 +254,14 @@ def differing(steps: Iterable[Step], *, of_values: bool = False) -> Iterator[Dif
         if any(first.differs(digest) for _, digest in known[1:]):
             states = {step.parameters[name].state for step in having}
             odd = states - {"owned"}
-            yield Difference(name, sorted(odd)[0] if odd else "owned", tuple(step for step, _ in known))
+            yield ReplicaDifference(name, sorted(odd)[0] if odd else "owned", tuple(step for step, _ in known))
 
 
-def _of(seen: Seen, of_values: bool) -> Digest | None:
+def _of(seen: ParameterState, of_values: bool) -> Digest | None:
     return seen.parameter if of_values else seen.gradient
 
 
-def healed(replicas: Replicas, difference: Difference) -> bool:
+def healed(replicas: Replicas, difference: ReplicaDifference) -> bool:
     """Whether the values were the same again when the copies were seen next: somebody averages them by hand.
 
     To the last bit: one step moves a parameter by little.

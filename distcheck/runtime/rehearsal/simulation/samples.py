@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, rank_ranges
 from distcheck.core.registry import probe
 
-from .sampling import SHOWN, Loader, Pass, Samples, few, numbers, sort_key, where_of
+from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key, where_of
 
 #: What benchmarks and tests feed.
 _MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy", re.I)
@@ -171,7 +171,7 @@ def _judge_random(side: Sequence[Pass]) -> Finding | None:
     )
 
 
-def _have_much_in_common(one: Loader, other: Loader) -> bool:
+def _have_much_in_common(one: LoaderUse, other: LoaderUse) -> bool:
     """Whether two loaders draw from one part of the data, or from parts that overlap: splits that differ."""
     if [layer.digest for layer in one.layers] == [layer.digest for layer in other.layers]:
         return True

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from distcheck.core.model import NotApplicable, Where, rank_ranges
 from distcheck.core.registry import fact
 
-from .plan import Rehearsal, Row
+from .plan import LoggedEvent, Rehearsal
 
 #: Samples that a message shows.
 SHOWN = 8
@@ -56,7 +56,7 @@ class Sampler(NamedTuple):
         return own[0] if own else "sampler"
 
 
-class Layer(NamedTuple):
+class SubsetLayer(NamedTuple):
     """A subset around the data."""
 
     place: str = ""
@@ -71,7 +71,7 @@ class Layer(NamedTuple):
     some: frozenset[int] | None = None
 
 
-class Loader(NamedTuple):
+class LoaderUse(NamedTuple):
     """A loader of one rank."""
 
     rank: int
@@ -89,7 +89,7 @@ class Loader(NamedTuple):
     #: digest of what the data set holds; None where that does not say which data it is
     print: str | None = None
     #: outermost first
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[SubsetLayer, ...] = ()
     sampler: Sampler = Sampler()
     #: where scikit-learn split what it holds
     split: str = ""
@@ -100,7 +100,7 @@ class Pass(NamedTuple):
     """One way of one rank through a loader."""
 
     rank: int
-    loader: Loader
+    loader: LoaderUse
     #: passes over this loader before it
     number: int = 0
     #: batches, as the loader says; None: not known
@@ -161,7 +161,7 @@ class Split(NamedTuple):
 class Samples(NamedTuple):
     """What all ranks drew."""
 
-    loaders: tuple[Loader, ...] = ()
+    loaders: tuple[LoaderUse, ...] = ()
     #: in the order of time
     passes: tuple[Pass, ...] = ()
     splits: tuple[Split, ...] = ()
@@ -193,7 +193,7 @@ class Samples(NamedTuple):
 @fact(of_this_host=False)
 def read_samples(rehearsal: Rehearsal) -> Samples:
     """What the hooks of ``samples`` wrote down."""
-    loaders: dict[tuple[int, int], Loader] = {}
+    loaders: dict[tuple[int, int], LoaderUse] = {}
     made: dict[tuple[int, tuple[str, ...]], int] = {}
     for row in rehearsal.of("samples.loader"):
         if row.rank is not None:
@@ -211,8 +211,11 @@ def read_samples(rehearsal: Rehearsal) -> Samples:
 
 
 def _loader(
-    row: Row, rank: int, loaders: Mapping[tuple[int, int], Loader], made: dict[tuple[int, tuple[str, ...]], int]
-) -> Loader:
+    row: LoggedEvent,
+    rank: int,
+    loaders: Mapping[tuple[int, int], LoaderUse],
+    made: dict[tuple[int, tuple[str, ...]], int],
+) -> LoaderUse:
     data = row.data
     origin = loaders.get((row.pid, data["of"])) if data["of"] is not None else None
     lines = tuple(data["chain"])
@@ -223,7 +226,7 @@ def _loader(
         if origin.key[0][-1:] == ("prepared",):
             lines = origin.key[0]
     count = made[rank, lines] = made.get((rank, lines), -1) + 1
-    return Loader(
+    return LoaderUse(
         rank,
         (lines, count),
         place,
@@ -242,8 +245,8 @@ def _loader(
     )
 
 
-def _layer(data: Mapping[str, Any]) -> Layer:
-    return Layer(
+def _layer(data: Mapping[str, Any]) -> SubsetLayer:
+    return SubsetLayer(
         data["place"],
         data["maker"],
         data["seeded"],
@@ -258,9 +261,9 @@ def _sampler(data: Mapping[str, Any]) -> Sampler:
     return Sampler(**{**data, "types": tuple(data["types"])})
 
 
-def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], Loader]) -> Iterator[Pass]:
-    begun: dict[tuple[int, int], Row] = {}
-    later: dict[tuple[int, int], list[Row]] = {}
+def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], LoaderUse]) -> Iterator[Pass]:
+    begun: dict[tuple[int, int], LoggedEvent] = {}
+    later: dict[tuple[int, int], list[LoggedEvent]] = {}
     for row in rehearsal.of("samples."):
         if row.rank is None or "number" not in row.data:
             continue
@@ -278,7 +281,7 @@ def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], Loader]) -> 
         yield _pass(row, row.rank, loader, number, later.get(key, []))
 
 
-def _pass(row: Row, rank: int, loader: Loader, number: int, later: list[Row]) -> Pass:
+def _pass(row: LoggedEvent, rank: int, loader: LoaderUse, number: int, later: list[LoggedEvent]) -> Pass:
     data = row.data
     batches = [one for one in later if one.kind == "samples.batch"]
     sums = [one for one in later if one.kind in ("samples.end", "samples.open")]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Store:
+class MemoryStore:
     """What :class:`Patrol` needs of torch's stores, in memory."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Store:
 OF_THE_STORE = frozenset({"set", "get", "multi_get", "check", "compare_set", "add", "delete_key"})
 
 
-def stored(store: Store, what: str, arguments: list[Any]) -> dict[str, Any]:
+def stored(store: MemoryStore, what: str, arguments: list[Any]) -> dict[str, Any]:
     value = getattr(store, what)(*arguments)
     if isinstance(value, bytes):
         value = value.decode()
@@ -74,7 +74,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self.path = path
         self.answer = answer
-        super().__init__(path, _Lines)
+        super().__init__(path, _RequestHandler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A rank that has gone does not read its answer."""
@@ -82,7 +82,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             super().handle_error(request, client_address)
 
 
-class _Lines(socketserver.StreamRequestHandler):
+class _RequestHandler(socketserver.StreamRequestHandler):
     server: Server
 
     def handle(self) -> None:

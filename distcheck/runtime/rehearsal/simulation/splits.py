@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .sampling import SHOWN, Layer, Loader, Samples, Split, few, place_of
+from .sampling import SHOWN, LoaderUse, Samples, Split, SubsetLayer, few, place_of
 
 
 @probe(rules.DC733)
@@ -43,11 +43,11 @@ def _leaks(samples: Samples) -> Iterator[Finding]:
                     yield _leak_finding(left, right, both, cut)
 
 
-def _knows_its_part(loader: Loader) -> bool:
+def _knows_its_part(loader: LoaderUse) -> bool:
     return bool(loader.layers) and bool(loader.layers[0].some) and loader.print is not None
 
 
-def _apart(trained: Loader, other: Loader, loaders: Sequence[Loader]) -> bool:
+def _apart(trained: LoaderUse, other: LoaderUse, loaders: Sequence[LoaderUse]) -> bool:
     """On the rank that trains, what the other rank evaluates has a counterpart, and the two share nothing."""
     mine = [one for one in loaders if one.rank == trained.rank and one.key == other.key]
     theirs = [one for one in loaders if one.rank == other.rank and one.key == trained.key]
@@ -57,7 +57,7 @@ def _apart(trained: Loader, other: Loader, loaders: Sequence[Loader]) -> bool:
     )
 
 
-def _leak_finding(left: Loader, right: Loader, both: list[int], loaders: Sequence[Loader]) -> Finding:
+def _leak_finding(left: LoaderUse, right: LoaderUse, both: list[int], loaders: Sequence[LoaderUse]) -> Finding:
     layer = left.layers[0]
     counterpart = next((one for one in loaders if one.rank == right.rank and one.key == left.key), right)
     return rules.DC733.found(
@@ -73,11 +73,11 @@ def _leak_finding(left: Loader, right: Loader, both: list[int], loaders: Sequenc
     )
 
 
-def _places(loader: Loader) -> list[str]:
+def _places(loader: LoaderUse) -> list[str]:
     return [layer.place for layer in loader.layers]
 
 
-def _one_split(layer: Layer) -> Fix:
+def _one_split(layer: SubsetLayer) -> Fix:
     if layer.maker == "random_split":
         text = (
             "give random_split a generator whose seed is the same on all ranks"
@@ -92,7 +92,7 @@ def _one_split(layer: Layer) -> Fix:
 def _differing_splits(samples: Samples) -> Iterator[Finding]:
     """Splits of which only one part is used before the rehearsal ends."""
     told = {f"{finding.where.path}:{finding.where.line}" for finding in _leaks(samples)}
-    by_key: dict[Any, list[Loader]] = {}
+    by_key: dict[Any, list[LoaderUse]] = {}
     for loader in samples.loaders:
         layer = _random_layer(loader)
         if layer is not None and not layer.seeded and loader.print is not None:
@@ -119,11 +119,11 @@ def _differing_splits(samples: Samples) -> Iterator[Finding]:
     yield from _scikit_splits(samples)
 
 
-def _random_layer(loader: Loader) -> Layer | None:
+def _random_layer(loader: LoaderUse) -> SubsetLayer | None:
     return next((one for one in loader.layers if one.maker == "random_split" and one.digest is not None), None)
 
 
-def _from_one_whole(loaders: Sequence[Loader]) -> bool:
+def _from_one_whole(loaders: Sequence[LoaderUse]) -> bool:
     """What was split is not a part of this rank's own: nothing, or the same, lies below the split."""
     below = set()
     for one in loaders:

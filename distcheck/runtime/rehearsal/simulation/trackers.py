@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .plan import Rehearsal, Row
+from .plan import LoggedEvent, Rehearsal
 
 
-class Variable(NamedTuple):
+class TrackerVariable(NamedTuple):
     """One variable of one tracker."""
 
     tracker: str
@@ -22,18 +22,18 @@ class Variable(NamedTuple):
 
 #: What the ranks get. Each was read in the tracker's documentation or source, in the version that is named.
 VARIABLES = (
-    Variable("Weights & Biases", "WANDB_MODE", "offline", "docs.wandb.ai, save metrics offline"),
-    Variable("Weights & Biases", "WANDB_SILENT", "true", "wandb 0.31, env.py"),
-    Variable("MLflow", "MLFLOW_TRACKING_URI", "file://{private}/mlflow", "mlflow.org 2.21, backend stores"),
+    TrackerVariable("Weights & Biases", "WANDB_MODE", "offline", "docs.wandb.ai, save metrics offline"),
+    TrackerVariable("Weights & Biases", "WANDB_SILENT", "true", "wandb 0.31, env.py"),
+    TrackerVariable("MLflow", "MLFLOW_TRACKING_URI", "file://{private}/mlflow", "mlflow.org 2.21, backend stores"),
     # mlflow 3 refuses the store in files otherwise
-    Variable("MLflow", "MLFLOW_ALLOW_FILE_STORE", "true", "mlflow 3.17, environment_variables.py"),
-    Variable("Comet", "COMET_START_ONLINE", "0", "comet_ml 3.58, config_map.py: comet.start.online"),
-    Variable("Comet", "COMET_OFFLINE_DIRECTORY", "{private}/comet", "comet.com, fallback to offline"),
-    Variable("Neptune", "NEPTUNE_MODE", "offline", "neptune 1.14, envs.py; neptune_scale 0.30, util/envs.py"),
-    Variable("ClearML", "CLEARML_OFFLINE_MODE", "1", "clear.ml, offline mode"),
-    Variable("SwanLab", "SWANLAB_MODE", "offline", "docs.swanlab.cn, swanlab offline"),
-    Variable("DVCLive", "DVC_STUDIO_OFFLINE", "true", "dvc_studio_client 0.23, config.py"),
-    Variable("Hugging Face", "HF_HUB_DISABLE_TELEMETRY", "1", "huggingface_hub 2.4, constants.py"),
+    TrackerVariable("MLflow", "MLFLOW_ALLOW_FILE_STORE", "true", "mlflow 3.17, environment_variables.py"),
+    TrackerVariable("Comet", "COMET_START_ONLINE", "0", "comet_ml 3.58, config_map.py: comet.start.online"),
+    TrackerVariable("Comet", "COMET_OFFLINE_DIRECTORY", "{private}/comet", "comet.com, fallback to offline"),
+    TrackerVariable("Neptune", "NEPTUNE_MODE", "offline", "neptune 1.14, envs.py; neptune_scale 0.30, util/envs.py"),
+    TrackerVariable("ClearML", "CLEARML_OFFLINE_MODE", "1", "clear.ml, offline mode"),
+    TrackerVariable("SwanLab", "SWANLAB_MODE", "offline", "docs.swanlab.cn, swanlab offline"),
+    TrackerVariable("DVCLive", "DVC_STUDIO_OFFLINE", "true", "dvc_studio_client 0.23, config.py"),
+    TrackerVariable("Hugging Face", "HF_HUB_DISABLE_TELEMETRY", "1", "huggingface_hub 2.4, constants.py"),
 )
 #: Variables that send runs elsewhere, and have no offline value: the ranks do not get them.
 REMOVED = {"TRACKIO_SPACE_ID": "Trackio", "TRACKIO_SERVER_URL": "Trackio"}
@@ -75,7 +75,7 @@ def notes(rehearsal: Rehearsal) -> tuple[str, ...]:
     return tuple(found)
 
 
-def told(rows: Iterable[Row]) -> str:
+def told(rows: Iterable[LoggedEvent]) -> str:
     """For the end of the report: which trackers were started, and that they were offline; "" where none was."""
     started = dict.fromkeys(str(row.data["tracker"]) for row in rows if row.kind == "trackers.start")
     offline = [name for name in started if name != "SummaryWriter" and name not in NEVER_OFFLINE]

@@ -12,30 +12,30 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import NamedTuple
 
-from distcheck.runtime.coordination.run_script import Ended
+from distcheck.runtime.coordination.run_script import ScriptExit
 
-from .event_log import Notebook
+from .event_log import EventLog
 from .hooks import HOOKS
-from .plan import VARIABLE, Plan, read_plan
-from .worker_exit import Ending
+from .plan import VARIABLE, RehearsalPlan, read_plan
+from .worker_exit import WorkerExit
 
 #: Names under which launchers tell a process its global rank.
 _RANKS = ("RANK", "SLURM_PROCID")
 
 
-class Actor(NamedTuple):
+class RankWorker(NamedTuple):
     """What this process has for its part."""
 
-    plan: Plan
-    notebook: Notebook
-    ending: Ending
+    plan: RehearsalPlan
+    notebook: EventLog
+    ending: WorkerExit
 
 
 #: Of this process, once it has entered, and of what it forks.
-_here: Actor | None = None
+_here: RankWorker | None = None
 
 
-def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> Actor:
+def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> RankWorker:
     """Pretend and observe in this process, from here on.
 
     :param role: ``rank``; ``starter``: it starts the ranks of its node itself; ``child``: it may become a rank
@@ -46,13 +46,13 @@ def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> Act
     # RANK may be set for a child as well: it may be a loader's worker
     names = _RANKS if role == "rank" else ()
     rank = next((int(environ[name]) for name in names if environ.get(name, "").isdigit()), None)
-    notebook = Notebook(os.path.join(plan.private, "notebooks"), begun, rank)
+    notebook = EventLog(os.path.join(plan.private, "notebooks"), begun, rank)
     notebook.note("stage.began", place=("", ""), role=role, parent=os.getppid())
     if plan.gpus_per_node and not plan.real_gpus:
-        from distcheck.runtime.rehearsal.fake_cuda import Gpus, on_import
+        from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, on_import
 
-        on_import(Gpus(plan.gpus_per_node))
-    ending = Ending(notebook, plan)
+        on_import(FakeGpus(plan.gpus_per_node))
+    ending = WorkerExit(notebook, plan)
     ending.install()
     for name in HOOKS:
         try:
@@ -63,11 +63,11 @@ def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> Act
         if name == "agreement":
             ending.agreement = hook
             hook.on_stop = ending.stopped
-    _here = Actor(plan, notebook, ending)
+    _here = RankWorker(plan, notebook, ending)
     return _here
 
 
-def child(_: str = "") -> Callable[[Ended], None]:
+def child(_: str = "") -> Callable[[ScriptExit], None]:
     """A process begins that the script has started by multiprocessing: a fresh one, or a fork of one that has entered.
 
     :return: to be called once, when its function has returned or raised
@@ -81,7 +81,7 @@ def child(_: str = "") -> Callable[[Ended], None]:
         actor.ending.renew()
     ending = actor.ending
 
-    def ended(how: Ended) -> None:
+    def ended(how: ScriptExit) -> None:
         # it runs no exit handlers
         ending.ended(how)
         ending.leave()

@@ -11,20 +11,20 @@ from typing import Any, NoReturn
 
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import SETUP
-from distcheck.runtime.coordination.run_script import Ended
+from distcheck.runtime.coordination.run_script import ScriptExit
 
-from .event_log import Notebook
-from .plan import Plan
+from .event_log import EventLog
+from .plan import RehearsalPlan
 
 
-class Ending:
+class WorkerExit:
     """Counts optimizer steps, and says how this process ended.
 
     A rank ends where the step after the last one would begin: what stands behind ``optimizer.step()`` in the loop has
     then been run as often as the step itself.
     """
 
-    def __init__(self, notebook: Notebook, plan: Plan) -> None:
+    def __init__(self, notebook: EventLog, plan: RehearsalPlan) -> None:
         self.notebook = notebook
         self.plan = plan
         #: of :mod:`.hooks.agreement`; without it a rank ends when it is done, and waits for nobody
@@ -74,7 +74,7 @@ class Ending:
                 stream.flush()
         os._exit(0)
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: ScriptExit) -> None:
         """The script has ended by itself; called before exit handlers run."""
         if self.agreement is not None:
             self.agreement.ended(ended)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.rehearsal.fake_cuda import Gpus, from_environment
-from distcheck.runtime.rehearsal.fake_cuda.limits import NotPretended
+from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, from_environment
+from distcheck.runtime.rehearsal.fake_cuda.limits import NotSimulated
 from distcheck.runtime.rehearsal.fake_cuda.table import as_markdown
 
 ROOT = Path(__file__).parents[4]
@@ -111,17 +111,17 @@ def told(*expressions: str, setting: str = "", count: int = 2, **environ: str) -
 
 
 def test_the_variable_says_all_and_comes_back() -> None:
-    gpus = Gpus(4, 40, "NVIDIA A100-SXM4-40GB: odd", (8, 0))
-    assert Gpus.parse(gpus.text) == gpus
+    gpus = FakeGpus(4, 40, "NVIDIA A100-SXM4-40GB: odd", (8, 0))
+    assert FakeGpus.parse(gpus.text) == gpus
     assert from_environment({}) is False
 
 
 def test_a_note_reads_as_a_place_and_what_was_done() -> None:
     assert (
-        NotPretended("torch.compile", "the function runs as it is", "train.py:8").text
+        NotSimulated("torch.compile", "the function runs as it is", "train.py:8").text
         == "train.py:8: torch.compile: the function runs as it is"
     )
-    assert NotPretended("nvidia-smi", "it was run", "").text == "nvidia-smi: it was run"
+    assert NotSimulated("nvidia-smi", "it was run", "").text == "nvidia-smi: it was run"
 
 
 def test_the_page_in_the_docs_is_the_table() -> None:

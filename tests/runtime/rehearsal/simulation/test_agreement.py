@@ -11,8 +11,8 @@ import pytest
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
 from distcheck.runtime.coordination.model import Positions
-from distcheck.runtime.rehearsal.simulation.launcher import Performed, perform
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.launcher import RehearsalResult, perform
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -27,9 +27,9 @@ def join(**how):
 """
 
 
-def rehearsed(folder: Path, body: str, *, launcher: str = "torchrun", ranks: int = 2) -> Performed:
+def rehearsed(folder: Path, body: str, *, launcher: str = "torchrun", ranks: int = 2) -> RehearsalResult:
     (folder / "train.py").write_text(HEAD + body)
-    plan = Plan(
+    plan = RehearsalPlan(
         "train.py", nproc_per_node=ranks, gpus_per_node=ranks, launcher=launcher, steps=None, seconds=240.0,
         patience_s=3.0, folder=str(folder),
     )  # fmt: skip
@@ -37,7 +37,7 @@ def rehearsed(folder: Path, body: str, *, launcher: str = "torchrun", ranks: int
     return perform(plan, environ, sys.executable)
 
 
-def verdict(performed: Performed) -> Finding:
+def verdict(performed: RehearsalResult) -> Finding:
     assert performed.verdict is not None, performed.outputs
     checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     (finding,) = checker.plan(Positions, command="rehearse", closed=True).run(performed.verdict).findings

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from distcheck.runtime.coordination.model import SETUP, Call
-from distcheck.runtime.rehearsal.simulation.call_matching import Entry, Table
+from distcheck.runtime.coordination.model import SETUP, CollectiveCall
+from distcheck.runtime.rehearsal.simulation.call_matching import CallTable, RankCall
 
-X = Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", place="train.py:8")
+X = CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", place="train.py:8")
 
 
-def entry(rank: int, call: Call = X, ordinal: int = 1, ranks: tuple[int, ...] = (0, 1, 2)) -> Entry:
-    return Entry(rank, ranks, ordinal, call)
+def entry(rank: int, call: CollectiveCall = X, ordinal: int = 1, ranks: tuple[int, ...] = (0, 1, 2)) -> RankCall:
+    return RankCall(rank, ranks, ordinal, call)
 
 
 def test_all_of_a_group_meet_in_a_call() -> None:
-    table = Table()
+    table = CallTable()
     tickets = [table.enter(entry(rank)) for rank in (2, 0)]
     assert not any(map(table.met, tickets))
     tickets.append(table.enter(entry(1)))
@@ -23,7 +23,7 @@ def test_all_of_a_group_meet_in_a_call() -> None:
 
 def test_a_rank_that_has_gone_ahead_has_been_there() -> None:
     """A root that only sends does not wait for the others."""
-    table = Table()
+    table = CallTable()
     first = table.enter(entry(0))
     table.enter(entry(0, ordinal=2))
     table.enter(entry(1))
@@ -33,7 +33,7 @@ def test_a_rank_that_has_gone_ahead_has_been_there() -> None:
 
 
 def test_good_uneven_parts_other_shapes_and_other_lines_agree() -> None:
-    table = Table()
+    table = CallTable()
     for ordinal, calls in enumerate((
         (X, X._replace(sizes=((4, 5),), place="train.py:9", number=7)),
         (X._replace(operation="gather", sizes=((3,),)), X._replace(operation="gather", sizes=((5,),))),
@@ -45,7 +45,7 @@ def test_good_uneven_parts_other_shapes_and_other_lines_agree() -> None:
 
 
 def test_bad_the_fewest_come_last() -> None:
-    table = Table()
+    table = CallTable()
     for rank in range(4):
         ticket = table.enter(entry(rank, X._replace(reduce="max") if rank == 1 else X, ranks=(0, 1, 2, 3)))
     assert table.differing == [ticket]
@@ -60,28 +60,28 @@ def test_bad_each_kind_of_difference() -> None:
         X._replace(operation="broadcast"), X._replace(sizes=((21,),)), X._replace(dtypes=("float64",)),
         X._replace(reduce="avg"), X._replace(peer=1),
     ):  # fmt: skip
-        table = Table()
+        table = CallTable()
         table.enter(entry(0))
         table.enter(entry(1, other))
         assert len(table.differing) == 1, other
 
 
 def test_bad_groups_made_in_another_order() -> None:
-    table = Table()
+    table = CallTable()
     for rank, ranks in ((0, (0, 1)), (1, (1, 2))):
-        table.enter(entry(rank, Call(2, "new_group", SETUP, sizes=(ranks,)), 2))
+        table.enter(entry(rank, CollectiveCall(2, "new_group", SETUP, sizes=(ranks,)), 2))
     assert len(table.differing) == 1
 
 
 def test_good_groups_of_one_name_with_other_ranks_are_not_one() -> None:
-    table = Table()
+    table = CallTable()
     table.enter(entry(0, X, ranks=(0, 1)))
     table.enter(entry(2, X._replace(sizes=((9,),)), ranks=(2, 3)))
     assert not table.differing
 
 
 def test_good_a_group_that_was_begun_anew() -> None:
-    table = Table()
+    table = CallTable()
     for rank in (0, 1):
         for ordinal in (1, 2):
             table.enter(entry(rank, X, ordinal, (0, 1)))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.cli_args import CannotRehearse, Options, Typed, read
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.cli_args import CannotRehearse, ParsedCommand, RehearseOptions, read
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 
 @pytest.fixture
@@ -20,11 +20,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def typed(line: str, folder: Path, options: Options = Options(), *, spawns: bool = False) -> Typed:
+def typed(
+    line: str, folder: Path, options: RehearseOptions = RehearseOptions(), *, spawns: bool = False
+) -> ParsedCommand:
     return read(line.split(), options, folder=str(folder), starts_ranks=lambda _: spawns)
 
 
-def shape(plan: Plan) -> tuple[int, int, int, str]:
+def shape(plan: RehearsalPlan) -> tuple[int, int, int, str]:
     return plan.nnodes, plan.nproc_per_node, plan.gpus_per_node, plan.launcher
 
 
@@ -51,14 +53,14 @@ def test_a_launch_line_says_how_many_there_are(line: str, expected: tuple[int, i
 
 
 def test_options_count_more_than_the_line(folder: Path) -> None:
-    options = Options(nnodes=3, nproc_per_node=1, gpus_per_node=8, launcher="slurm")
+    options = RehearseOptions(nnodes=3, nproc_per_node=1, gpus_per_node=8, launcher="slurm")
     assert shape(typed("torchrun --nproc-per-node 4 train.py", folder, options).plan) == (3, 1, 8, "slurm")
 
 
 def test_a_script_that_starts_its_own_ranks_has_one_node_unless_told_more(folder: Path) -> None:
     assert shape(typed("train.py", folder, spawns=True).plan) == (1, 2, 2, "script")
-    assert shape(typed("train.py", folder, Options(gpus_per_node=4), spawns=True).plan) == (1, 4, 4, "script")
-    assert shape(typed("python train.py", folder, Options(nnodes=2), spawns=True).plan) == (2, 2, 2, "script")
+    assert shape(typed("train.py", folder, RehearseOptions(gpus_per_node=4), spawns=True).plan) == (1, 4, 4, "script")
+    assert shape(typed("python train.py", folder, RehearseOptions(nnodes=2), spawns=True).plan) == (2, 2, 2, "script")
 
 
 def test_under_a_launcher_it_is_the_launcher_that_starts_them(folder: Path) -> None:
@@ -69,7 +71,7 @@ def test_under_a_launcher_it_is_the_launcher_that_starts_them(folder: Path) -> N
 def test_a_module(line: str, folder: Path) -> None:
     plan = typed(line, folder).plan
     assert (plan.target, plan.module, plan.arguments) == ("package.train", True, ("--lr", "1"))
-    plan = typed("package.train --lr 1", folder, Options(module=True)).plan
+    plan = typed("package.train --lr 1", folder, RehearseOptions(module=True)).plan
     assert (plan.target, plan.module, plan.arguments) == ("package.train", True, ("--lr", "1"))
 
 
@@ -94,12 +96,12 @@ def test_numbers_that_only_the_shell_knows_are_said_to_be_unknown(folder: Path) 
     found = typed("torchrun --nproc-per-node $GPUS train.py", folder)
     assert shape(found.plan) == (1, 2, 2, "torchrun")
     assert [what for what, _ in found.left_out] == ["numbers of the launch line"]
-    options = Options(nnodes=1, nproc_per_node=2)
+    options = RehearseOptions(nnodes=1, nproc_per_node=2)
     assert typed("torchrun --nproc-per-node $GPUS train.py", folder, options).left_out == ()
 
 
 def test_no_steps_means_no_limit(folder: Path) -> None:
-    assert typed("train.py", folder, Options(steps=0)).plan.steps is None
+    assert typed("train.py", folder, RehearseOptions(steps=0)).plan.steps is None
     assert typed("train.py", folder).plan.steps == 3
 
 

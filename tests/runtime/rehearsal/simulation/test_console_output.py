@@ -11,24 +11,26 @@ import pytest
 
 from distcheck.core.model import Finding, NotApplicable, Severity
 from distcheck.runtime.rehearsal.simulation import console_output, trackers
-from distcheck.runtime.rehearsal.simulation.console_output import Line, Printed, Start
+from distcheck.runtime.rehearsal.simulation.console_output import Printed, PrintedLine, TrackerRun
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
 
 ROOT = Path(__file__).parents[4]
-PLAN = Plan("train.py", nnodes=1, nproc_per_node=2)
+PLAN = RehearsalPlan("train.py", nnodes=1, nproc_per_node=2)
 TWO_NODES = PLAN._replace(nnodes=2)
 
 
-def lines(ranks: Iterable[int], steps: Iterable[int], digest: int | None = 7, place: str = "train.py:9") -> list[Line]:
-    return [Line(rank, place, step, rank if digest is None else digest) for step in steps for rank in ranks]
+def lines(
+    ranks: Iterable[int], steps: Iterable[int], digest: int | None = 7, place: str = "train.py:9"
+) -> list[PrintedLine]:
+    return [PrintedLine(rank, place, step, rank if digest is None else digest) for step in steps for rank in ranks]
 
 
-def judged(*given: Line | Start, plan: Plan = PLAN) -> list[Finding]:
+def judged(*given: PrintedLine | TrackerRun, plan: RehearsalPlan = PLAN) -> list[Finding]:
     found = Printed(
         plan,
-        tuple(one for one in given if isinstance(one, Line)),
-        tuple(one for one in given if isinstance(one, Start)),
+        tuple(one for one in given if isinstance(one, PrintedLine)),
+        tuple(one for one in given if isinstance(one, TrackerRun)),
     )
     return [*console_output.one_rank_prints(found), *console_output.one_rank_starts_the_tracker(found)]
 
@@ -61,7 +63,7 @@ def test_bad_all_ranks_log_the_same_dc721() -> None:
         [*lines([0], [0, 1]), *lines([1], [2, 3])],
     ],
 )  # fmt: skip
-def test_good_prints_that_are_meant_dc721(given: list[Line]) -> None:
+def test_good_prints_that_are_meant_dc721(given: list[PrintedLine]) -> None:
     assert judged(*given) == []
 
 
@@ -69,8 +71,8 @@ def test_good_one_rank_of_each_node_prints_dc721() -> None:
     assert judged(*lines([0, 2], [0, 1]), plan=TWO_NODES) == []
 
 
-def starts(ranks: Iterable[int], tracker: str = "wandb.init", **more: int) -> list[Start]:
-    return [Start(rank, "train.py:5", tracker, **more) for rank in ranks]
+def starts(ranks: Iterable[int], tracker: str = "wandb.init", **more: int) -> list[TrackerRun]:
+    return [TrackerRun(rank, "train.py:5", tracker, **more) for rank in ranks]
 
 
 def test_bad_every_rank_starts_the_tracker_dc721() -> None:
@@ -95,7 +97,7 @@ def test_bad_one_rank_of_each_node_starts_the_tracker_dc721() -> None:
         [*starts([0], given=1), *starts([1], given=2)],
     ],
 )  # fmt: skip
-def test_good_trackers_that_know_of_ranks_dc721(given: list[Start]) -> None:
+def test_good_trackers_that_know_of_ranks_dc721(given: list[TrackerRun]) -> None:
     assert judged(*given) == []
 
 
@@ -123,7 +125,7 @@ exec(compile(open(path).read(), path, "exec"), {{"__name__": "__main__", "notebo
 """
 
 
-def played(tmp_path: Path, script: str, **modules: str) -> tuple[str, list[Row]]:
+def played(tmp_path: Path, script: str, **modules: str) -> tuple[str, list[LoggedEvent]]:
     folder, private = tmp_path / "job", tmp_path / "private"
     for path in (folder, private / "notes"):
         path.mkdir(parents=True)

@@ -15,39 +15,39 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, to_plain
-from distcheck.runtime.coordination.call_recorder import Note, Posts
-from distcheck.runtime.coordination.model import Call, Positions
-from distcheck.runtime.coordination.rank_monitor import Patrol
-from distcheck.runtime.coordination.store_client import Seat
-from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, Prompter
-from distcheck.runtime.rehearsal.simulation.hooks.agreement import Line, Store
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
+from distcheck.runtime.coordination.model import CollectiveCall, Positions
+from distcheck.runtime.coordination.rank_monitor import RankMonitor
+from distcheck.runtime.coordination.store_client import RankHost
+from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, RehearsalCoordinator
+from distcheck.runtime.rehearsal.simulation.hooks.agreement import ParentConnection, ParentStore
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 PATIENCE_S = 0.5
-X = Call(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", place="train.py:8")
+X = CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", place="train.py:8")
 
 
 class Rank:
     """Says what a rank would say; its side thread is the real one."""
 
-    def __init__(self, plan: Plan, rank: int) -> None:
+    def __init__(self, plan: RehearsalPlan, rank: int) -> None:
         self.plan = plan
         self.rank = rank
-        self.posts = Posts()
+        self.posts = CallRecorder()
         self.answers: dict[str, dict[str, Any]] = {}
         self._threads: list[threading.Thread] = []
-        Line(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
-        self.patrol = Patrol(
-            self.posts, Seat(rank, plan.world_size, "node 0"), connect=lambda: Store(Line(plan.private)),
+        ParentConnection(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
+        self.patrol = RankMonitor(
+            self.posts, RankHost(rank, plan.world_size, "node 0"), connect=lambda: ParentStore(ParentConnection(plan.private)),
             report=lambda _: None, say=lambda _: None, patience_s=plan.patience_s,
         )  # fmt: skip
         self.patrol.tick_s = TICK_S
         self.patrol.start()
 
-    def calls(self, call: Call = X, *, waits: bool = True) -> None:
+    def calls(self, call: CollectiveCall = X, *, waits: bool = True) -> None:
         """Enter a call, and wait in it until the parent lets it begin."""
         self.posts.entered[call.group] = call.number
-        note = Note(call, time.monotonic(), 1, call.number)
+        note = RecordedCall(call, time.monotonic(), 1, call.number)
         self.posts.ring.append(note)
         main = threading.main_thread().ident or 0
         self.posts.inside[main] = note
@@ -68,7 +68,7 @@ class Rank:
 
         def ask() -> None:
             more_of_it = {name: list(value) if isinstance(value, range) else value for name, value in more.items()}
-            answer = Line(self.plan.private).ask(what, rank=self.rank, **more_of_it)
+            answer = ParentConnection(self.plan.private).ask(what, rank=self.rank, **more_of_it)
             then()
             self.answers[what] = answer
 
@@ -81,8 +81,8 @@ class Stage:
     """A prompter with ranks of this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.plan = Plan("train.py", private=str(folder), steps=3, patience_s=PATIENCE_S)
-        self.prompter = Prompter(self.plan)
+        self.plan = RehearsalPlan("train.py", private=str(folder), steps=3, patience_s=PATIENCE_S)
+        self.prompter = RehearsalCoordinator(self.plan)
         self.prompter.start()
         self.ranks = [Rank(self.plan, rank) for rank in range(self.plan.world_size)]
 
@@ -221,7 +221,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("how", ["told", "alone"])
 def test_a_rank_ends_when_it_is_told_to_or_left_alone(tmp_path: Path, how: str) -> None:
-    prompter = Prompter(Plan("train.py", private=str(tmp_path)))
+    prompter = RehearsalCoordinator(RehearsalPlan("train.py", private=str(tmp_path)))
     prompter.start()
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
     with subprocess.Popen(
@@ -244,9 +244,9 @@ def test_a_rank_ends_when_it_is_told_to_or_left_alone(tmp_path: Path, how: str) 
 def test_a_folder_too_deep_for_the_address_of_a_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
-    prompter = Prompter(Plan("train.py", private=str(deep)))
+    prompter = RehearsalCoordinator(RehearsalPlan("train.py", private=str(deep)))
     prompter.start()
-    store = Store(Line(str(deep)))
+    store = ParentStore(ParentConnection(str(deep)))
     folder = Path((deep / "prompter").read_text()).parent
     try:
         store.set("a", "1")

@@ -8,26 +8,26 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
-from distcheck.runtime.rehearsal.simulation.plan import Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
 
-TWO_NODES = Plan("train.py", nnodes=2, nproc_per_node=2, gpus_per_node=2)
-ONE_NODE = Plan("train.py", nnodes=1, nproc_per_node=2, gpus_per_node=2)
-
-
-def row(kind: str, rank: int, line: int, at_s: float = 1.0, **data: Any) -> Row:
-    return Row(f"devices.{kind}", rank, 100 + rank, at_s, 0, f"train.py:{line}", "main", data)
+TWO_NODES = RehearsalPlan("train.py", nnodes=2, nproc_per_node=2, gpus_per_node=2)
+ONE_NODE = RehearsalPlan("train.py", nnodes=1, nproc_per_node=2, gpus_per_node=2)
 
 
-def bind(rank: int, index: int, line: int = 7, at_s: float = 1.0, kind: str = "bind", **more: Any) -> Row:
+def row(kind: str, rank: int, line: int, at_s: float = 1.0, **data: Any) -> LoggedEvent:
+    return LoggedEvent(f"devices.{kind}", rank, 100 + rank, at_s, 0, f"train.py:{line}", "main", data)
+
+
+def bind(rank: int, index: int, line: int = 7, at_s: float = 1.0, kind: str = "bind", **more: Any) -> LoggedEvent:
     data = {"card": str(index), "visible": 2, "mask": None, "given_mask": None, **more}
     return row(kind, rank, line, at_s, index=index, **data)
 
 
-def refused(rank: int, index: int, line: int = 7, **more: Any) -> Row:
+def refused(rank: int, index: int, line: int = 7, **more: Any) -> LoggedEvent:
     return bind(rank, index, line, kind="refused", card=None, why="CUDA error: invalid device ordinal", **more)
 
 
-def part(rank: int, index: int, line: int = 9, at_s: float = 2.0, **more: Any) -> Row:
+def part(rank: int, index: int, line: int = 9, at_s: float = 2.0, **more: Any) -> LoggedEvent:
     data = {
         "card": str(index), "visible": 2, "operation": "all_reduce", "group": "0", "size": 2, "nccl": True,
         "guessed": False, "current": True, **more,
@@ -35,16 +35,16 @@ def part(rank: int, index: int, line: int = 9, at_s: float = 2.0, **more: Any) -
     return row("collective", rank, line, at_s, index=index, **data)
 
 
-def made(rank: int, line: int = 8, device: int | None = None, at_s: float = 1.5) -> Row:
+def made(rank: int, line: int = 8, device: int | None = None, at_s: float = 1.5) -> LoggedEvent:
     data = {"backend": "nccl", "devices": "cuda:nccl", "size": 2, "device": device, "direct": True}
-    return Row("groups.made", rank, 100 + rank, at_s, 0, f"train.py:{line}", "main", data)
+    return LoggedEvent("groups.made", rank, 100 + rank, at_s, 0, f"train.py:{line}", "main", data)
 
 
-def load(rank: int, cards: dict[str, int], why: str = "", line: int = 20) -> Row:
+def load(rank: int, cards: dict[str, int], why: str = "", line: int = 20) -> LoggedEvent:
     return row("load", rank, line, 3.0, file="last.pt", cards=cards, why=why)
 
 
-def judged(plan: Plan, *rows: Row) -> list[Finding]:
+def judged(plan: RehearsalPlan, *rows: LoggedEvent) -> list[Finding]:
     rehearsal = Rehearsal(plan, (), tuple(sorted(rows, key=lambda one: one.at_s)))
     checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.devices",), plug_ins=False)
     report = checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
@@ -52,7 +52,7 @@ def judged(plan: Plan, *rows: Row) -> list[Finding]:
     return list(report.findings)
 
 
-def codes(plan: Plan, *rows: Row) -> list[str]:
+def codes(plan: RehearsalPlan, *rows: LoggedEvent) -> list[str]:
     return [finding.code for finding in judged(plan, *rows)]
 
 
@@ -93,7 +93,7 @@ def test_bad_dc201_more_gpus_than_ranks_hide_it() -> None:
         (TWO_NODES._replace(gpus_per_node=4), (2, 3, 2, 3)),
     ],
 )
-def test_good_dc201(plan: Plan, indices: tuple[int, ...]) -> None:
+def test_good_dc201(plan: RehearsalPlan, indices: tuple[int, ...]) -> None:
     assert not judged(plan, *(bind(rank, index) for rank, index in enumerate(indices)))
 
 
@@ -126,7 +126,7 @@ def test_bad_dc202_one_gpu_is_masked_and_counted_again(given: str | None, who: s
         [bind(0, 0), refused(1, 1, visible=2)],
     ],
 )
-def test_good_dc202(rows: list[Row]) -> None:
+def test_good_dc202(rows: list[LoggedEvent]) -> None:
     assert not judged(ONE_NODE, *rows)
 
 
@@ -177,7 +177,7 @@ def test_bad_dc206_a_barrier_and_then_a_model_on_all_nodes() -> None:
         [part(0, 0, group="1"), part(1, 0, group="2")],
     ],
 )
-def test_good_dc206_and_dc303(rows: list[Row]) -> None:
+def test_good_dc206_and_dc303(rows: list[LoggedEvent]) -> None:
     assert not judged(ONE_NODE, *rows)
 
 
@@ -240,7 +240,7 @@ def test_bad_dc723_a_gpu_that_is_not_there() -> None:
         [bind(0, 0, card="0"), bind(1, 0, card="1"), load(0, {"0": 8}), load(1, {"1": 8})],
     ],
 )
-def test_good_dc723(rows: list[Row]) -> None:
+def test_good_dc723(rows: list[LoggedEvent]) -> None:
     assert not judged(ONE_NODE, *rows)
 
 

@@ -14,29 +14,31 @@ import pytest
 from distcheck.core.model import Finding, NotApplicable, Severity
 from distcheck.runtime.rehearsal.simulation import files
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 
 ROOT = Path(__file__).parents[4]
-PLAN = Plan("train.py", nnodes=1, nproc_per_node=2, folder="/job")
+PLAN = RehearsalPlan("train.py", nnodes=1, nproc_per_node=2, folder="/job")
 TWO_NODES = PLAN._replace(nnodes=2)
 BEFORE, AFTER = {"life": 1, "0": 4}, {"life": 1, "0": 5}
 
 
-def row(kind: str, rank: int | None, place: str = "train.py:9", clock: dict[str, int] = BEFORE, **data: Any) -> Row:
+def row(
+    kind: str, rank: int | None, place: str = "train.py:9", clock: dict[str, int] = BEFORE, **data: Any
+) -> LoggedEvent:
     if "path" in data:
         data["path"] = f"/job/{data['path']}"
-    return Row(f"files.{kind}", rank, 1, 0.0, 0, place, "main", {"clock": clock, **data})
+    return LoggedEvent(f"files.{kind}", rank, 1, 0.0, 0, place, "main", {"clock": clock, **data})
 
 
-def write(rank: int, path: str = "last.pt", **data: Any) -> Row:
+def write(rank: int, path: str = "last.pt", **data: Any) -> LoggedEvent:
     return row("write", rank, **{"path": path, "how": "torch.save", "mode": "anew", **data})
 
 
-def read(rank: int, path: str = "last.pt", **data: Any) -> Row:
+def read(rank: int, path: str = "last.pt", **data: Any) -> LoggedEvent:
     return row("read", rank, **{"path": path, "how": "open", "there": True, "place": "train.py:20", **data})
 
 
-def mkdir(rank: int, path: str = "out", **data: Any) -> Row:
+def mkdir(rank: int, path: str = "out", **data: Any) -> LoggedEvent:
     given = {
         "path": path,
         "exist_ok": False,
@@ -48,16 +50,16 @@ def mkdir(rank: int, path: str = "out", **data: Any) -> Row:
     return row("mkdir", rank, **{**given, **data})
 
 
-def fetch(rank: int, url: str = "http://x/data.zip", **data: Any) -> Row:
+def fetch(rank: int, url: str = "http://x/data.zip", **data: Any) -> LoggedEvent:
     given = {"url": url, "by": "urllib.request.urlretrieve", "own": True, "place": "train.py:3"}
     return row("fetch", rank, **{**given, **data})
 
 
-def asked(rank: int, there: bool, place: str = "train.py:5", path: str = "out") -> Row:
+def asked(rank: int, there: bool, place: str = "train.py:5", path: str = "out") -> LoggedEvent:
     return row("asked", rank, place, path=path, there=there)
 
 
-def judged(*rows: Row, plan: Plan = PLAN, ends: Iterable[End] = ()) -> list[Finding]:
+def judged(*rows: LoggedEvent, plan: RehearsalPlan = PLAN, ends: Iterable[End] = ()) -> list[Finding]:
     found = files.read_files(Rehearsal(plan, tuple(ends), rows))
     probes = (
         files.one_rank_writes_a_file, files.readers_wait_for_the_writer, files.folders_may_be_there,
@@ -66,7 +68,7 @@ def judged(*rows: Row, plan: Plan = PLAN, ends: Iterable[End] = ()) -> list[Find
     return [finding for probe in probes for finding in probe(found)]
 
 
-def codes(*rows: Row, **options: Any) -> list[str]:
+def codes(*rows: LoggedEvent, **options: Any) -> list[str]:
     return [finding.code for finding in judged(*rows, **options)]
 
 
@@ -118,7 +120,7 @@ def test_bad_the_readers_are_told_to_wait_dc720() -> None:
         [write(0), row("write", None, path="last.pt", mode="anew", how="torch.save")],
     ],
 )  # fmt: skip
-def test_good_one_writer_at_a_time_dc720(rows: list[Row]) -> None:
+def test_good_one_writer_at_a_time_dc720(rows: list[LoggedEvent]) -> None:
     assert codes(*rows) == []
 
 
@@ -193,7 +195,7 @@ def test_bad_a_folder_is_made_in_one_that_another_rank_makes_dc724() -> None:
          write(1, "out/run/x")],
     ],
 )  # fmt: skip
-def test_good_readers_that_wait_dc724(rows: list[Row]) -> None:
+def test_good_readers_that_wait_dc724(rows: list[LoggedEvent]) -> None:
     assert codes(*rows) == []
 
 
@@ -240,7 +242,7 @@ def test_bad_one_asked_when_the_other_had_made_it_dc722() -> None:
         [mkdir(0, asked_at=""), asked(1, True)],
     ],
 )  # fmt: skip
-def test_good_folders_that_may_be_there_dc722(rows: list[Row]) -> None:
+def test_good_folders_that_may_be_there_dc722(rows: list[LoggedEvent]) -> None:
     assert codes(*rows) == []
 
 
@@ -281,7 +283,7 @@ def test_bad_the_net_is_not_there_dc725() -> None:
         [fetch(0), fetch(1), write(0, "data0", place="train.py:3"), write(1, "data1", place="train.py:3")],
     ],
 )  # fmt: skip
-def test_good_one_rank_fetches_dc725(rows: list[Row]) -> None:
+def test_good_one_rank_fetches_dc725(rows: list[LoggedEvent]) -> None:
     assert codes(*rows) == []
 
 
@@ -312,7 +314,7 @@ exec(compile(source, os.path.join({folder!r}, "train.py"), "exec"), {{"__name__"
 """
 
 
-def rows_of(tmp_path: Path, script: str, begun: float = 0.0) -> list[Row]:
+def rows_of(tmp_path: Path, script: str, begun: float = 0.0) -> list[LoggedEvent]:
     folder, private = tmp_path / "job", tmp_path / "private"
     for path in (folder, private / "notes"):
         path.mkdir(parents=True)
@@ -331,7 +333,7 @@ def rows_of(tmp_path: Path, script: str, begun: float = 0.0) -> list[Row]:
     return found
 
 
-def briefly(rows: Iterable[Row], *names: str) -> list[tuple[object, ...]]:
+def briefly(rows: Iterable[LoggedEvent], *names: str) -> list[tuple[object, ...]]:
     return [(one.kind, one.place, *(one.data.get(name) for name in names)) for one in rows]
 
 

@@ -8,17 +8,17 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Report
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.replicas import Digest
 
-PLAN = Plan("train.py", nproc_per_node=2)
+PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 SAME = [1, 1.0, 0.5, 32]
 OTHER = [2, 1.4, -0.2, 32]
 
 
-def wrap(rank: int, ranks: tuple[int, ...] = (0, 1), line: int = 23, number: int = 0) -> Row:
+def wrap(rank: int, ranks: tuple[int, ...] = (0, 1), line: int = 23, number: int = 0) -> LoggedEvent:
     data = {"model": number, "network": "Net", "ranks": list(ranks), "parameters": 2, "trained": 2}
-    return Row("gradients.wrap", rank, rank, 1.0, 0, f"train.py:{line}", "main", data)
+    return LoggedEvent("gradients.wrap", rank, rank, 1.0, 0, f"train.py:{line}", "main", data)
 
 
 def step(
@@ -33,39 +33,39 @@ def step(
     forwards: int | None = None,
     hooks: int = 0,
     model: int = 0,
-) -> Row:
+) -> LoggedEvent:
     data = {
         "model": model, "optimizer": 0, "count": nth, "forwards": nth * since if forwards is None else forwards,
         "since": since, "synced": True, "hooks": hooks, "around": [[place, "main"] for place in around],
         "parameters": [["body.weight", state, gradient, value]],
     }  # fmt: skip
-    return Row("gradients.step", rank, rank, 1.0 + nth, nth - 1, "train.py:49", "main", data)
+    return LoggedEvent("gradients.step", rank, rank, 1.0 + nth, nth - 1, "train.py:49", "main", data)
 
 
-def last(rank: int, value: list[Any], forwards: int = 9) -> Row:
+def last(rank: int, value: list[Any], forwards: int = 9) -> LoggedEvent:
     data = {"model": 0, "forwards": forwards, "steps": 1, "parameters": [["body.weight", "owned", None, value]]}
-    return Row("gradients.last", rank, rank, 99.0, 3, "", "", data)
+    return LoggedEvent("gradients.last", rank, rank, 99.0, 3, "", "", data)
 
 
-def switch(rank: int, wanted: bool, line: int = 35) -> Row:
+def switch(rank: int, wanted: bool, line: int = 35) -> LoggedEvent:
     data = {"model": 0, "name": "body.weight", "wanted": wanted, "forwards": 1}
-    return Row("gradients.switch", rank, rank, 1.5, 1, f"train.py:{line}", "main", data)
+    return LoggedEvent("gradients.switch", rank, rank, 1.5, 1, f"train.py:{line}", "main", data)
 
 
-def move(rank: int, forwards: int = 1, line: int = 51) -> Row:
+def move(rank: int, forwards: int = 1, line: int = 51) -> LoggedEvent:
     data = {
         "model": 0, "name": "body.weight", "before": "cuda:0 float32", "after": "cpu float32", "forwards": forwards,
     }  # fmt: skip
-    return Row("gradients.move", rank, rank, 2.5, 1, f"train.py:{line}", "main", data)
+    return LoggedEvent("gradients.move", rank, rank, 2.5, 1, f"train.py:{line}", "main", data)
 
 
-def report(*rows: Row, ends: tuple[End, ...] = ()) -> Report:
+def report(*rows: LoggedEvent, ends: tuple[End, ...] = ()) -> Report:
     rehearsal = Rehearsal(PLAN, ends, tuple(sorted(rows, key=lambda one: one.at_s)))
     checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.gradients",), plug_ins=False)
     return checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
 
 
-def judged(*rows: Row, ends: tuple[End, ...] = ()) -> list[Finding]:
+def judged(*rows: LoggedEvent, ends: tuple[End, ...] = ()) -> list[Finding]:
     done = report(wrap(0), wrap(1), *rows, ends=ends)
     assert all(probe.status == "ran" for probe in done.probes), done.probes
     return list(done.findings)
@@ -153,7 +153,7 @@ def test_bad_dc750_once_for_all_steps() -> None:
         [step(0, [1, 1.0, 0.5, 16], since=0), step(1, [2, 1.01, 0.49, 16], since=0)],
     ],
 )  # fmt: skip
-def test_good_dc750(rows: list[Row]) -> None:
+def test_good_dc750(rows: list[LoggedEvent]) -> None:
     assert not judged(*rows)
 
 
@@ -196,7 +196,7 @@ def test_bad_dc751_frozen_and_waited_for() -> None:
         [switch(0, True), switch(1, True), step(0, SAME, state="unfrozen"), step(1, SAME, state="unfrozen")],
     ],
 )
-def test_good_dc751(rows: list[Row]) -> None:
+def test_good_dc751(rows: list[LoggedEvent]) -> None:
     assert not judged(*rows)
 
 
@@ -240,7 +240,7 @@ def test_bad_dc756_copies_that_differ_before_the_first_step() -> None:
         ],
     ],
 )
-def test_good_dc756(rows: list[Row]) -> None:
+def test_good_dc756(rows: list[LoggedEvent]) -> None:
     assert not judged(*rows)
 
 

@@ -6,21 +6,21 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 
-PLAN = Plan("train.py", nproc_per_node=2)
+PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 
 
-def made(rank: int, backend: str = "cuda:nccl", direct: bool = True) -> Row:
+def made(rank: int, backend: str = "cuda:nccl", direct: bool = True) -> LoggedEvent:
     data = {"backend": backend, "devices": backend, "size": 2, "device": None, "direct": direct}
-    return Row("groups.made", rank, rank, 1.0, 0, "train.py:12", "main", data)
+    return LoggedEvent("groups.made", rank, rank, 1.0, 0, "train.py:12", "main", data)
 
 
-def destroyed(rank: int) -> Row:
-    return Row("groups.destroyed", rank, rank, 2.0, 0, "train.py:99", "main", {})
+def destroyed(rank: int) -> LoggedEvent:
+    return LoggedEvent("groups.destroyed", rank, rank, 2.0, 0, "train.py:99", "main", {})
 
 
-def judged(*rows: Row, how: str = "finished", status: int = 0) -> list[Finding]:
+def judged(*rows: LoggedEvent, how: str = "finished", status: int = 0) -> list[Finding]:
     rehearsal = Rehearsal(PLAN, tuple(End(rank, how=how, status=status) for rank in (0, 1)), rows)
     checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.groups",), plug_ins=False)
     return list(checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal).findings)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.rehearsal.simulation.launcher import ends_of, sweep
-from distcheck.runtime.rehearsal.simulation.output import Live, kept
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Row
-from distcheck.runtime.rehearsal.simulation.processes import AGENT, Started
+from distcheck.runtime.rehearsal.simulation.output import PrefixedOutput, kept
+from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.processes import AGENT, RehearsedProcess
 
-PLAN = Plan("train.py", nproc_per_node=2)
+PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 
 
 class Ended:
@@ -26,14 +26,14 @@ class Ended:
         self.returncode = returncode
 
 
-def started(number: int, returncode: int = 0) -> Started:
+def started(number: int, returncode: int = 0) -> RehearsedProcess:
     process: Any = Ended(100 + number, returncode)
-    return Started(number, process, "", "")
+    return RehearsedProcess(number, process, "", "")
 
 
-def end(pid: int, rank: int | None, how: str, status: int = 0, detail: str = "", step: int = 0) -> Row:
+def end(pid: int, rank: int | None, how: str, status: int = 0, detail: str = "", step: int = 0) -> LoggedEvent:
     data = {"how": how, "status": status, "detail": detail, "joined": True}
-    return Row("stage.end", rank, pid, 1.0, step, "a.py:5" if detail else "", "", data)
+    return LoggedEvent("stage.end", rank, pid, 1.0, step, "a.py:5" if detail else "", "", data)
 
 
 def test_a_rank_has_ended_as_it_says() -> None:
@@ -61,8 +61,8 @@ def test_whom_we_have_killed_was_stopped() -> None:
 def test_ranks_that_a_script_has_started_are_found_by_their_rows() -> None:
     plan = PLAN._replace(launcher="script")
     rows = (
-        Row("stage.began", None, 100, 0.1, 0), end(201, 1, "raised", 1, "ValueError: no"), end(200, 0, "steps", step=3),
-        Row("stage.began", None, 300, 0.2, 0),
+        LoggedEvent("stage.began", None, 100, 0.1, 0), end(201, 1, "raised", 1, "ValueError: no"), end(200, 0, "steps", step=3),
+        LoggedEvent("stage.began", None, 300, 0.2, 0),
     )  # fmt: skip
     found = ends_of(plan, [started(0, 1)], rows, frozenset())
     assert [(one.rank, one.pid, one.how) for one in found] == [(0, 200, "steps"), (1, 201, "raised")]
@@ -92,8 +92,10 @@ def test_lines_come_with_their_rank_as_soon_as_they_are_whole(tmp_path: Path) ->
         path.write_bytes(b"")
     process: Any = None
     told: list[str] = []
-    live = Live(
-        [Started(AGENT, process, str(agent), str(agent)), Started(0, process, str(out), str(err))], "rank", told.append
+    live = PrefixedOutput(
+        [RehearsedProcess(AGENT, process, str(agent), str(agent)), RehearsedProcess(0, process, str(out), str(err))],
+        "rank",
+        told.append,
     )
     agent.write_bytes(b"not a rank\n")
     out.write_bytes(b"epoch 1\nlo")

@@ -6,32 +6,32 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, Performed
+from distcheck.runtime.rehearsal.simulation.launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
 from distcheck.runtime.rehearsal.simulation.outcome import failures, last_lines, not_checked, told
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 
-PLAN = Plan("train.py", nproc_per_node=2)
+PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 AT_END = [End(rank, 10 + rank, "steps", 0, 3) for rank in range(2)]
 LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:31205"
 
 
-def row(kind: str, rank: int = 0, place: str = "", **data: Any) -> Row:
-    return Row(kind, rank, 10 + rank, 1.0, 3, place, "", data)
+def row(kind: str, rank: int = 0, place: str = "", **data: Any) -> LoggedEvent:
+    return LoggedEvent(kind, rank, 10 + rank, 1.0, 3, place, "", data)
 
 
 JOINED = tuple(row("stage.end", rank, joined=True) for rank in range(2))
 
 
 def performed(
-    *ends: End, why: str = ENDED, plan: Plan = PLAN, rows: tuple[Row, ...] = JOINED, **more: Any
-) -> Performed:
+    *ends: End, why: str = ENDED, plan: RehearsalPlan = PLAN, rows: tuple[LoggedEvent, ...] = JOINED, **more: Any
+) -> RehearsalResult:
     rehearsal = Rehearsal(plan, ends, rows, more.pop("missed", ()))
-    return Performed(
+    return RehearsalResult(
         rehearsal, why, None, more.pop("outputs", {}), more.pop("unfinished", ()), more.pop("written", ""), 5.0
     )
 
 
-def reasons(done: Performed) -> dict[str, str]:
+def reasons(done: RehearsalResult) -> dict[str, str]:
     return {item.what: item.why for item in not_checked(done)}
 
 

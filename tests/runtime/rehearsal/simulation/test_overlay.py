@@ -12,9 +12,9 @@ import pytest
 
 from distcheck.runtime.rehearsal.simulation import overlay, protected_paths
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.overlay import Left, Overlay
-from distcheck.runtime.rehearsal.simulation.plan import Plan, Row
-from distcheck.runtime.rehearsal.simulation.protected_paths import Ground, Mount
+from distcheck.runtime.rehearsal.simulation.overlay import LeftFile, Overlay
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, Mount
 
 ROOT = Path(__file__).parents[4]
 RANK = """
@@ -31,7 +31,7 @@ hook.install(Notebook({private!r} + "/notes", 0.0, 0), plan)
 """
 
 
-def rank(plan: Plan, script: str) -> str:
+def rank(plan: RehearsalPlan, script: str) -> str:
     code = RANK.format(root=str(ROOT), folder=plan.folder, private=plan.private) + script
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, cwd=plan.folder
@@ -41,16 +41,16 @@ def rank(plan: Plan, script: str) -> str:
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> RehearsalPlan:
     for name in ("job", "private"):
         (tmp_path / name).mkdir()
     (tmp_path / "job" / "kept.txt").write_text("kept")
     (tmp_path / "job" / "gone.txt").write_text("gone")
-    return Plan("train.py", folder=str(tmp_path / "job"), private=str(tmp_path / "private"))
+    return RehearsalPlan("train.py", folder=str(tmp_path / "job"), private=str(tmp_path / "private"))
 
 
 @pytest.fixture(params=["mount", "python"])
-def begun(request: pytest.FixtureRequest, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> Iterator[Overlay]:
+def begun(request: pytest.FixtureRequest, plan: RehearsalPlan, monkeypatch: pytest.MonkeyPatch) -> Iterator[Overlay]:
     """An overlay, in each of the two ways."""
     if request.param == "python":
         monkeypatch.setattr(overlay, "_mount", lambda *_: None)
@@ -143,7 +143,7 @@ def test_what_another_program_writes_is_covered_and_its_rank_not_known(begun: Ov
         return
     rank(begun.plan, "import subprocess; subprocess.run(['cp', 'kept.txt', 'copy.txt'], check=True)")
     assert not (Path(begun.plan.folder) / "copy.txt").exists()
-    left = begun.end([Row("files.write", 0, 1, 0.0, 0, "train.py:1", "", {"path": "/elsewhere"})])
+    left = begun.end([LoggedEvent("files.write", 0, 1, 0.0, 0, "train.py:1", "", {"path": "/elsewhere"})])
     assert left.written == ("copy.txt",)
     assert [note for note in left.notes if "copy.txt: written by other than Python code" in note]
 
@@ -151,14 +151,14 @@ def test_what_another_program_writes_is_covered_and_its_rank_not_known(begun: Ov
 def test_files_that_a_row_explains_are_not_told_as_unknown(begun: Overlay) -> None:
     rank(begun.plan, "open('n.txt', 'w').write('1')")
     path = os.path.join(os.path.realpath(begun.plan.folder), "n.txt")
-    rows = [Row("files.write", 0, 1, 0.0, 0, "train.py:1", "", {"path": path})]
+    rows = [LoggedEvent("files.write", 0, 1, 0.0, 0, "train.py:1", "", {"path": path})]
     assert not [note for note in begun.end(rows).notes if "n.txt" in note]
 
 
-def test_in_place_writes_where_the_script_says(plan: Plan) -> None:
+def test_in_place_writes_where_the_script_says(plan: RehearsalPlan) -> None:
     made = overlay.begin(plan._replace(in_place=True))
     rank(plan, "open('n.txt', 'w').write('1')")
-    assert made.end() == Left("none")
+    assert made.end() == LeftFile("none")
     assert made.end().text == ""
     made.remove()
     assert (Path(plan.folder) / "n.txt").read_text() == "1"
@@ -183,7 +183,7 @@ def test_what_the_kernel_refuses_is_an_error() -> None:
 
 def test_a_job_that_holds_the_temporary_files(tmp_path: Path) -> None:
     (tmp_path / "tmp" / "private").mkdir(parents=True)
-    plan = Plan("train.py", folder=str(tmp_path), private=str(tmp_path / "tmp" / "private"))
+    plan = RehearsalPlan("train.py", folder=str(tmp_path), private=str(tmp_path / "tmp" / "private"))
     made = overlay.begin(plan)
     try:
         if made.settings.how != "mount":
@@ -295,7 +295,7 @@ print(os.path.exists(made.kept))
 
 # which places: pure
 
-GROUND = Ground(("/home/me/job",), ("/tmp/private", "/home/me/.cache"), ("/tmp", "/proc"))
+GROUND = FileSystem(("/home/me/job",), ("/tmp/private", "/home/me/.cache"), ("/tmp", "/proc"))
 
 
 def test_what_is_the_users() -> None:
@@ -304,7 +304,7 @@ def test_what_is_the_users() -> None:
 
 
 def test_a_job_among_temporary_files_is_the_users() -> None:
-    ground = Ground(("/tmp/job",), ("/tmp/job/private",), ("/tmp",))
+    ground = FileSystem(("/tmp/job",), ("/tmp/job/private",), ("/tmp",))
     assert ground.is_users("/tmp/job/x")
     assert not ground.is_users("/tmp/other")
     assert not ground.is_users("/tmp/job/private/x")
@@ -335,13 +335,13 @@ def test_everything_of_the_users_is_covered() -> None:
 
 
 def test_a_job_that_holds_the_temporary_files_is_covered() -> None:
-    ground = Ground(("/tmp",), ("/tmp/private",), ("/tmp",))
+    ground = FileSystem(("/tmp",), ("/tmp/private",), ("/tmp",))
     found = protected_paths.everything([Mount("/", "ext4"), Mount("/tmp", "tmpfs")], ["home", "tmp"], ground)
-    assert found == protected_paths.Places(("/home", "/tmp"), ("/tmp/private",))
+    assert found == protected_paths.ProtectedPaths(("/home", "/tmp"), ("/tmp/private",))
 
 
 def test_in_a_user_namespace_only_own_places_are_covered() -> None:
-    assert protected_paths.only_own([Mount("/", "ext4")], "/home/me", GROUND) == protected_paths.Places(
+    assert protected_paths.only_own([Mount("/", "ext4")], "/home/me", GROUND) == protected_paths.ProtectedPaths(
         ("/home/me",), ("/home/me/.cache",)
     )
 

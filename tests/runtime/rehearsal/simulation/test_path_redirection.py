@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.overlay import Settings, _led
+from distcheck.runtime.rehearsal.simulation.overlay import OverlaySettings, _led
 
 ROOT = Path(__file__).parents[4]
 
@@ -129,10 +129,10 @@ def digest(folder: Path) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def settings(folder: Path, private: Path) -> Settings:
+def settings(folder: Path, private: Path) -> OverlaySettings:
     shadow = private / "overlay" / "led"
     shadow.mkdir(parents=True, exist_ok=True)
-    made = Settings(
+    made = OverlaySettings(
         "python", partial=True, shadow=str(shadow), own=(str(folder),), apart=(str(private),), free=("/tmp", "/proc")
     )
     (private / "overlay.json").write_text(json.dumps(made._asdict()))

@@ -6,9 +6,9 @@ from typing import Any
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
-from distcheck.runtime.rehearsal.simulation.plan import End, Plan, Rehearsal, Row
+from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 
-PLAN = Plan("train.py", nproc_per_node=2)
+PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 GROUP = {
     "path": "obj['trainer'].group", "type": "torch.distributed.ProcessGroup", "why": "holds a process group",
     "fix": "leave it out", "kind": "process-group",
@@ -21,12 +21,12 @@ NO_GROUP = "TypeError: cannot pickle 'torch._C._distributed_c10d.ProcessGroup' o
 NO_LOCK = "TypeError: cannot pickle '_thread.lock' object"
 
 
-def refused(mode: str, error: str, offender: dict[str, str], rank: int | None = 0, **more: Any) -> Row:
+def refused(mode: str, error: str, offender: dict[str, str], rank: int | None = 0, **more: Any) -> LoggedEvent:
     data = {"mode": mode, "operation": "", "error": error, "made": [], "offenders": [offender], **more}
-    return Row("pickling.refused", rank, 100, 1.0, 0, "train.py:30", "main", data)
+    return LoggedEvent("pickling.refused", rank, 100, 1.0, 0, "train.py:30", "main", data)
 
 
-def judged(*rows: Row, detail: str | None = None) -> list[Finding]:
+def judged(*rows: LoggedEvent, detail: str | None = None) -> list[Finding]:
     ends = tuple(End(rank, how="raised", status=1, detail=detail) for rank in (0, 1)) if detail else ()
     checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.pickling",), plug_ins=False)
     return list(checker.plan(Rehearsal, command="rehearse", closed=True).run(Rehearsal(PLAN, ends, rows)).findings)

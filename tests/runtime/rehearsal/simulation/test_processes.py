@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from distcheck.runtime.rehearsal.simulation import processes
-from distcheck.runtime.rehearsal.simulation.plan import VARIABLE, Plan, read_plan, write_plan
-from distcheck.runtime.rehearsal.simulation.processes import Started, end_all, environment
+from distcheck.runtime.rehearsal.simulation.plan import VARIABLE, RehearsalPlan, read_plan, write_plan
+from distcheck.runtime.rehearsal.simulation.processes import RehearsedProcess, end_all, environment
 
-PLAN = Plan("train.py", nnodes=2, nproc_per_node=2, gpus_per_node=2, folder="/work", private="/tmp/private")
+PLAN = RehearsalPlan("train.py", nnodes=2, nproc_per_node=2, gpus_per_node=2, folder="/work", private="/tmp/private")
 SHELL = {"PATH": "/bin", "RANK": "7", "CUDA_VISIBLE_DEVICES": "3", "SLURM_JOB_ID": "4711", "MASTER_PORT": "1"}
 
 
-def of(plan: Plan, number: int, **more: str) -> dict[str, str]:
+def of(plan: RehearsalPlan, number: int, **more: str) -> dict[str, str]:
     return environment(plan, number, 5000, SHELL, more)
 
 
@@ -121,7 +121,7 @@ def test_nothing_is_left_of_what_a_rank_has_started(tmp_path: Path) -> None:
         while text.count(b" ") < 2:
             text += os.read(process.stdout.fileno(), 100)
     children = [int(word) for word in text.split()]
-    end_all([Started(0, process, "", "")], str(tmp_path))
+    end_all([RehearsedProcess(0, process, "", "")], str(tmp_path))
     until = time.monotonic() + 30
     while any(_runs(pid) for pid in children) and time.monotonic() < until:
         time.sleep(0.05)

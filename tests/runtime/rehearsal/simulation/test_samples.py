@@ -10,8 +10,8 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Report, Severity
-from distcheck.runtime.coordination.model import Call, Position, Positions
-from distcheck.runtime.rehearsal.simulation.plan import Plan, Rehearsal, Row
+from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
 
 TOTAL = 64
 SEQUENTIAL = {"types": ["BatchSampler", "SequentialSampler"]}
@@ -30,15 +30,17 @@ SAYS_NOTHING = {
 }  # fmt: skip
 
 
-def row(kind: str, rank: int, line: int, at_s: float = 1.0, **data: Any) -> Row:
-    return Row(f"samples.{kind}", rank, 100 + rank, at_s, 0, f"train.py:{line}", "main", data)
+def row(kind: str, rank: int, line: int, at_s: float = 1.0, **data: Any) -> LoggedEvent:
+    return LoggedEvent(f"samples.{kind}", rank, 100 + rank, at_s, 0, f"train.py:{line}", "main", data)
 
 
-def wrapped(*ranks: int, of: Sequence[int] = ()) -> list[Row]:
+def wrapped(*ranks: int, of: Sequence[int] = ()) -> list[LoggedEvent]:
     return [row("wrapped", rank, 5, ranks=list(of or ranks), how="DistributedDataParallel") for rank in ranks]
 
 
-def made(rank: int, *, loader: int = 1, line: int = 10, sampler: dict[str, Any] = SEQUENTIAL, **more: Any) -> Row:
+def made(
+    rank: int, *, loader: int = 1, line: int = 10, sampler: dict[str, Any] = SEQUENTIAL, **more: Any
+) -> LoggedEvent:
     data = {
         "loader": loader, "chain": [f"train.py:{line}", "train.py:90"], "type": "DataLoader", "of": None,
         "of_library": False, "iterable": False, "dataset": "Images", "base": "Images", "length": TOTAL,
@@ -69,7 +71,7 @@ def walk(
     ended: bool = False,
     sampler: dict[str, Any] = SEQUENTIAL,
     **more: Any,
-) -> list[Row]:
+) -> list[LoggedEvent]:
     """A pass over a loader; what a sample holds depends on its number alone, where ``leaves`` says nothing else."""
     begun = {
         "number": number, "loader": loader, "count": 0, "length": 16, "loop": f"train.py:{line}", "bounded": False,
@@ -102,8 +104,10 @@ def shuffled(seed: int, total: int = TOTAL) -> list[int]:
     return ids
 
 
-def report_of(*rows: Row, ranks: int = 2, positions: Positions = Positions((), 2)) -> Report:
-    rehearsal = Rehearsal(Plan("train.py", nproc_per_node=ranks), (), tuple(sorted(rows, key=lambda one: one.at_s)))
+def report_of(*rows: LoggedEvent, ranks: int = 2, positions: Positions = Positions((), 2)) -> Report:
+    rehearsal = Rehearsal(
+        RehearsalPlan("train.py", nproc_per_node=ranks), (), tuple(sorted(rows, key=lambda one: one.at_s))
+    )
     rooms = tuple(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in ("samples", "epochs", "splits"))
     plan = Checker(rooms=rooms, plug_ins=False).plan(Rehearsal, Positions, command="rehearse", closed=True)
     report = plan.run(rehearsal, positions)
@@ -111,11 +115,11 @@ def report_of(*rows: Row, ranks: int = 2, positions: Positions = Positions((), 2
     return report
 
 
-def judged(*rows: Row, ranks: int = 2) -> list[Finding]:
+def judged(*rows: LoggedEvent, ranks: int = 2) -> list[Finding]:
     return list(report_of(*rows, ranks=ranks).findings)
 
 
-def only(*rows: Row, ranks: int = 2) -> Finding:
+def only(*rows: LoggedEvent, ranks: int = 2) -> Finding:
     (finding,) = judged(*rows, ranks=ranks)
     return finding
 
@@ -372,7 +376,7 @@ def test_good_dc735_a_baseline_that_every_rank_trains_alone() -> None:
 # DC730
 
 
-def epochs(*sampler: dict[str, Any], orders: Sequence[Sequence[int]], **more: Any) -> list[Row]:
+def epochs(*sampler: dict[str, Any], orders: Sequence[Sequence[int]], **more: Any) -> list[LoggedEvent]:
     rows = [*wrapped(0, 1)]
     for rank in (0, 1):
         told = [{**one, "replicas": 2, "part": rank} for one in sampler]
@@ -441,7 +445,7 @@ def test_good_dc730_two_loaders_side_by_side() -> None:
 # DC519
 
 
-def uneven(*lengths: int | None, sampler: dict[str, Any] = RANDOM, **more: Any) -> list[Row]:
+def uneven(*lengths: int | None, sampler: dict[str, Any] = RANDOM, **more: Any) -> list[LoggedEvent]:
     rows = [*wrapped(*range(len(lengths)))]
     for rank, length in enumerate(lengths):
         part = list(range(rank, TOTAL, len(lengths)))
@@ -481,7 +485,7 @@ def test_good_dc519_the_loop_may_end_before(bounded: bool | None) -> None:
 
 def test_bad_dc519_the_others_wait_for_whoever_is_through() -> None:
     """That the loop might have ended before is no excuse any more."""
-    call = Call(4, "all_reduce", place="train.py:22")
+    call = CollectiveCall(4, "all_reduce", place="train.py:22")
     waiting = Position(0, state="waiting", call=call, since_s=9.0, entered={"0": 4})
     positions = Positions((waiting, Position(1, state="left", entered={"0": 3})), 2, 5.0)
     rows = [*wrapped(0, 1), made(0, print="p0"), made(1, print="p1")]
@@ -527,7 +531,7 @@ def test_good_dc519_cut_short_by_the_rehearsal() -> None:
 
 def split(
     rank: int, order: Sequence[int], *, seeded: bool = False, used: bool = True, maker: str = "random_split"
-) -> list[Row]:
+) -> list[LoggedEvent]:
     """A loader for training over 48 samples, one for evaluation over the other 16."""
     train, valid = order[:48], order[48:]
     sampler = {**DISTRIBUTED, "replicas": 2, "part": rank}
@@ -610,7 +614,7 @@ def test_good_dc733_a_split_of_this_ranks_share() -> None:
     assert judged(*wrapped(0, 1), *rows) == []
 
 
-def scikit(train: str, rank: int, given: str = "all") -> Row:
+def scikit(train: str, rank: int, given: str = "all") -> LoggedEvent:
     return row("split", rank, 6, given=given, train=train, test="t", first=["'a.png'", "'b.png'"], stated=False)
 
 

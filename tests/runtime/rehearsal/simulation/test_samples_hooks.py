@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import Row
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent
 
 pytestmark = pytest.mark.torch
 
@@ -146,12 +146,12 @@ class Seen:
         self.printed = done.stdout
         self.rows = read_rows(str(notebooks))
 
-    def of(self, kind: str, mark: str = "") -> list[Row]:
+    def of(self, kind: str, mark: str = "") -> list[LoggedEvent]:
         """The rows of a kind, of a line that ends with a mark."""
         place = f"train.py:{line_of(mark)}" if mark else ""
         return [row for row in self.rows if row.kind == f"samples.{kind}" and (not mark or row.place == place)]
 
-    def batches(self, one: Row) -> list[Any]:
+    def batches(self, one: LoggedEvent) -> list[Any]:
         """The samples of each batch of a pass."""
         return [row.data["ids"] for row in self.of("batch") if row.data["number"] == one.data["number"]]
 

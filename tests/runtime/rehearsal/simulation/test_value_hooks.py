@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import Row
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent
 
 ROOT = Path(__file__).parents[4]
 INSTALL = """
@@ -35,7 +35,7 @@ assert not notebook.lost, notebook.lost
 
 
 @pytest.fixture
-def rows(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, list[Row]]:
+def rows(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, list[LoggedEvent]]:
     """What a script has left in the notebook, by kind."""
     folder, script = tmp_path / "notebooks", tmp_path / "train.py"
     folder.mkdir()
@@ -49,14 +49,14 @@ def rows(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, list[Row]]
         words, check=False, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environ
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[LoggedEvent]] = {}
     for row in read_rows(str(folder)):
         found.setdefault(row.kind, []).append(row)
     assert "stage.hook_failed" not in found, found["stage.hook_failed"]
     return found
 
 
-def lines(found: list[Row]) -> list[int]:
+def lines(found: list[LoggedEvent]) -> list[int]:
     return [int(row.place.rpartition(":")[2]) for row in found]
 
 
@@ -79,7 +79,7 @@ os.environ["OTHER"] = "2"
 
 @pytest.mark.torch
 @pytest.mark.parametrize("rows", [DEVICES], indirect=True)
-def test_devices(rows: dict[str, list[Row]]) -> None:
+def test_devices(rows: dict[str, list[LoggedEvent]]) -> None:
     assert {kind for kind in rows if kind.startswith("devices.")} == {
         "devices.bind", "devices.taken", "devices.refused", "devices.load", "devices.mask",
     }  # fmt: skip
@@ -151,7 +151,7 @@ kept = main()
 
 @pytest.mark.torch
 @pytest.mark.parametrize("rows", [GRADIENTS], indirect=True)
-def test_gradients_and_groups(rows: dict[str, list[Row]]) -> None:
+def test_gradients_and_groups(rows: dict[str, list[LoggedEvent]]) -> None:
     assert (lines(rows["groups.made"]), lines(rows["groups.destroyed"])) == ([17], [51])
     assert rows["groups.made"][0].data["direct"] is True
     assert "nccl" in rows["groups.made"][0].data["devices"]
@@ -212,7 +212,7 @@ if __name__ == "__main__":
 
 @pytest.mark.torch
 @pytest.mark.parametrize("rows", [PICKLING], indirect=True)
-def test_pickling(rows: dict[str, list[Row]]) -> None:
+def test_pickling(rows: dict[str, list[LoggedEvent]]) -> None:
     found = rows["pickling.refused"]
     told = [(row.data["mode"], row.data["offenders"][0]["path"], row.data["offenders"][0]["kind"]) for row in found]
     assert told == [

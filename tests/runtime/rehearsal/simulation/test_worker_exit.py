@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.coordination.model import SETUP, Frame
-from distcheck.runtime.coordination.run_script import Ended
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook, read_rows
-from distcheck.runtime.rehearsal.simulation.launcher import _Steps
-from distcheck.runtime.rehearsal.simulation.plan import Plan, Row
-from distcheck.runtime.rehearsal.simulation.worker_exit import Ending
+from distcheck.runtime.coordination.run_script import ScriptExit
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog, read_rows
+from distcheck.runtime.rehearsal.simulation.launcher import _LoggedSteps
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.worker_exit import WorkerExit
 
 
 class Optimizer:
@@ -33,7 +33,7 @@ class Agreement:
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)
         self.asked: list[int] = []
-        self.told: list[Ended] = []
+        self.told: list[ScriptExit] = []
         self.left = 0
         self.posts = Posts()
 
@@ -41,7 +41,7 @@ class Agreement:
         self.asked.append(steps)
         return self.answers.pop(0)
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: ScriptExit) -> None:
         self.told.append(ended)
 
     def leave(self) -> None:
@@ -53,8 +53,8 @@ class EndsHereError(Exception):
 
 
 @pytest.fixture
-def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ending:
-    made = Ending(Notebook(str(tmp_path), 0.0, 1), Plan("train.py", steps=2))
+def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerExit:
+    made = WorkerExit(EventLog(str(tmp_path), 0.0, 1), RehearsalPlan("train.py", steps=2))
 
     def end() -> None:
         raise EndsHereError
@@ -63,16 +63,16 @@ def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ending:
     return made
 
 
-def step(ending: Ending, optimizer: object) -> None:
+def step(ending: WorkerExit, optimizer: object) -> None:
     ending._before_step(optimizer)
     ending._after_step(optimizer)
 
 
-def rows(tmp_path: Path, kind: str) -> list[Row]:
+def rows(tmp_path: Path, kind: str) -> list[LoggedEvent]:
     return [row for row in read_rows(str(tmp_path)) if row.kind == kind]
 
 
-def test_it_ends_where_the_next_step_would_begin(ending: Ending) -> None:
+def test_it_ends_where_the_next_step_would_begin(ending: WorkerExit) -> None:
     optimizer = Optimizer()
     step(ending, optimizer)
     step(ending, optimizer)
@@ -80,7 +80,7 @@ def test_it_ends_where_the_next_step_would_begin(ending: Ending) -> None:
         step(ending, optimizer)
 
 
-def test_optimizers_that_take_turns_make_one_step(ending: Ending, tmp_path: Path) -> None:
+def test_optimizers_that_take_turns_make_one_step(ending: WorkerExit, tmp_path: Path) -> None:
     first, second = Optimizer(), Optimizer()
     for _ in range(2):
         step(ending, first)
@@ -89,7 +89,7 @@ def test_optimizers_that_take_turns_make_one_step(ending: Ending, tmp_path: Path
     assert [row.step for row in rows(tmp_path, "stage.step")] == [1, 2]
 
 
-def test_a_rank_that_another_one_needs_goes_on(ending: Ending) -> None:
+def test_a_rank_that_another_one_needs_goes_on(ending: WorkerExit) -> None:
     ending.agreement = Agreement(False, True)
     optimizer = Optimizer()
     for _ in range(3):
@@ -99,18 +99,18 @@ def test_a_rank_that_another_one_needs_goes_on(ending: Ending) -> None:
     assert ending.agreement.asked == [2, 3]
 
 
-def test_without_a_limit_it_never_ends(ending: Ending) -> None:
+def test_without_a_limit_it_never_ends(ending: WorkerExit) -> None:
     ending.plan = ending.plan._replace(steps=None)
     optimizer = Optimizer()
     for _ in range(20):
         step(ending, optimizer)
 
 
-def test_how_it_ended_is_said_once_with_the_users_line(ending: Ending, tmp_path: Path) -> None:
+def test_how_it_ended_is_said_once_with_the_users_line(ending: WorkerExit, tmp_path: Path) -> None:
     stack = (Frame("torch/nn.py", 3, "forward"), Frame("train.py", 7, "main", own=True))
     ending.agreement = Agreement()
     ending.agreement.posts.entered[SETUP] = 1
-    ending.ended(Ended("raised", 1, "ValueError: no", stack))
+    ending.ended(ScriptExit("raised", 1, "ValueError: no", stack))
     ending.stopped("time")
     (row,) = rows(tmp_path, "stage.end")
     assert (row.rank, row.place, row.function) == (1, "train.py:7", "main")
@@ -118,7 +118,7 @@ def test_how_it_ended_is_said_once_with_the_users_line(ending: Ending, tmp_path:
     assert ending.agreement.told[0].status == 1
 
 
-def test_a_rank_that_is_stopped_says_so_and_writes_what_is_left(ending: Ending, tmp_path: Path) -> None:
+def test_a_rank_that_is_stopped_says_so_and_writes_what_is_left(ending: WorkerExit, tmp_path: Path) -> None:
     ending.notebook.at_end.append(lambda: ending.notebook.note("topic.last"))
     ending.stopped("a verdict")
     (row,) = rows(tmp_path, "stage.end")
@@ -126,7 +126,7 @@ def test_a_rank_that_is_stopped_says_so_and_writes_what_is_left(ending: Ending, 
     assert len(rows(tmp_path, "topic.last")) == 1
 
 
-def test_whoever_fails_at_the_end_harms_nobody(ending: Ending, tmp_path: Path) -> None:
+def test_whoever_fails_at_the_end_harms_nobody(ending: WorkerExit, tmp_path: Path) -> None:
     def fail() -> None:
         raise KeyError("x")
 
@@ -139,7 +139,7 @@ def test_whoever_fails_at_the_end_harms_nobody(ending: Ending, tmp_path: Path) -
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_leaves_the_end_to_its_parent(ending: Ending, tmp_path: Path) -> None:
+def test_a_fork_leaves_the_end_to_its_parent(ending: WorkerExit, tmp_path: Path) -> None:
     ending.notebook.at_end.append(lambda: ending.notebook.note("topic.last"))
     pid = os.fork()
     if not pid:
@@ -152,8 +152,8 @@ def test_a_fork_leaves_the_end_to_its_parent(ending: Ending, tmp_path: Path) -> 
 
 
 def test_how_far_the_ranks_are_is_read_as_they_write(tmp_path: Path) -> None:
-    plan = Plan("train.py")
-    steps: Any = _Steps(str(tmp_path))
+    plan = RehearsalPlan("train.py")
+    steps: Any = _LoggedSteps(str(tmp_path))
 
     def text() -> str:
         steps._next = 0.0

@@ -15,28 +15,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from distcheck.core.model import to_plain
-from distcheck.runtime.coordination.call_recorder import Note, Posts
+from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
 from distcheck.runtime.coordination.child_processes import follow, seat_in
 from distcheck.runtime.coordination.frames import leave_out_inside
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import SETUP
-from distcheck.runtime.coordination.rank_monitor import Patrol
-from distcheck.runtime.coordination.run_script import Ended
-from distcheck.runtime.coordination.store_client import Seat
+from distcheck.runtime.coordination.rank_monitor import RankMonitor
+from distcheck.runtime.coordination.run_script import ScriptExit
+from distcheck.runtime.coordination.store_client import RankHost
 from distcheck.runtime.rehearsal.simulation.coordinator import ADDRESS, STOPPED, TICK_S
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from . import compiled
 
-__all__ = ["STOPPED", "Agreement", "Line", "Store", "install"]
+__all__ = ["STOPPED", "Agreement", "ParentConnection", "ParentStore", "install"]
 
 #: Calls whose root may go on before the others have come (it only sends), and those whose other ranks may.
 _ROOT_ONLY_SENDS = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list"})
 _ROOT_ONLY_TAKES = frozenset({"reduce", "gather", "gather_object"})
 
 
-class Line:
+class ParentConnection:
     """One connection to the parent; one question at a time."""
 
     def __init__(self, private: str) -> None:
@@ -59,10 +59,10 @@ class Line:
         return answer
 
 
-class Store:
-    """The parent's store, as :class:`Patrol` asks for one."""
+class ParentStore:
+    """The parent's store, as :class:`RankMonitor` asks for one."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ParentConnection) -> None:
         self._line = line
 
     def set(self, key: str, value: str) -> None:
@@ -93,12 +93,12 @@ class Store:
 class Agreement:
     """This process as a rank that others wait for."""
 
-    def __init__(self, plan: Plan, notebook: Notebook, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, plan: RehearsalPlan, notebook: EventLog, environ: Mapping[str, str] = os.environ) -> None:
         self.plan = plan
         self.notebook = notebook
         #: called with the parent's reason before this process is ended
         self.on_stop: Callable[[str], None] = lambda _: None
-        self.posts = Posts()
+        self.posts = CallRecorder()
         self.posts.before = self.before
         self.posts.joining = self.joining
         self._environ = environ
@@ -107,10 +107,10 @@ class Agreement:
     def renew(self) -> None:
         """In a fork: it is no rank yet, and its parent's lines are not its own."""
         self.posts.forget()
-        self.seat: Seat | None = None
+        self.seat: RankHost | None = None
         self._pid = os.getpid()
         self._lines = threading.local()
-        self._patrol: Patrol | None = None
+        self._patrol: RankMonitor | None = None
 
     def joining(self, given: tuple[tuple[Any, ...], dict[str, Any]] | None) -> None:
         """A process that the script itself has started says which rank it is when it joins the others."""
@@ -126,12 +126,13 @@ class Agreement:
 
     def sit(self, rank: int, world_size: int) -> None:
         """This process is that rank."""
-        self.seat = Seat(rank, world_size, self.plan.node_name(rank))
+        self.seat = RankHost(rank, world_size, self.plan.node_name(rank))
         self.notebook.rank = rank
-        line = Line(self.plan.private)
+        line = ParentConnection(self.plan.private)
         line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
-        patrol = Patrol(
-            self.posts, self.seat, connect=lambda: Store(Line(self.plan.private)), report=lambda _: None,
+        patrol = RankMonitor(
+            self.posts, self.seat, connect=lambda: ParentStore(ParentConnection(self.plan.private)),
+            report=lambda _: None,
             say=lambda _: None, patience_s=self.plan.patience_s,
         )  # fmt: skip
         patrol.tick_s = TICK_S
@@ -139,7 +140,7 @@ class Agreement:
         patrol.start()
         threading.Thread(target=self._listen, args=(line,), name="distcheck prompter", daemon=True).start()
 
-    def before(self, note: Note, waits: bool) -> None:
+    def before(self, note: RecordedCall, waits: bool) -> None:
         """Lay a call beside those of the other ranks; wait for them where the call itself would."""
         seat = self.seat
         if seat is None or os.getpid() != self._pid:
@@ -163,7 +164,7 @@ class Agreement:
             return True
         return bool(self._ask("finished", rank=self.seat.rank, steps=steps)["end"])
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: ScriptExit) -> None:
         """The script has ended."""
         if self._patrol is not None:
             self._patrol.ended(ended.state, ended.status, ended.detail, ended.stack)
@@ -176,14 +177,14 @@ class Agreement:
     def _ask(self, what: str, **more: Any) -> dict[str, Any]:
         line = getattr(self._lines, "line", None)
         if line is None:
-            line = self._lines.line = Line(self.plan.private)
+            line = self._lines.line = ParentConnection(self.plan.private)
         try:
             answer: dict[str, Any] = line.ask(what, **more)
         except OSError:
             self._stop("the rehearsal's parent has gone")
         return answer
 
-    def _listen(self, line: Line) -> None:
+    def _listen(self, line: ParentConnection) -> None:
         try:
             reason = line.ask("listen")["stop"]
         except (OSError, ValueError):
@@ -199,7 +200,7 @@ class Agreement:
         os._exit(STOPPED)
 
 
-def install(notebook: Notebook, plan: Plan) -> Agreement:
+def install(notebook: EventLog, plan: RehearsalPlan) -> Agreement:
     """From now on each call of this process is agreed with the other ranks."""
     leave_out_inside(__file__)
     agreement = Agreement(plan, notebook)

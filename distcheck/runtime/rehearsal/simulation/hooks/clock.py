@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from distcheck.runtime.coordination.frames import is_own
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 
 
-class Clock:
+class LogicalClock:
     """The counts of this process."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: EventLog) -> None:
         self._notebook = notebook
         #: grows with every default group that is made or destroyed: to make one, all wait for all
         self._life = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from distcheck.runtime.coordination.call_recorder import Posts
+from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.import_hook import when_imported
 
 
@@ -54,7 +54,7 @@ _MADE = {
 }
 
 
-def watch(posts: Posts) -> None:
+def watch(posts: CallRecorder) -> None:
     """Note them as soon as GPUs are pretended."""
 
     def see(operation: Any, args: Sequence[Any]) -> None:
@@ -66,7 +66,7 @@ def watch(posts: Posts) -> None:
     when_imported("distcheck.runtime.rehearsal.fake_cuda.operations", lambda module: module.collectives.append(see))
 
 
-def _note(posts: Posts, operation: Any, args: Sequence[Any]) -> None:
+def _note(posts: CallRecorder, operation: Any, args: Sequence[Any]) -> None:
     schema = operation._schema
     made = _MADE.get(schema.name.rpartition("::")[2])
     if made is None:

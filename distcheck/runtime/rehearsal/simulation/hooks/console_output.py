@@ -13,23 +13,23 @@ import zlib
 from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_path
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 #: Lines of one place that are looked at in one step, and steps that are.
 _MOST_IN_A_STEP = 2
 _MOST_STEPS = 6
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Listen to ``print`` and to what ``logging`` writes to the terminal."""
-    lines = _Lines(notebook)
+    lines = _PrintedLines(notebook)
     lines.listen_to_print()
     lines.listen_to_logging()
 
 
-class _Lines:
-    def __init__(self, notebook: Notebook) -> None:
+class _PrintedLines:
+    def __init__(self, notebook: EventLog) -> None:
         self.notebook = notebook
         self._pid = os.getpid()
         self._seen: dict[str, dict[int, int]] = {}

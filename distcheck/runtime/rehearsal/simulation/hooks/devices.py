@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own, shown_path
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .patching import attach_to, harmless, wrap
 
@@ -53,15 +53,15 @@ _OF_OBJECTS = (
 _MOST_PARTS = 20_000
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``devices.bind``, ``.taken``, ``.refused``, ``.collective``, ``.load`` and ``.mask``."""
     _watch_mask(notebook)
     # as it is when the rank starts: what the launcher or the scheduler gave
-    watch = _Watch(notebook, plan, os.environ.get(MASK))
+    watch = _DeviceHook(notebook, plan, os.environ.get(MASK))
     attach_to("torch", notebook, "devices", watch.attach)
 
 
-def _watch_mask(notebook: Notebook) -> None:
+def _watch_mask(notebook: EventLog) -> None:
     def assign(real: Any, self: Any, key: Any, value: Any) -> None:
         real(self, key, value)
         if key == MASK and self is os.environ:
@@ -70,10 +70,10 @@ def _watch_mask(notebook: Notebook) -> None:
     wrap(type(os.environ), "__setitem__", assign)
 
 
-class _Watch:
+class _DeviceHook:
     """What has been written down by this process already, and torch, once it is there."""
 
-    def __init__(self, notebook: Notebook, plan: Plan, given_mask: str | None) -> None:
+    def __init__(self, notebook: EventLog, plan: RehearsalPlan, given_mask: str | None) -> None:
         self.notebook = notebook
         self.plan = plan
         self.given_mask = given_mask
@@ -115,7 +115,7 @@ class _Watch:
         if self.plan.real_gpus:
             wrap(self.torch.cuda, "set_device", self._refuse_really)
             return
-        from distcheck.runtime.rehearsal.fake_cuda.driver import Driver
+        from distcheck.runtime.rehearsal.fake_cuda.driver import FakeDriver
 
         def check(real: Any, driver: Any, index: int) -> Any:
             try:
@@ -130,7 +130,7 @@ class _Watch:
                     self._note("devices.taken", index=index)
             return result
 
-        wrap(Driver, "check", check)
+        wrap(FakeDriver, "check", check)
 
     def _refuse_really(self, real: Any, device: Any) -> Any:
         try:

@@ -18,31 +18,31 @@ from urllib.parse import urlsplit, urlunsplit
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
 from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.overlay import CODE, GONE, Settings, settings_of
-from distcheck.runtime.rehearsal.simulation.plan import Plan
-from distcheck.runtime.rehearsal.simulation.protected_paths import Ground, ground
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.overlay import CODE, GONE, OverlaySettings, settings_of
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, ground
 
 from .call_sites import asked_at, asked_for, fetcher, folder_call, how_made, is_asked_by_own, is_caught
-from .clock import Clock
+from .clock import LogicalClock
 
 #: Files that were there before, of which reading is noted; a data set may have millions.
 _MOST_OLD = 2_000
 _MOST_KNOWN = 50_000
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Listen, from here on and in every fork."""
     _Files(notebook, plan, settings_of(plan.private)).listen()
 
 
 class _Files:
-    def __init__(self, notebook: Notebook, plan: Plan, settings: Settings) -> None:
+    def __init__(self, notebook: EventLog, plan: RehearsalPlan, settings: OverlaySettings) -> None:
         self.notebook = notebook
         self.settings = settings
         own = [plan.folder, *([] if plan.module else [os.path.dirname(os.path.join(plan.folder, plan.target))])]
-        self.ground: Ground = settings.ground if settings.own else ground(os.environ, own, plan.private)
-        self.clock = Clock(notebook)
+        self.ground: FileSystem = settings.ground if settings.own else ground(os.environ, own, plan.private)
+        self.clock = LogicalClock(notebook)
         self.begun = notebook.begun
         self._busy = local()
         self._folders: dict[str, str] = {}

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .digests import Digests
 from .patching import attach_to, harmless, wrap
@@ -66,15 +66,15 @@ class _Model:
         return self.stepped[0]
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``gradients.wrap``, ``.step``, ``.last``, ``.switch`` and ``.move``."""
-    attach_to("torch", notebook, "gradients", lambda torch: _Watch(notebook, torch).attach())
+    attach_to("torch", notebook, "gradients", lambda torch: _GradientHook(notebook, torch).attach())
 
 
-class _Watch:
+class _GradientHook:
     """All models of this process that DDP owns."""
 
-    def __init__(self, notebook: Notebook, torch: Any) -> None:
+    def __init__(self, notebook: EventLog, torch: Any) -> None:
         self.notebook = notebook
         self.torch = torch
         self.digests = Digests(torch)
@@ -87,7 +87,7 @@ class _Watch:
         self.outermost: Any = None
         self.moving = False
         self.told: set[tuple[Any, ...]] = set()
-        self.optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+        self.optimizers: weakref.WeakKeyDictionary[Any, _StepCounter] = weakref.WeakKeyDictionary()
 
     def attach(self) -> None:
         torch = self.torch
@@ -277,7 +277,7 @@ class _Watch:
         with harmless(self.notebook, "gradients.step"):
             steps = self.optimizers.get(optimizer)
             if steps is None:
-                steps = self.optimizers[optimizer] = _Steps(len(self.optimizers))
+                steps = self.optimizers[optimizer] = _StepCounter(len(self.optimizers))
             steps.count += 1
             mine = {id(one) for group in optimizer.param_groups for one in group["params"]}
             for model in self.models:
@@ -339,7 +339,7 @@ class _Watch:
             yield [name, state, gradient, self.digests.of(one)]
 
 
-class _Steps:
+class _StepCounter:
     """What an optimizer has done."""
 
     def __init__(self, number: int) -> None:

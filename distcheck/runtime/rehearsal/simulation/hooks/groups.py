@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .patching import attach_to, called_by_script, harmless, wrap
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``groups.made`` and ``groups.destroyed``."""
 
     def attach(torch: Any) -> None:

@@ -15,13 +15,23 @@ from types import FrameType
 from typing import Any
 
 from distcheck.runtime.coordination.frames import is_own, shown_path
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .loops import loop_around
 from .parallel import Before, Parallel
 from .patching import harmless
-from .sample_contents import FIRST, Known, attribute, digest_of, layers_of, leaves_of, length_of, print_of, some_of
+from .sample_contents import (
+    FIRST,
+    IdentityCache,
+    attribute,
+    digest_of,
+    layers_of,
+    leaves_of,
+    length_of,
+    print_of,
+    some_of,
+)
 from .samplers import describe, known_length, samplers_of
 
 TOPIC = "samples"
@@ -45,7 +55,7 @@ class _Loader:
         self.indices: list[int] | None = None
 
 
-class _Pass:
+class _LoaderPass:
     """One way through a loader."""
 
     def __init__(self, number: int, loader: _Loader) -> None:
@@ -67,21 +77,21 @@ class _Pass:
 class Watcher:
     """What is known in this process."""
 
-    def __init__(self, notebook: Notebook, plan: Plan) -> None:
+    def __init__(self, notebook: EventLog, plan: RehearsalPlan) -> None:
         self.notebook = notebook
         self.plan = plan
         self.parallel = Parallel(notebook)
-        self.loaders = Known()
-        self.subsets = Known()
-        self.samplers = Known()
+        self.loaders = IdentityCache()
+        self.subsets = IdentityCache()
+        self.samplers = IdentityCache()
         self.split_results: list[tuple[Any, str]] = []
         self._count = 0
         self._passes = 0
-        self._open: list[tuple[Any, _Pass]] = []
+        self._open: list[tuple[Any, _LoaderPass]] = []
         #: those that have given a batch since the last backward pass
-        self._fresh: dict[_Pass, Any] = {}
+        self._fresh: dict[_LoaderPass, Any] = {}
         #: those whose last batch a backward pass followed, but none yet that fed a wrapper
-        self._unfed: list[_Pass] = []
+        self._unfed: list[_LoaderPass] = []
         self._pid = os.getpid()
 
     def quietly(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -199,7 +209,7 @@ class Watcher:
             state.told = True
             self.notebook.note("samples.loader", **state.row)
         self._passes += 1
-        one = _Pass(self._passes, state)
+        one = _LoaderPass(self._passes, state)
         one.in_order = attribute(loader, "in_order") is not False
         iterator._distcheck_pass = one
         chain = samplers_of(loader)
@@ -225,7 +235,7 @@ class Watcher:
         self._open = [(other, its) for other, its in self._open if not its.ended and other() is not None]
         self._open.append((weakref.ref(iterator), one))
 
-    def is_cut(self, one: _Pass | None) -> bool:
+    def is_cut(self, one: _LoaderPass | None) -> bool:
         """Whether a pass has given all that is asked for in a rehearsal."""
         most = self.plan.epoch_steps
         if most is None or one is None:
@@ -234,11 +244,11 @@ class Watcher:
         one.cut = one.asked > most
         return one.cut
 
-    def drawn(self, one: _Pass, indices: Any) -> None:
+    def drawn(self, one: _LoaderPass, indices: Any) -> None:
         if one.given < _BATCHES and one.loader.passes <= _PASSES:
             one.drawn.append(indices)
 
-    def batch_given(self, iterator: Any, one: _Pass, batch: Any) -> None:
+    def batch_given(self, iterator: Any, one: _LoaderPass, batch: Any) -> None:
         torch = sys.modules["torch"]
         one.with_gradients = bool(torch.is_grad_enabled())
         self._fresh[one] = weakref.ref(iterator)
@@ -263,7 +273,7 @@ class Watcher:
             gradients=one.with_gradients,
         )
 
-    def _sample(self, one: _Pass, item: Any) -> Any:
+    def _sample(self, one: _LoaderPass, item: Any) -> Any:
         below = one.loader.indices
         try:
             number = int(item)
@@ -271,12 +281,12 @@ class Watcher:
         except (TypeError, ValueError, IndexError, OverflowError):
             return repr(item)[:40]
 
-    def pass_ended(self, one: _Pass) -> None:
+    def pass_ended(self, one: _LoaderPass) -> None:
         if not one.ended:
             one.ended = True
             self._note_sum("samples.end", one)
 
-    def _note_sum(self, kind: str, one: _Pass) -> None:
+    def _note_sum(self, kind: str, one: _LoaderPass) -> None:
         self.notebook.note(
             kind,
             number=one.number,

@@ -13,23 +13,23 @@ from collections.abc import Callable
 from typing import Any
 
 from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.overlay import settings_of
-from distcheck.runtime.rehearsal.simulation.path_redirection import Led
-from distcheck.runtime.rehearsal.simulation.plan import Plan
-from distcheck.runtime.rehearsal.simulation.redirected_calls import Leader
+from distcheck.runtime.rehearsal.simulation.path_redirection import Redirection
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.redirected_calls import RedirectedCalls
 
 #: Modules whose compiled code opens files for writing by itself.
 _BY_THEMSELVES = ("h5py", "pyarrow", "lmdb", "netCDF4", "tables", "cv2", "tensorstore")
 
 
-def install(notebook: Notebook, plan: Plan) -> Led | None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> Redirection | None:
     """Take the place of ``open`` and of what changes files in ``os``; nothing where overlays cover everything."""
     settings = settings_of(plan.private)
     if settings.how == "none" or (settings.how == "mount" and not settings.partial):
         return None
     try:
-        led = Leader(settings)
+        led = RedirectedCalls(settings)
         led.patch()
     except Exception as error:  # noqa: BLE001 - told, and the end
         # files of the user's are at stake: the script must not run like this
@@ -41,7 +41,7 @@ def install(notebook: Notebook, plan: Plan) -> Led | None:
     return led
 
 
-def _lead_compiled_code(led: Led, notebook: Notebook) -> None:
+def _lead_compiled_code(led: Redirection, notebook: EventLog) -> None:
     """What opens files by their name in C++ or Rust."""
 
     def when(name: str, then: Callable[[Any], None]) -> None:
@@ -81,7 +81,7 @@ def _lead_compiled_code(led: Led, notebook: Notebook) -> None:
     when("sqlite3", lambda module: _lead(module, "connect", 0, led.for_writing))
 
 
-def _lead_safetensors(module: Any, led: Led, writing: Callable[[Any], Any]) -> None:
+def _lead_safetensors(module: Any, led: Redirection, writing: Callable[[Any], Any]) -> None:
     for name, position, way in (
         ("save_file", 1, writing), ("save_model", 1, writing), ("load_file", 0, led.for_reading),
         ("load_model", 1, led.for_reading), ("safe_open", 0, led.for_reading),
@@ -109,7 +109,7 @@ def _lead(module: Any, name: str, position: int, way: Callable[[Any], Any]) -> N
     setattr(module, name, called)
 
 
-def _tell_what_is_not_led(notebook: Notebook) -> None:
+def _tell_what_is_not_led(notebook: EventLog) -> None:
     told: set[str] = set()
 
     def audit(event: str, args: tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 
 from .patching import attach_to, harmless, wrap
 
@@ -40,7 +40,7 @@ class Before(NamedTuple):
 class Parallel:
     """Notes ``samples.wrapped`` and ``samples.twins``."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: EventLog) -> None:
         self.notebook = notebook
         #: ``with Join(…)`` that this process is in
         self.joined = 0

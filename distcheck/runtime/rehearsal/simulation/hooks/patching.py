@@ -12,7 +12,7 @@ from typing import Any
 from distcheck.core.resources import PACKAGE
 from distcheck.runtime.coordination.frames import is_own
 from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 
 _OURS = PACKAGE + os.sep
 
@@ -39,7 +39,7 @@ def _around(real: Any, around: Callable[..., Any]) -> Any:
 
 
 @contextmanager
-def harmless(notebook: Notebook, kind: str) -> Iterator[None]:
+def harmless(notebook: EventLog, kind: str) -> Iterator[None]:
     """What fails in here is a note that was lost, and nothing to the script; each kind says once what failed."""
     try:
         yield
@@ -59,7 +59,7 @@ def called_by_script(frame: FrameType | None) -> bool:
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
-def attach_to(module: str, notebook: Notebook, kind: str, attach: Callable[[Any], object]) -> None:
+def attach_to(module: str, notebook: EventLog, kind: str, attach: Callable[[Any], object]) -> None:
     """Call ``attach`` with a module when the script has imported it; where that fails, the topic is said to be lost."""
 
     def attach_or_say(imported: Any) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .patching import attach_to, harmless, wrap
 
@@ -27,18 +27,18 @@ _OBJECTS = {
 }
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``pickling.refused``."""
-    watch = _Watch(notebook)
+    watch = _PicklingHook(notebook)
     attach_to("multiprocessing.process", notebook, "pickling", watch.attach_processes)
     attach_to("copy", notebook, "pickling", watch.attach_copies)
     attach_to("torch", notebook, "pickling", watch.attach_torch)
 
 
-class _Watch:
+class _PicklingHook:
     """Looks into an object only when pickling it has failed."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: EventLog) -> None:
         self.notebook = notebook
         #: process → the line that made it
         self.made: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()

@@ -26,7 +26,7 @@ _KEPT_INDICES = 2_000
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
-class Known:
+class IdentityCache:
     """Values about objects that may not be hashable, for as long as these live."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Known:
                 yield item, value
 
 
-class Layer(NamedTuple):
+class SubsetIndices(NamedTuple):
     """One ``Subset`` between a loader and the data."""
 
     subset: Any
@@ -65,13 +65,13 @@ def attribute(item: Any, name: str) -> Any:
 def torch_class(module: str, name: str) -> type:
     """A class of torch where it has been imported, else one without instances."""
     found = getattr(sys.modules.get(module), name, None)
-    return found if isinstance(found, type) else Known
+    return found if isinstance(found, type) else IdentityCache
 
 
 # data sets
 
 
-def layers_of(dataset: Any) -> tuple[list[Layer], Any]:
+def layers_of(dataset: Any) -> tuple[list[SubsetIndices], Any]:
     """The subsets around a data set, outermost first, and what is below them.
 
     What wraps one data set of its own length (a transform) counts as that data set.
@@ -87,14 +87,14 @@ def layers_of(dataset: Any) -> tuple[list[Layer], Any]:
             if inner is None:
                 break
             dataset = inner
-    layers: list[Layer] = []
+    layers: list[SubsetIndices] = []
     below: list[int] | None = None
     for subset in reversed(subsets):
         own = _integers(attribute(subset, "indices"))
         if layers:
             below = layers[-1].indices
             own = None if own is None or below is None else [below[number] for number in own]
-        layers.append(Layer(subset, own))
+        layers.append(SubsetIndices(subset, own))
     return layers[::-1], dataset
 
 

@@ -6,7 +6,7 @@ import dis
 from collections.abc import Callable
 from typing import Any
 
-from .sample_contents import Known, attribute
+from .sample_contents import IdentityCache, attribute
 
 _DEEPEST = 6
 #: Their ``len`` is arithmetic.
@@ -32,7 +32,7 @@ def samplers_of(loader: Any) -> list[Any]:
     return found
 
 
-def describe(chain: list[Any], places: Known) -> dict[str, Any]:
+def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
     """What the samplers say: plain values for a note."""
     told = next((one for one in chain if callable(getattr(type(one), "set_epoch", None))), None)
     replicas = part = None

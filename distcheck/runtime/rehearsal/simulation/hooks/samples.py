@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .loader_watcher import TOPIC, Watcher
 from .patching import attach_to, wrap
@@ -19,7 +19,7 @@ from .patching import attach_to, wrap
 _watcher: Watcher | None = None
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Watch this process; where it is watched already (a fork), for another notebook from now on."""
     global _watcher
     first = _watcher is None

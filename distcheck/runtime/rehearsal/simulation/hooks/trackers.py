@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.rehearsal.simulation.event_log import Notebook
-from distcheck.runtime.rehearsal.simulation.plan import Plan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.trackers import FOR_SEVERAL, NEVER_OFFLINE, SWITCHES
 
 
@@ -51,7 +51,7 @@ _UPLOADS = (
 )  # fmt: skip
 
 
-def install(notebook: Notebook, plan: Plan) -> None:
+def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Around each tracker, once it is imported."""
     for tracker in _TRACKERS:
         _when(notebook, tracker.module, functools.partial(_around, notebook, tracker))
@@ -59,7 +59,7 @@ def install(notebook: Notebook, plan: Plan) -> None:
     _when(notebook, "huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, notebook))
 
 
-def _when(notebook: Notebook, module: str, then: Callable[[Any], None]) -> None:
+def _when(notebook: EventLog, module: str, then: Callable[[Any], None]) -> None:
     def harmlessly(imported: Any) -> None:
         try:
             then(imported)
@@ -70,7 +70,7 @@ def _when(notebook: Notebook, module: str, then: Callable[[Any], None]) -> None:
     when_imported(module, harmlessly)
 
 
-def _around(notebook: Notebook, tracker: _Tracker, module: Any) -> None:
+def _around(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
     owner, _, name = tracker.attribute.rpartition(".")
     holder = getattr(module, owner) if owner else module
     real = getattr(holder, name, None)
@@ -113,7 +113,7 @@ def _is_off(kwargs: dict[str, Any]) -> bool:
     return any(os.environ.get(name, "").lower() in values for name, values in SWITCHES.items())
 
 
-def _keep_mlflow_here(notebook: Notebook, plan: Plan, module: Any) -> None:
+def _keep_mlflow_here(notebook: EventLog, plan: RehearsalPlan, module: Any) -> None:
     real = module.set_tracking_uri
 
     @functools.wraps(real)
@@ -126,7 +126,7 @@ def _keep_mlflow_here(notebook: Notebook, plan: Plan, module: Any) -> None:
     module.set_tracking_uri = set_tracking_uri
 
 
-def _keep_from_the_hub(notebook: Notebook, module: Any) -> None:
+def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
     """Downloads go on; nothing goes up."""
     for name in _UPLOADS:
         if hasattr(module.HfApi, name):
@@ -138,7 +138,7 @@ def _keep_from_the_hub(notebook: Notebook, module: Any) -> None:
             setattr(module, name, getattr(api, name))
 
 
-def _nothing_goes_up(notebook: Notebook, module: Any, name: str, real: Any) -> Any:
+def _nothing_goes_up(notebook: EventLog, module: Any, name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
         notebook.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
