@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._version import __version__ as __version__
-
 if TYPE_CHECKING:
+    from ._version import __version__ as __version__
     from .api import PreflightError as PreflightError
     from .api import check_environment as check_environment
     from .api import preflight as preflight
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
+    "__version__": "_version",
     "Checker": "core.checker",
     "Plan": "core.checker",
     "diagnose_log": "checks.logs.diagnose",
@@ -91,7 +91,7 @@ _HOMES = {
 #: Names that say less in their own room.
 _NAMES = {"found_in_log": "found"}
 
-__all__ = ["__version__", *_HOMES]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -108,8 +108,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.registry import fact, probe
-from distcheck.source.program import Program
+from distcheck.core.registry import fact, probe
+from distcheck.checks.source.program import Program
 
 
 class Slow(NamedTuple):

@@ -58,10 +58,10 @@ OLD = sorted(
 FRESH = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
-from distcheck import isolation
-from distcheck.environment.limits import read_limits
-from distcheck.registry import readers
-from distcheck.world import World
+from distcheck.core import isolation
+from distcheck.checks.host.limits import read_limits
+from distcheck.core.registry import readers
+from distcheck.core.world import World
 assert isolation.__file__.startswith(sys.argv[1]), isolation.__file__
 isolation.may_fork = lambda: False
 reader = next(reader for reader in readers().values() if reader.function is read_limits)

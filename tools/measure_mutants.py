@@ -61,7 +61,7 @@ AREAS = {
         "runtime/coordination/root_cause.py runtime/smoke_test/straggler_checks.py "
         "runtime/coordination/hang_detector.py runtime/coordination/call_mismatch.py "
         "runtime/coordination/long_waits.py runtime/monitor/summary.py",
-        "runtime/smoke_test/test_root_cause.py runtime/smoke_test/test_straggler_checks.py "
+        "runtime/coordination/test_root_cause.py runtime/smoke_test/test_straggler_checks.py "
         "runtime/coordination/test_hang_detector.py runtime/coordination/test_call_mismatch.py "
         "runtime/monitor/test_summary.py",
     ),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .lint_run import LintResult
 
-_TOPICS = ("samples", "epochs", "splits", "devices", "gradients", "groups", "pickling", "files", "prints")
+_TOPICS = ("samples", "epochs", "splits", "devices", "gradients", "groups", "pickling", "files", "console_output")
 #: Where the probes stand.
 ROOMS = (
     "distcheck.runtime.coordination.hang_detector",

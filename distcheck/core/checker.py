@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import registry
+from .internal_rules import DC901, DC902, DC903
 from .model import Finding, Fix, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, Where, sort_findings
 from .registry import Parameter, Probe, Reader
 from .selection import Selection
@@ -197,7 +198,7 @@ def load_plug_ins() -> tuple[Finding, ...]:
     for name, error in registry.load_plug_ins(entry for entry in sys.path if entry):
         if error is not None:
             found.append(
-                registry.rules()["DC903"].found(
+                DC903.found(
                     f"the plug-in {name} does not import: {type(error).__name__}: {error}",
                     where=Where(object=name),
                     evidence={"error": f"{type(error).__name__}: {error}"},
@@ -242,7 +243,8 @@ class _Run:
         for step in self.plan.probes:
             self.judge(step)
         takes = self.plan.selection.takes
-        known = registry.rules()
+        judged = [rule for step in self.plan.probes for rule in step.item.rules]
+        known = {rule.code: rule for rule in (*judged, DC901, DC902, DC903)}
         return Report(
             self.plan.command,
             findings=sort_findings(item for item in self.findings if item.code not in known or takes(known[item.code])),
@@ -347,7 +349,7 @@ class _Run:
             self.facts[made] = Unavailable(f"{name} did not answer within {reader.limit_s:g} s")
             self.runs.append(ProbeRun(name, "timed-out", reader.limit_s))
             self.findings.append(
-                registry.rules()["DC902"].found(
+                DC902.found(
                     f"{name} did not answer within {reader.limit_s:g} s; what depends on it was not checked",
                     where=Where(object=name),
                     evidence={"limit_s": reader.limit_s},
@@ -442,7 +444,7 @@ def _text(error: BaseException) -> str:
 
 
 def _failure(name: str, error: BaseException) -> Finding:
-    return registry.rules()["DC901"].found(
+    return DC901.found(
         f"{name} failed with {_text(error)}",
         where=Where(object=name),
         evidence={"error": _text(error)},

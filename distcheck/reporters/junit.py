@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from html import escape as escape_xml
 from typing import NamedTuple
 
-from distcheck.core import selection
+from distcheck import rules
 from distcheck.core.model import Finding, NotChecked, Report, Severity, page_url
 
 from . import Style, escape, sentence
@@ -119,7 +119,7 @@ def _told(finding: Finding, base: Repository) -> Iterator[str]:
 def _skipped(item: NotChecked) -> Iterator[_TestCase]:
     """A case for each rule, so that each has a history of its own."""
     for what in item.what.split(", "):
-        rule = selection.look_up(what)
+        rule = rules.look_up(what)
         name = what if rule is None else f"{rule.code} {rule.name}"
         yield _TestCase(f"{name}: not checked", outcome="skipped", message=f"not checked: {visible(item.why)}")
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from distcheck.core import registry, selection
+from distcheck import rules
 from distcheck.core.model import Report
 
 from . import Style, escape, measurements
@@ -65,7 +65,7 @@ def _metrics(report: Report) -> Iterator[_Metric]:
 
 
 def _findings(report: Report) -> Iterator[tuple[Mapping[str, str], float]]:
-    known = registry.rules()
+    known = rules.known()
     counted: dict[tuple[str, str, str], int] = {}
     for code in report.checked - set(_codes(report)):
         if code in known:
@@ -79,7 +79,7 @@ def _findings(report: Report) -> Iterator[tuple[Mapping[str, str], float]]:
 
 def _not_checked(report: Report) -> Iterator[tuple[Mapping[str, str], float]]:
     codes = _codes(report)
-    known = registry.rules()
+    known = rules.known()
     for code in sorted(filter(None, codes)):
         yield {"command": report.command, "code": code, "name": known[code].name}, 1
     # paths and hosts are not for labels
@@ -90,7 +90,7 @@ def _codes(report: Report) -> Mapping[str, int]:
     """How often each rule was not checked; under an empty code what is no rule."""
     found: dict[str, int] = {}
     for what in (what for item in report.not_checked for what in item.what.split(", ")):
-        rule = selection.look_up(what)
+        rule = rules.look_up(what)
         code = "" if rule is None else rule.code
         found[code] = found.get(code, 0) + 1
     return found

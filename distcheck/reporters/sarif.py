@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from distcheck.core import registry
+from distcheck import rules
 from distcheck.core.model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Severity, Where, page_url, to_plain
 from distcheck.core.rule_page import Page, read_page
 
@@ -85,7 +85,7 @@ def render(report: Report, style: Style = Style()) -> str:
 
 def _rules(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """The rules of the findings, by code."""
-    known = registry.rules()
+    known = rules.known()
     first: dict[str, Finding] = {}
     for finding in found:
         first.setdefault(finding.code, finding)

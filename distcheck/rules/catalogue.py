@@ -7,6 +7,9 @@ it. Codes and names are fixed from the day on which they are published.
 
 from __future__ import annotations
 
+from distcheck.core.internal_rules import DC901 as DC901
+from distcheck.core.internal_rules import DC902 as DC902
+from distcheck.core.internal_rules import DC903 as DC903
 from distcheck.core.model import Rule, Severity
 
 _LETTERS = {"E": Severity.ERROR, "W": Severity.WARNING, "I": Severity.INFO}
@@ -220,14 +223,13 @@ DC810 = _rule("DC810", "launch-node-address", "W", "launch", "SLURM_LAUNCH_NODE_
 DC811 = _rule("DC811", "accelerate-config-inconsistent", "E", "launch", "An Accelerate configuration contradicts itself")
 DC812 = _rule("DC812", "deepspeed-config-inconsistent", "EW", "launch", "A DeepSpeed configuration contradicts itself")
 
-# DC9xx: distcheck itself
-DC901 = _rule("DC901", "probe-failed", "W", "env ranks live lint launch pickle log rehearse watch", "A probe failed")
-DC902 = _rule("DC902", "probe-timed-out", "W", "env ranks live lint launch pickle log rehearse watch", "A probe did not answer in time")
-DC903 = _rule("DC903", "plug-in-failed", "W", "env ranks live lint launch pickle log rehearse watch", "A plug-in failed")
+# DC9xx: distcheck itself; DC901, DC902 and DC903 stand in core/internal_rules.py
 DC904 = _rule("DC904", "unreadable-input", "E", "env ranks live lint launch pickle log rehearse watch", "Input can't be read")
 DC905 = _rule("DC905", "unused-suppression", "I", "lint launch", "A suppression suppresses nothing")
 
 
 # fmt: on
 
-ALL: tuple[Rule, ...] = tuple(row for name, row in list(globals().items()) if name.startswith("DC"))
+ALL: tuple[Rule, ...] = tuple(
+    sorted((row for name, row in list(globals().items()) if name.startswith("DC")), key=lambda rule: rule.code)
+)

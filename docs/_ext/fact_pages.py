@@ -16,18 +16,17 @@ from error_index import code_span
 import distcheck
 from distcheck.core import registry
 
-#: The rooms whose modules register readers and probes, and what their facts are about.
-ROOMS = {
-    "configuration": "The project and the site",
+#: The packages whose modules register readers and probes, and what their facts are about.
+PACKAGES = {
+    "core": "The project and the site",
     "launch": "The launch",
-    "environment": "One process and one host",
-    "cluster": "Many hosts, side by side",
-    "collectives": "A live process group",
-    "source": "Training scripts",
-    "launchfiles": "Launch files",
-    "pickles": "Pickles and objects",
-    "logs": "Logs",
-    "rehearsal": "A job that runs",
+    "checks.host": "One process and one host",
+    "checks.cluster": "Many hosts, side by side",
+    "runtime": "Live ranks",
+    "checks.source": "Training scripts",
+    "checks.launch_files": "Launch files",
+    "checks.pickles": "Pickles and objects",
+    "checks.logs": "Logs",
 }
 HEAD = """# Facts
 
@@ -41,11 +40,11 @@ probe asks for them; the others are given by the command: the launch to every ru
 
 def facts() -> dict[type, bool]:
     """Every fact that a reader makes or a probe of ours asks for, by module and name; true where it has a reader."""
-    for room in ROOMS:
-        package = importlib.import_module(f"distcheck.{room}")
-        for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"distcheck.{room}."):
-            # what pretends devices needs torch, and holds no facts
-            if ".pretended" not in module.name:
+    for name in PACKAGES:
+        package = importlib.import_module(f"distcheck.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"distcheck.{name}."):
+            # what simulates devices needs torch, and holds no facts
+            if ".fake_cuda" not in module.name:
                 importlib.import_module(module.name)
     read = registry.readers()
     asked = {one.type for probe in registry.probes() for one in registry.parameters(probe.function)}
@@ -54,11 +53,11 @@ def facts() -> dict[type, bool]:
 
 
 def fact_page() -> str:
-    """The document, by room."""
+    """The document, by package."""
     everything = facts()
     parts = [HEAD]
-    for room, title in ROOMS.items():
-        here = [made for made in everything if made.__module__.split(".")[1] == room]
+    for name, title in PACKAGES.items():
+        here = [made for made in everything if made.__module__.startswith(f"distcheck.{name}.")]
         if here:
             parts.append(f"## {title}\n")
             parts.extend(_fact(made, has_reader=everything[made]) for made in here)

@@ -437,7 +437,7 @@ def test_bad_a_run_without_a_name_needs_a_folder(folder: Path) -> None:
 def test_plain_env_imports_nothing_of_this(tmp_path: Path) -> None:
     program = (
         "import sys, runpy, os\n"
-        "from distcheck import cli\n"
+        "from distcheck.cli import main as cli\n"
         "def leave(status):\n"
         "    names = [n for n in sys.modules if n.endswith(('.merging', '.exchange', '.own_record', '.judges'))]\n"
         "    print(names, file=sys.stderr); os._exit(status)\n"

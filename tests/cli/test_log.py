@@ -227,7 +227,7 @@ def test_torch_is_never_imported() -> None:
         "from distcheck import diagnose_log\n"
         "assert diagnose_log(sys.argv[1]).story['code'] == 'DC401'\n"
     )
-    path = ROOT / "tests" / "logs" / "DC401"
+    path = ROOT / "tests" / "checks" / "logs" / "DC401"
     bad = next(item for item in sorted(path.iterdir()) if item.name.startswith("bad") and item.is_file())
     subprocess.run([sys.executable, "-c", program, str(bad)], check=True, cwd=ROOT, timeout=60)
 

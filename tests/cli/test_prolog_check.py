@@ -377,7 +377,7 @@ def configured(text: str | None, folder: Path) -> str:
         path.mkdir()  # something is there, and it can't be read
     else:
         path.write_text(text, encoding="utf-8")
-    return f"import distcheck.core.configuration\ndistcheck.configuration.SITE_FILE = {str(path)!r}\n"
+    return f"import distcheck.core.configuration\ndistcheck.core.configuration.SITE_FILE = {str(path)!r}\n"
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_a_crash_is_no_fault_of_the_node(before: str, says: str) -> None:
 
 
 def test_a_driver_that_crashes_costs_its_own_rules_only() -> None:
-    before = "import distcheck.core.world, os\ndistcheck.world.World.nvml = lambda self: os.abort()\n"
+    before = "import distcheck.core.world, os\ndistcheck.core.world.World.nvml = lambda self: os.abort()\n"
     result = run("--ignore", DISKS, before=before)
     assert result.returncode == 0
     assert "ended by signal 6 (DC309" in result.stderr
@@ -629,7 +629,7 @@ def frozen(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 def test_who_hangs_in_the_kernel_is_left(frozen: Path) -> None:
     write = f"open({str(frozen)!r}, 'w').write('x')"
-    reader = f"import distcheck.core.world\ndistcheck.world.World.nvml = lambda self: {write}\n"
+    reader = f"import distcheck.core.world\ndistcheck.core.world.World.nvml = lambda self: {write}\n"
     judge = f"import distcheck.core.checker as c\nc.Plan.run = lambda *a, **b: {write}\n"
     for before, says in ((reader, "NOT CHECKED: the time limit of the whole run was over"), (judge, NO_ANSWER)):
         start = time.monotonic()
@@ -697,7 +697,7 @@ def test_an_ignored_hangup_stays_ignored() -> None:
 
 
 def test_the_age_of_a_process_is_about_right() -> None:
-    script = "import sys, time; sys.path.insert(0, sys.argv[1]); time.sleep(0.5); from distcheck import prolog; "
+    script = "import sys, time; sys.path.insert(0, sys.argv[1]); time.sleep(0.5); from distcheck.cli import prolog_guard as prolog; "
     result = subprocess.run(
         [sys.executable, "-c", script + "print(prolog.process_age_s())", str(ROOT)],
         capture_output=True,

@@ -53,7 +53,7 @@ def reported(done: RehearsalResult, selection: Selection = Selection()) -> Repor
 
 
 def saved(line: int, code: str = "DC720") -> Finding:
-    rule = rules.known(())[code]
+    rule = rules.known()[code]
     return rule.found(
         "two ranks write it", fix=Fix("let one", where="code"), where=Where("train.py", line, ranks="0-1")
     )

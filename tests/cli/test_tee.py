@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 #: Runs its arguments through passthrough, and keeps what was listened to in the file named first.
 DRIVER = """
 import sys
-from distcheck import passthrough
+from distcheck.cli import tee as passthrough
 heard = open(sys.argv[1], "wb", buffering=0)
 try:
     ended = passthrough.run(sys.argv[2:], heard.write)

@@ -39,8 +39,8 @@ link set none up
 """
 BOTH = """
 import json
-from distcheck.netlink import read_addresses
-from distcheck.world import World
+from distcheck.core.netlink import read_addresses
+from distcheck.core.world import World
 print(json.dumps([World({}).addresses(), read_addresses()]))
 """
 

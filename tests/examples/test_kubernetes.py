@@ -26,7 +26,7 @@ POD = """
 import os, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from distcheck.commands import env
+from distcheck.cli import env
 from tests.test_hosts import facts_of, world_of
 changes = {changes!r}
 names = ("RANK", "MASTER_", "WORLD_SIZE", "PET_", "JOB_COMPLETION_INDEX")
@@ -41,7 +41,7 @@ with tempfile.TemporaryDirectory() as folder:
     env.examine = lambda launch, seen=None, **more: examine(
         launch, seen, **{{**more, "facts": {{**facts, **more["facts"]}}}}
     )
-    from distcheck.cli import main
+    from distcheck.cli.main import main
     main()
 """
 

@@ -172,7 +172,7 @@ def test_alerts_fire_on_what_the_service_writes(tmp_path: Path) -> None:
     bad = samples(metrics(LOST + ROOMY.replace("1 << 39", "1 << 20"), tmp_path / "bad")[1])
     silent = (
         "import distcheck.core.world\nfrom distcheck.core.model import Unavailable\n"
-        "def nvml(self): raise Unavailable('no')\ndistcheck.world.World.nvml = nvml\n"
+        "def nvml(self): raise Unavailable('no')\ndistcheck.core.world.World.nvml = nvml\n"
     )
     status, path = metrics(silent + ROOMY, tmp_path / "silent")
     assert status == 0

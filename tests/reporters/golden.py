@@ -64,7 +64,7 @@ def page(code: str) -> Page:
 def made(name: str, output_format: str, root: Path) -> str:
     """A sample in a format; the working folder is ``root``."""
     with (
-        patch("distcheck.__version__", "0.0.0"),
+        patch("distcheck._version.__version__", "0.0.0"),
         patch("distcheck.reporters.sarif.read_page", page),
         patch("distcheck.reporters.prometheus.time.time", lambda: NOW),
     ):

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.netns
 #: One host: calls the roll, opens its doors, tells the others by the roll's payloads, tries theirs, tells how it went.
 HOST = """
 import json, sys
-from distcheck.cluster.reach import Doors, Listener, peers_of, try_hosts
-from distcheck.cluster.records import from_json, to_json
-from distcheck.cluster.roll_call import RollError, call_roll
+from distcheck.checks.cluster.connectivity import Doors, Listener, peers_of, try_hosts
+from distcheck.checks.cluster.records import from_json, to_json
+from distcheck.checks.cluster.membership_check import MembershipError, call_roll
 
 rank, count, address, first, timeout_s, low, high = sys.argv[1:8]
 rank, count = int(rank), int(count)

@@ -27,9 +27,9 @@ pytestmark = [
 #: Reads the facts, and asks the kernel for the flag that NCCL asks it for (IFF_RUNNING, by SIOCGIFFLAGS).
 READ = """
 import fcntl, json, socket, struct
-from distcheck.environment.interfaces import read_interfaces
-from distcheck.model import to_plain
-from distcheck.world import World
+from distcheck.checks.host.interfaces import read_interfaces
+from distcheck.core.model import to_plain
+from distcheck.core.world import World
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
     flags = {
         name: struct.unpack("16xH", fcntl.ioctl(asker, 0x8913, struct.pack("16s16x", name.encode()))[:18])[0]

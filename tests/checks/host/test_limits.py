@@ -719,10 +719,10 @@ def in_child(code: str, **options: Any) -> dict[str, Any]:
 
 JUDGE = """
 import json
-from distcheck.environment.limits import files_are_enough, read_limits
-from distcheck.environment.platform import read_platform
+from distcheck.checks.host.limits import files_are_enough, read_limits
+from distcheck.checks.host.platform import read_platform
 from distcheck.launch.model import Launch
-from distcheck.world import World
+from distcheck.core.world import World
 world = World()
 limits = read_limits(world)
 found = list(files_are_enough(Launch("planned", nproc=2), limits, read_platform(world)))
@@ -750,11 +750,11 @@ def test_affinity_and_memory_of_a_real_process() -> None:
 
 FULL = """
 import json
-from distcheck.environment.platform import read_platform
-from distcheck.environment.storage import read_shared_memory, shared_memory_holds_the_ranks
+from distcheck.checks.host.platform import read_platform
+from distcheck.checks.host.storage import read_shared_memory, shared_memory_holds_the_ranks
 from distcheck.launch.model import Launch
-from distcheck.model import Unavailable
-from distcheck.world import World
+from distcheck.core.model import Unavailable
+from distcheck.core.world import World
 world = World()
 memory = read_shared_memory(world)
 launch = Launch("planned", nproc=2, backend="nccl")

@@ -660,10 +660,10 @@ def test_an_outgoing_connection_holds_its_port() -> None:
 def test_good_the_process_above_holds_the_port() -> None:
     code = """
         import sys
-        from distcheck.environment.ports import read_master_port
+        from distcheck.checks.host.ports import read_master_port
         from distcheck.launch.model import Launch
-        from distcheck.model import Unavailable
-        from distcheck.world import World
+        from distcheck.core.model import Unavailable
+        from distcheck.core.world import World
         launch = Launch("planned", master_port=int(sys.argv[1]), nnodes=1)
         print(read_master_port(World({}), launch, Unavailable(""), Unavailable("")).owner)
     """

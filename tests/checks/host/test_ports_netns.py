@@ -21,11 +21,11 @@ RULES = ("DC401", "DC402", "DC403", "DC404", "DC405", "DC408", "DC409", "DC419")
 #: Judges a launch command in the place where it is run, and prints the report.
 EXAMINE = """
 import json, shlex, sys
-from distcheck.examination import examine
+from distcheck.checks.host.examine import examine
 from distcheck.launch.command import parse_command
 from distcheck.launch.reader import LaunchOptions, make_launch
 from distcheck.rules import Selection
-from distcheck.world import World
+from distcheck.core.world import World
 world = World({})
 launch = make_launch({}, command=parse_command(shlex.split(sys.argv[1])), options=LaunchOptions(backend="gloo"))
 print(json.dumps(examine(launch, world, selection=Selection.of(sys.argv[2].split(","))).as_dict(with_facts=True)))

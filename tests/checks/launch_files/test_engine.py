@@ -168,9 +168,9 @@ def test_new_bytes_that_read_worse_are_told() -> None:
 def test_the_grammar_and_yaml_are_imported_when_a_file_needs_them() -> None:
     program = (
         "import sys\n"
-        "from distcheck.checks.launch_files.engine import Source, read_launch_files\n"
+        "from distcheck.checks.launch_files.engine import LaunchSource, read_launch_files\n"
         "def read(name, data):\n"
-        "    return read_launch_files([Source(name, lambda limit: data)], look_up=lambda path: None).files\n"
+        "    return read_launch_files([LaunchSource(name, lambda limit: data)], look_up=lambda path: None).files\n"
         "heavy = ('yaml', 'tree_sitter', 'distcheck.checks.launch_files.launcher')\n"
         "read('a.yaml', b'a: 1\\n'); read('b.sh', b'echo hello\\n'); read('c.json', b'{}')\n"
         "assert not [name for name in heavy if name in sys.modules], 'too early'\n"

@@ -20,7 +20,7 @@ from .reading import read
 WITHOUT = """
 import sys
 sys.modules["tree_sitter"] = None
-from distcheck.shortcut import main
+from distcheck.cli.fast_path import main
 main()
 """
 POD = """\

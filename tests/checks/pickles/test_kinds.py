@@ -653,7 +653,7 @@ def test_bad_dc603_a_temporary_folder() -> None:
 SCRIPT = """
 import sys
 sys.path.insert(0, {root!r})
-from distcheck.pickles.objects import find_unpicklable
+from distcheck.checks.pickles.objects import find_unpicklable
 class Config:
     pass
 report = find_unpicklable([Config(), Config(), Config()], mode={mode!r})

@@ -1221,9 +1221,9 @@ def test_memory_is_bounded(name: str, tmp_path: Any) -> None:
     program = (
         "import os, sys\n"
         "from distcheck.checks.pickles.machine import follow\n"
-        "from distcheck.checks.pickles.source_bytes import FileSource, Limits\n"
+        "from distcheck.checks.pickles.source_bytes import FileSource, ScanLimits\n"
         "file = os.open(sys.argv[1], os.O_RDONLY)\n"
-        "traces = follow(FileSource(file), 0, Limits(seconds=60))\n"
+        "traces = follow(FileSource(file), 0, ScanLimits(seconds=60))\n"
         "print(traces[-1].ended, [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])\n"
     )
     done = subprocess.run(

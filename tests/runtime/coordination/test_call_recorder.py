@@ -20,9 +20,9 @@ import torch.distributed.distributed_c10d as module
 warnings.simplefilter("ignore")
 before = {name: getattr(dist, name) for name in dir(dist)}
 signatures = {name: inspect.signature(value) for name, value in before.items() if inspect.isfunction(value)}
-from distcheck.rehearsal.posts import Posts, rows
-from distcheck.rehearsal.signatures import KINDS
-posts = Posts()
+from distcheck.runtime.coordination.call_recorder import CallRecorder, rows
+from distcheck.runtime.coordination.call_signatures import KINDS
+posts = CallRecorder()
 missed = posts.attach(module)
 def start():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -115,7 +115,7 @@ def test_place_is_the_line_of_the_user_and_digests_follow_the_calls() -> None:
         exec(compile(source, "/somewhere/train.py", "exec"), {"dist": dist, "x": x})
         first = list(posts.ring)[-1]
         print(first.call.place, first.call.function)
-        other = Posts()
+        other = CallRecorder()
         other._module = module
         other.groups["0"] = (0,)
         # equal calls give equal digests, whoever made them from wherever

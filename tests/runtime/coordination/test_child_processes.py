@@ -31,7 +31,7 @@ def work(what):
     if what == "exit":
         sys.exit(7)
 if __name__ == "__main__":
-    from distcheck.rehearsal.children import follow
+    from distcheck.runtime.coordination.child_processes import follow
     follow("doors:door", sys.argv[2])
     context = multiprocessing.get_context(sys.argv[1])
     for what in ("end", "raise", "exit"):

@@ -259,7 +259,7 @@ def test_the_last_line_under_torchrun(tmp_path: Path) -> None:
 #: A rank on a machine whose NVML crashes, and whose torch has the version file of a CUDA build.
 CRASHING_RANK = """
 import faulthandler, os, signal, sys
-from distcheck.world import World
+from distcheck.core.world import World
 
 def nvml(self):
     faulthandler.disable()

@@ -473,7 +473,7 @@ def test_without_a_measurement_nothing_is_passed() -> None:
 def test_judging_needs_no_torch() -> None:
     program = (
         "import sys; sys.modules['torch'] = None\n"
-        "from distcheck.runtime.smoke_test import bandwidth, nccl_log, verdicts\n"
+        "from distcheck.runtime.smoke_test import bandwidth, bandwidth_checks as verdicts, nccl_log\n"
         "from distcheck.runtime.smoke_test.model import Measurements, SmokeTest\n"
         "assert verdicts.published()\n"
         "assert verdicts.compare(Measurements(2)) == ()\n"

@@ -20,7 +20,7 @@ from distcheck.runtime.rehearsal.fake_cuda.limits import NotSimulated
 from distcheck.runtime.rehearsal.fake_cuda.table import as_markdown
 
 ROOT = Path(__file__).parents[4]
-PRETEND = "from distcheck.runtime.rehearsal.fake_cuda import Gpus, notes, pretend\npretend(Gpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
+PRETEND = "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, notes, pretend\npretend(FakeGpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
 
 
 #: Imports torch once; each program is run in a fork of it, which has its own copy of all that is patched.
@@ -544,10 +544,10 @@ def test_a_build_for_cuda_is_taken_as_well() -> None:
 def test_where_it_can_not_be_done_the_reason_is_said(change: str, told: str) -> None:
     program = f"""
 import torch
-from distcheck.rehearsal.pretended import CannotPretendError, Gpus, pretend
+from distcheck.runtime.rehearsal.fake_cuda import CannotPretendError, FakeGpus, pretend
 {change}
 try:
-    pretend(Gpus(2))
+    pretend(FakeGpus(2))
 except CannotPretendError as error:
     print(error)
 """
@@ -586,7 +586,7 @@ def test_a_python_that_the_script_starts_believes_in_the_same(tmp_path: Path) ->
 
 
 def test_a_python_in_which_it_can_not_be_done_says_so_and_goes_on() -> None:
-    started = str(ROOT / "distcheck" / "rehearsal" / "pretended" / "started")
+    started = str(ROOT / "distcheck" / "runtime" / "rehearsal" / "fake_cuda" / "startup")
     done = subprocess.run(
         [sys.executable, "-c", "print('went on')"], capture_output=True, text=True, timeout=60,
         env={**os.environ, "PYTHONPATH": started, "DISTCHECK_PRETENDED_GPUS": "of another version"},
@@ -640,8 +640,8 @@ def test_what_is_a_class_stays_one(tmp_path: Path) -> None:
         for name, value in list(vars(module).items())
         if isinstance(value, type) and not name.startswith("_")  # some functions that a build for the CPU lacks
     ]
-    from distcheck.rehearsal.pretended import Gpus, pretend
-    pretend(Gpus(1))
+    from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, pretend
+    pretend(FakeGpus(1))
     print([(module.__name__, name) for module, name in names if not isinstance(getattr(module, name), type)])
     """
     assert server().run(textwrap.dedent(program), "train.py", tmp_path, {}) == "[]\n"
@@ -666,7 +666,7 @@ def test_every_call_of_the_table_exists() -> None:
     program = """
     import operator
     import torch.distributed.fsdp, torch.distributed.device_mesh, torch.multiprocessing, torch.utils.cpp_extension
-    from distcheck.rehearsal.pretended.table import COVERED
+    from distcheck.runtime.rehearsal.fake_cuda.table import COVERED
     for row in COVERED:
         for name in row.names:
             operator.attrgetter(name.removeprefix("torch."))(torch)
@@ -831,7 +831,7 @@ def test_training_on_two_ranks_ends_as_on_the_cpu(tmp_path: Path) -> None:
     ends = []
     for name, pretending in (
         ("cpu.py", ""),
-        ("gpu.py", "from distcheck.runtime.rehearsal.fake_cuda import Gpus, pretend; pretend(Gpus(2))"),
+        ("gpu.py", "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, pretend; pretend(FakeGpus(2))"),
     ):
         (tmp_path / name).write_text(TRAINING.format(pretending=pretending), encoding="utf-8")
         done = subprocess.run(

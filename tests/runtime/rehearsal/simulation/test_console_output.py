@@ -111,13 +111,13 @@ def test_nothing_printed_is_not_applicable() -> None:
 HEAD = """
 import os, sys
 sys.path[:0] = [{root!r}, {folder!r}]
-from distcheck.rehearsal.stage.plan import Plan
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage import hooks
-from distcheck.rehearsal.stage.hooks import prints, trackers
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation import hooks
+from distcheck.runtime.rehearsal.simulation.hooks import console_output as prints, trackers
 os.chdir({folder!r})
-notebook = Notebook({notes!r}, 0.0, 0)
-plan = Plan("train.py", folder={folder!r}, private={private!r})
+notebook = EventLog({notes!r}, 0.0, 0)
+plan = RehearsalPlan("train.py", folder={folder!r}, private={private!r})
 prints.install(notebook, plan)
 trackers.install(notebook, plan)
 path = os.path.join({folder!r}, "train.py")

@@ -208,10 +208,10 @@ def test_the_last_end_together_with_those_that_have_left(stage: Stage) -> None:
 
 CHILD = """
 import os, sys, time
-from distcheck.rehearsal.stage.hooks import agreement
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage.plan import Plan
-made = agreement.install(Notebook(sys.argv[1], 0.0, 0), Plan("train.py", private=sys.argv[1]))
+from distcheck.runtime.rehearsal.simulation.hooks import agreement
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+made = agreement.install(EventLog(sys.argv[1], 0.0, 0), RehearsalPlan("train.py", private=sys.argv[1]))
 made.on_stop = lambda reason: os.write(2, f"stopped: {reason}\\n".encode())
 print("buffered", end="")
 os.write(2, b"here\\n")

@@ -302,11 +302,11 @@ def test_nothing_to_look_at_is_not_applicable() -> None:
 HEAD = """
 import os, sys
 sys.path.insert(0, {root!r})
-from distcheck.rehearsal.stage.plan import Plan
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage.hooks import files
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.hooks import files
 os.chdir({folder!r})
-files.install(Notebook({notes!r}, {begun!r}, 0), Plan("train.py", folder={folder!r}, private={private!r}))
+files.install(EventLog({notes!r}, {begun!r}, 0), RehearsalPlan("train.py", folder={folder!r}, private={private!r}))
 sys.argv = ["train.py"]
 source = open("train.py").read()
 import linecache

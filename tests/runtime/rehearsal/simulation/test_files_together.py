@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[4]
 #: No mount is tried, as where it is not allowed.
 BY_PYTHON = """
 import sys
-from distcheck.rehearsal.stage import overlay
+from distcheck.runtime.rehearsal.simulation import overlay
 overlay._mount = lambda *_: None
-from distcheck.cli import main
+from distcheck.cli.main import main
 main()
 """
 MODEL = """\

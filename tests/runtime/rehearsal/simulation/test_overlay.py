@@ -20,14 +20,14 @@ ROOT = Path(__file__).parents[4]
 RANK = """
 import os, sys
 sys.path.insert(0, {root!r})
-from distcheck.rehearsal.stage.plan import Plan
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage import overlay
-from distcheck.rehearsal.stage.hooks import overlay as hook
-plan = Plan("train.py", folder={folder!r}, private={private!r})
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation import overlay
+from distcheck.runtime.rehearsal.simulation.hooks import overlay as hook
+plan = RehearsalPlan("train.py", folder={folder!r}, private={private!r})
 overlay.join(plan)
 os.makedirs({private!r} + "/notes", exist_ok=True)
-hook.install(Notebook({private!r} + "/notes", 0.0, 0), plan)
+hook.install(EventLog({private!r} + "/notes", 0.0, 0), plan)
 """
 
 
@@ -206,10 +206,10 @@ def test_file_systems_and_files_that_are_mounted_in_the_job(tmp_path: Path) -> N
     code = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from distcheck.rehearsal.stage import mounting, overlay
-from distcheck.rehearsal.stage.hooks import overlay as hook
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage.plan import Plan
+from distcheck.runtime.rehearsal.simulation import mount_namespace as mounting, overlay
+from distcheck.runtime.rehearsal.simulation.hooks import overlay as hook
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 os.chdir({str(tmp_path)!r})
 try:
     mounting.separate(user=os.getuid() != 0)
@@ -218,13 +218,13 @@ try:
 except OSError as error:
     sys.exit(f"not allowed: {{error}}")
 open("job/data/old", "w").close()
-plan = Plan("t.py", folder=os.path.abspath("job"), private=os.path.abspath("private"))
+plan = RehearsalPlan("t.py", folder=os.path.abspath("job"), private=os.path.abspath("private"))
 made = overlay.begin(plan)
 if made.settings.how != "mount":
     sys.exit("not allowed")
 if os.fork() == 0:
     overlay.join(plan)
-    hook.install(Notebook(os.path.join(plan.private, "notes"), 0.0, 0), plan)
+    hook.install(EventLog(os.path.join(plan.private, "notes"), 0.0, 0), plan)
     with open("data/new", "w") as file: file.write("1")
     print(sorted(os.listdir("data")), open("config").read(), flush=True)
     with open("config", "w") as file: file.write("changed")
@@ -259,17 +259,17 @@ def test_who_may_not_mount_gets_a_user_namespace(tmp_path: Path) -> None:
     code = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from distcheck.rehearsal.stage import overlay
-from distcheck.rehearsal.stage.plan import Plan
-plan = Plan("t.py", folder={str(base / "job")!r}, private={str(base / "private")!r})
+from distcheck.runtime.rehearsal.simulation import overlay
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+plan = RehearsalPlan("t.py", folder={str(base / "job")!r}, private={str(base / "private")!r})
 made = overlay.begin(plan, {{}})
 print(made.settings.how, made.settings.user, flush=True)
 if made.settings.how == "mount":
     if os.fork() == 0:
         overlay.join(plan)
-        from distcheck.rehearsal.stage.hooks import overlay as hook
-        from distcheck.rehearsal.stage.notebook import Notebook
-        hook.install(Notebook(plan.private, 0.0, 0), plan)
+        from distcheck.runtime.rehearsal.simulation.hooks import overlay as hook
+        from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+        hook.install(EventLog(plan.private, 0.0, 0), plan)
         with open("n.txt", "w") as file: file.write("1")
         os.rename("old", "new")  # the kernel refuses that here
         os._exit(0)

@@ -18,11 +18,11 @@ ROOT = Path(__file__).parents[4]
 PRELUDE = """
 import json, os, sys
 sys.path.insert(0, {root!r})
-from distcheck.rehearsal.stage.plan import Plan
-from distcheck.rehearsal.stage.notebook import Notebook
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 if {private!r}:
-    from distcheck.rehearsal.stage.hooks import overlay
-    overlay.install(Notebook({private!r}, 0.0, 0), Plan("x.py", private={private!r}, folder={folder!r}))
+    from distcheck.runtime.rehearsal.simulation.hooks import overlay
+    overlay.install(EventLog({private!r}, 0.0, 0), RehearsalPlan("x.py", private={private!r}, folder={folder!r}))
 os.chdir({folder!r})
 seen = []
 def told(what):

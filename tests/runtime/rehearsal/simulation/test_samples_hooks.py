@@ -19,14 +19,14 @@ pytestmark = pytest.mark.torch
 #: Starts a script as a rehearsed rank is started, with the one hook, or with none.
 _START = """
 import json, os, sys
-from distcheck.rehearsal.running import run
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage.plan import Plan
+from distcheck.runtime.coordination.run_script import run
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 folder, script, *options = sys.argv[1:]
-plan = Plan(script, epoch_steps=2 if "short" in options else None)
-notebook = Notebook(folder, 0.0, 0)
+plan = RehearsalPlan(script, epoch_steps=2 if "short" in options else None)
+notebook = EventLog(folder, 0.0, 0)
 if "bare" not in options:
-    from distcheck.rehearsal.stage.hooks import samples
+    from distcheck.runtime.rehearsal.simulation.hooks import samples
     samples.install(notebook, plan)
 def ended(_):
     for function in notebook.at_end:

@@ -17,15 +17,15 @@ from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent
 ROOT = Path(__file__).parents[4]
 INSTALL = """
 import importlib, runpy, sys
-from distcheck.rehearsal.frames import this_is_own
-from distcheck.rehearsal.pretended import Gpus, on_import
-from distcheck.rehearsal.stage.notebook import Notebook
-from distcheck.rehearsal.stage.plan import Plan
+from distcheck.runtime.coordination.frames import this_is_own
+from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, on_import
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 folder, script, begun = sys.argv[1:]
-notebook = Notebook(folder, float(begun), 0)
-on_import(Gpus(2))
+notebook = EventLog(folder, float(begun), 0)
+on_import(FakeGpus(2))
 for name in ("devices", "groups", "gradients", "pickling"):
-    importlib.import_module("distcheck.runtime.rehearsal.simulation.hooks." + name).install(notebook, Plan(script))
+    importlib.import_module("distcheck.runtime.rehearsal.simulation.hooks." + name).install(notebook, RehearsalPlan(script))
 assert "torch" not in sys.modules
 this_is_own(script)
 runpy.run_path(script, run_name="__main__")
