@@ -39,7 +39,7 @@ def from_an_index(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
     site = tmp_path_factory.mktemp("site")
     (site / "distcheck.dist-info").mkdir()
     (site / "distcheck.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: distcheck\nVersion: 1.0\n")
-    (site / "distcheck").symlink_to(Path(installation.__file__).parent)
+    (site / "distcheck").symlink_to(Path(installation.__file__).parents[1])
     monkeypatch.setitem(INDEX, "PYTHONPATH", str(site))
 
 
