@@ -249,7 +249,7 @@ def compare(sizes: list[int]) -> bool:
 
 
 def call_roll(clients: int, processes: int = 8) -> None:
-    """So many clients call the roll at one TCPStore of torch, as the guardians of ranks do; prints seconds.
+    """So many clients call the roll at one TCPStore of torch, as the supervisors of ranks do; prints seconds.
 
     Each has a connection of its own: they are threads of a few processes, since a thousand processes with torch would
     measure this machine's memory. The store's server is a thread of this process.

@@ -1,12 +1,12 @@
-"""What *watch* costs a job: ratios of one run, and what the chair does with thousands of ranks.
+"""What *watch* costs a job: ratios of one run, and what the coordinator does with thousands of ranks.
 
-    python benchmarks/watch.py [--rounds 40] [--steps 60] [--parts step,chair] [--device cpu|cuda] [--json]
+    python benchmarks/watch.py [--rounds 40] [--steps 60] [--parts step,coordinator] [--device cpu|cuda] [--json]
 
 ``step`` trains a small DDP model on two gloo ranks (one NCCL rank with ``--device cuda``) and reduces the loss with a
 call of its own in each step. Blocks with and without *watch* alternate inside one process group, each first in turn,
 so that a machine whose speed drifts slows both alike; the ratios are those of neighbours. Each rank may use one core;
-run it where as many cores as ranks do nothing else. That no collective is added is counted, not measured. ``chair``
-reads synthetic posts from a dictionary: seconds of the processor, without the store.
+run it where as many cores as ranks do nothing else. That no collective is added is counted, not measured.
+``coordinator`` reads synthetic heartbeats from a dictionary: seconds of the processor, without the store.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class Switch:
         self.posts.attach(module)
         self._ours = [cell.cell_contents for cell in self._cells]
         self._module = module
-        self._patrol: Any = None
+        self._monitor: Any = None
         self.off()
 
     def off(self) -> None:
-        if self._patrol is not None:
-            self._patrol.leave()
+        if self._monitor is not None:
+            self._monitor.leave()
         for cell, plain in zip(self._cells, self._plain, strict=True):
             cell.cell_contents = plain
 
@@ -85,15 +85,15 @@ class Switch:
             cell.cell_contents = ours
         self.posts.joined = True
         module = self._module
-        self._patrol = RankMonitor(
+        self._monitor = RankMonitor(
             self.posts, RankHost(module.get_rank(), module.get_world_size(), "here"),
             connect=StoreConnection(lambda: True, {}), report=lambda _: None, say=print,
         )  # fmt: skip
-        self._patrol.start()
+        self._monitor.start()
 
     def thread_s(self) -> float:
         """Processor seconds of the side thread."""
-        return time.clock_gettime(time.pthread_getcpuclockid(self._patrol._thread.ident))
+        return time.clock_gettime(time.pthread_getcpuclockid(self._monitor._thread.ident))
 
     def note_s(self, tensor: Any) -> float:
         """Processor seconds that a call is longer by: a function that does nothing, with and without."""
@@ -213,7 +213,7 @@ def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
     }
 
 
-# the chair
+# the coordinator
 
 
 class Memory:
@@ -240,7 +240,7 @@ class Memory:
         return self.values.get(key, b"")
 
 
-def chair_of(ranks: int) -> dict[str, float]:
+def coordinator_of(ranks: int) -> dict[str, float]:
     """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
     from distcheck.runtime.coordination.coordinator import Coordinator
     from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
@@ -249,7 +249,7 @@ def chair_of(ranks: int) -> dict[str, float]:
     store = Memory()
     found: list[Any] = []
     clock = [0.0]
-    chair = Coordinator(
+    coordinator = Coordinator(
         store, ranks, patience_s=20.0, tick_s=ranks / 2000, report=found.append, say=lambda _: None,
         clock=lambda: clock[0],
     )  # fmt: skip
@@ -271,21 +271,21 @@ def chair_of(ranks: int) -> dict[str, float]:
     def look(beat: int) -> float:
         clock[0] += 0.01
         begun = time.process_time()
-        chair.look(beat)
+        coordinator.look(beat)
         return time.process_time() - begun
 
     tell(1, "computing", 0.0, "computing", 0)
     look(1)
     tell(2, "computing", 0.0, "computing", 0)
     figures = {"all compute_s": look(2)}
-    chair._compares_at = 0.0
+    coordinator._compares_at = 0.0
     figures["digests_s"] = look(2)
     tell(3, "waiting", 300.0, "computing", 0)
     figures["all but one wait_s"] = look(3)
     clock[0] += 1000
     tell(4, "waiting", 30.0, "left", 0)
     figures["suspicion_s"] = look(4)
-    tell(5, "waiting", 31.0, "left", chair.question)
+    tell(5, "waiting", 31.0, "left", coordinator.question)
     figures["verdict_s"] = look(5)
     assert len(found) == 1, "the rank that has left must be found"
     figures["post_bytes"] = len(store.values[rank_key(0)])
@@ -293,13 +293,13 @@ def chair_of(ranks: int) -> dict[str, float]:
     return figures
 
 
-def measure_chair(sizes: tuple[int, ...] = (1024, 16384)) -> dict[str, Any]:
+def measure_coordinator(sizes: tuple[int, ...] = (1024, 16384)) -> dict[str, Any]:
     """Each size in a process of its own, so that its peak memory is its own."""
     found = {}
     for ranks in sizes:
         here = str(ROOT / "benchmarks")
         code = f"import json, sys; sys.path.insert(0, {here!r}); import watch; "
-        code += f"print(json.dumps(watch.chair_of({ranks})))"
+        code += f"print(json.dumps(watch.coordinator_of({ranks})))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
         figures = json.loads(done.stdout)
         found[f"{ranks} ranks, one look every {max(1.0, ranks / 2000):.0f} s"] = {
@@ -315,13 +315,13 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, default=400, help="steps in a block: a second and more, for the thread's ticks"
     )
-    parser.add_argument("--parts", default="step,chair")
+    parser.add_argument("--parts", default="step,coordinator")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     parts = {
         "step": lambda: measure_step(arguments.rounds, arguments.steps, arguments.device),
-        "chair": measure_chair,
+        "coordinator": measure_coordinator,
     }
     names = arguments.parts.split(",")
     if unknown := [name for name in names if name not in parts]:

@@ -1,4 +1,4 @@
-"""distcheck says why a PyTorch distributed job will fail, hang or crawl, and what to type to mend it.
+"""distcheck says why a PyTorch distributed job will fail, hang or crawl, and what to type to fix it.
 
 The public API; each name is imported when it is first used, so that ``import distcheck`` costs nothing.
 

@@ -153,7 +153,7 @@ class Lab:
         """Pull the host's cable."""
         _run("ip", "-n", self.switch, "link", "set", f"p{host}", "down")
 
-    def mend(self, host: int) -> None:
+    def fix(self, host: int) -> None:
         """Put the cable in again."""
         _run("ip", "-n", self.switch, "link", "set", f"p{host}", "up")
 

@@ -61,7 +61,7 @@ def cases() -> list[Any]:
     found = []
     for host in hosts():
         for case in read(host, "cases"):
-            # a verdict that is known to be wrong stands there until the room that gives it is mended
+            # a verdict that is known to be wrong stands there until the room that gives it is fixed
             marks = [pytest.mark.xfail(strict=True, reason=case["defect"])] if "defect" in case else []
             found.append(pytest.param(host, case, id=f"{host}: {case['name']}", marks=marks))
     return found
@@ -196,7 +196,7 @@ def test_names_of_cases_differ() -> None:
         assert len(names) == len(set(names)), host
 
 
-def mended(case: Mapping[str, Any], command: str) -> dict[str, Any] | None:
+def fixed(case: Mapping[str, Any], command: str) -> dict[str, Any] | None:
     """The case after its user has typed a fix; None for a fix that is no variable with a plain value and no option."""
     setting = re.fullmatch(r"(?:export|set) (\w+)=([^$`]*)|unset (\w+)", command)
     if setting is not None:
@@ -213,7 +213,7 @@ def mended(case: Mapping[str, Any], command: str) -> dict[str, Any] | None:
 
 
 @pytest.mark.slow
-def test_fixes_mend_and_trigger_no_other_rule(trees: Path) -> None:
+def test_fixes_fix_and_trigger_no_other_rule(trees: Path) -> None:
     tried = 0
     for host in hosts():
         seen: set[str] = set()
@@ -227,7 +227,7 @@ def test_fixes_mend_and_trigger_no_other_rule(trees: Path) -> None:
                 command = finding.fix.command if finding.fix is not None else None
                 if command is None or (finding.code not in before and not worth_trying(finding, seen)):
                     continue
-                after = mended(case, command)
+                after = fixed(case, command)
                 if after is None:
                     continue
                 seen.add(finding.code)
@@ -235,8 +235,8 @@ def test_fixes_mend_and_trigger_no_other_rule(trees: Path) -> None:
                 again = look(host, after, trees)
                 if finding.code in loud(again) or not loud(again) <= before:
                     troubles.append(f"{host}: {case['name']}: {finding.code}: {command}\n{shown(again)}")
-            # a fix that is known to be wrong stands there until the room that gives it is mended
-            assert bool(troubles) is ("defect_of_fix" in case), "\n".join(troubles) or f"{case['name']}: mended"
+            # a fix that is known to be wrong stands there until the room that gives it is fixed
+            assert bool(troubles) is ("defect_of_fix" in case), "\n".join(troubles) or f"{case['name']}: fixed"
     assert tried > 40
 
 

@@ -163,16 +163,16 @@ def command(context: click.Context, /, **given: Any) -> int:
             raise click.UsageError(f"--merge {given['merge']}: {error}") from None
     ask = ask_of(given, selection, first=first)._replace(show=finish.show)
     as_rank = bool(context.obj and context.obj.get("as_rank"))
-    from distcheck.runtime.coordination.rank_info import seat_of, with_rank_variables
+    from distcheck.runtime.coordination.rank_info import rank_info_of, with_rank_variables
 
     environ = with_rank_variables(environ)
     described = any(
         given[name] is not None for name in ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
     )
-    seat = seat_of(environ)
+    rank_info = rank_info_of(environ)
     # a variable is an option's default for all commands of a shell; a launcher's word counts more
     typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _MEETING)
-    if as_rank and seat is not None and not typed:
+    if as_rank and rank_info is not None and not typed:
         described = False
     if as_rank and described:
         raise click.UsageError(
@@ -182,15 +182,17 @@ def command(context: click.Context, /, **given: Any) -> int:
     from distcheck.runtime.smoke_test.run import SmokeTorchMissing
 
     try:
-        return start(given, environ, seat if as_rank or not described else None, as_rank, ask, finish)
+        return start(given, environ, rank_info if as_rank or not described else None, as_rank, ask, finish)
     except SmokeTorchMissing as error:
         raise click.UsageError(f"{error}; the smoke test needs it: pip install torch") from None
 
 
-def start(given: dict[str, Any], environ: dict[str, str], seat: Any, as_rank: bool, ask: Any, finish: _Finish) -> int:
+def start(
+    given: dict[str, Any], environ: dict[str, str], rank_info: Any, as_rank: bool, ask: Any, finish: _Finish
+) -> int:
     """Be a rank, or start those of this host, alone or among several."""
-    if as_rank or seat is not None:
-        return run_rank(environ, seat, ask, finish)
+    if as_rank or rank_info is not None:
+        return run_rank(environ, rank_info, ask, finish)
     if (given["nnodes"] or 1) > 1:
         return run_hosts(given, ask, finish)
     meeting = [name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None]
@@ -313,12 +315,12 @@ def collectives_of(text: str | None) -> tuple[str, ...]:
         raise click.UsageError(f"--collectives: {error}") from None
 
 
-def run_rank(environ: dict[str, str], seat: Any, ask: Any, finish: _Finish) -> int:
+def run_rank(environ: dict[str, str], rank_info: Any, ask: Any, finish: _Finish) -> int:
     """One rank that a launcher started."""
     from distcheck.checks.host.examine import examine
     from distcheck.runtime.smoke_test import run
 
-    if seat is not None and seat.world_size == 1:
+    if rank_info is not None and rank_info.world_size == 1:
         # one rank meets nobody; what it lacks is of no consequence
         alone = {"LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
         environ = {**environ, **{name: value for name, value in alone.items() if not environ.get(name)}}
@@ -326,13 +328,13 @@ def run_rank(environ: dict[str, str], seat: Any, ask: Any, finish: _Finish) -> i
     launch = make_launch(world.environ, launched=True, host_name=world.host_name())
     # so that the line to type names this module, and a number of ranks that proves something
     command_line = LaunchCommand("python", script="distcheck.collective", module=True)
-    if seat is None or seat.rank >= seat.world_size:
+    if rank_info is None or rank_info.rank >= rank_info.world_size:
         launch = launch._replace(command=command_line, script=command_line.script, nproc=run.usable_gpus(world) or 2)
         report = examine(launch, world, selection=ask.selection)
         return finish.unstarted(report._replace(command="collective"))
     launch = launch if ask.options.backend == "auto" else launch._replace(backend=ask.options.backend)
-    looked = run.look((seat,), launch, world, ask.selection)
-    return finished(run.run((seat,), looked, ask), finish)
+    looked = run.look((rank_info,), launch, world, ask.selection)
+    return finished(run.run((rank_info,), looked, ask), finish)
 
 
 def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
@@ -348,9 +350,9 @@ def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
         options=LaunchOptions(nproc_per_node=str(count), nnodes="1", backend=backend),
         host_name=world.host_name(),
     )
-    seats = tuple(RankInfo(rank, count, rank, count, 0) for rank in range(count))
-    looked = run.look(seats, launch, world, ask.selection)
-    return finished(run.run(seats, looked, ask), finish)
+    rank_infos = tuple(RankInfo(rank, count, rank, count, 0) for rank in range(count))
+    looked = run.look(rank_infos, launch, world, ask.selection)
+    return finished(run.run(rank_infos, looked, ask), finish)
 
 
 def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
@@ -416,11 +418,11 @@ def job_of(world: World) -> str:
 
 def _rank_of_host(ask: Any, given: dict[str, Any], configuration: Configuration) -> int:
     """What torchrun's agent runs for each rank, forked from this process."""
-    from distcheck.runtime.coordination.rank_info import seat_of
+    from distcheck.runtime.coordination.rank_info import rank_info_of
 
     environ = dict(os.environ)
     finish = _Finish(given, configuration)
-    status = run_rank(environ, seat_of(environ), ask._replace(show=finish.show), finish)
+    status = run_rank(environ, rank_info_of(environ), ask._replace(show=finish.show), finish)
     sys.stdout.flush()
     return status
 

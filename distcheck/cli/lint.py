@@ -48,7 +48,7 @@ Examples:
   distcheck lint                                    all scripts, notebooks and launch files below this folder
   distcheck lint train.py src/ --select DC2,DC701
   distcheck lint train.sbatch --node-facts h100.json  before it is submitted; the script that it starts is read, too
-  distcheck lint --fix                              mend what can be mended safely
+  distcheck lint --fix                              fix what can be fixed safely
   distcheck lint --unsafe-fixes --diff              show what --fix would change, and change nothing
   distcheck lint --write-baseline known.json        accept what is there; later: --baseline known.json
   distcheck lint --per-file-ignores 'tests/*:DC720'

@@ -83,7 +83,7 @@ class LaunchSide(NamedTuple):
                 mask_forms(why if why.startswith("it can't be read") else f"{_how_much(file)} can't be read: {why}"),
                 where=Where(path=file.path, line=line or None, column=column or None),
                 evidence={"kind": file.kind},
-                fix=Fix("mend it, or leave it out with --exclude; the rest was checked", where="job-script"),
+                fix=Fix("fix it, or leave it out with --exclude; the rest was checked", where="job-script"),
             )
             for file in self.files.files
             for why, line, column in file.faults
@@ -211,7 +211,7 @@ def with_source(finding: Finding, file: LaunchFile) -> Finding:
 def _each_once(findings: Iterable[Finding]) -> list[Finding]:
     """Findings that say the same of the same place are one: several files may source what is wrong.
 
-    Of them the one stays that can be mended: seen from another file it may be told without its edits.
+    Of them the one stays that can be fixed: seen from another file it may be told without its edits.
     """
     seen: dict[tuple[object, ...], Finding] = {}
     for finding in findings:

@@ -1,4 +1,4 @@
-"""What ``distcheck lint`` prints and writes in the end: the report, a baseline, a difference, the mended files."""
+"""What ``distcheck lint`` prints and writes in the end: the report, a baseline, a difference, the fixed files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def finish(
         return _print_diff(asked, inputs, changed, fixed)
     written = True
     if given["fix"] and inputs.standard_input:
-        # what was read comes out again, mended or not; the report must not stand in it
+        # what was read comes out again, fixed or not; the report must not stand in it
         (name,) = inputs.paths or inputs.launch or ("",)
         sys.stdout.flush()
         sys.stdout.buffer.write(changed.get(name, inputs.texts.get(name, b"")))
@@ -129,9 +129,9 @@ def _say_what_can_be_fixed(asked: LintOptions, looked: LintResult) -> None:
     fixes = [finding.fix for finding in looked.report.findings if finding.fix.edits]
     safe = sum(fix.safe for fix in fixes)
     if safe:
-        say(asked, f"{safe} of these can be mended with --fix")
+        say(asked, f"{safe} of these can be fixed with --fix")
     if len(fixes) > safe and not asked.given["unsafe_fixes"]:
-        say(asked, f"{len(fixes) - safe} of these can be mended with --fix --unsafe-fixes; --diff shows how")
+        say(asked, f"{len(fixes) - safe} of these can be fixed with --fix --unsafe-fixes; --diff shows how")
 
 
 def _write_baseline(asked: LintOptions, inputs: LintFiles, report: Report) -> int:
@@ -159,7 +159,7 @@ def _print_diff(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, byt
     if not _print("".join(texts), asked.given["output_file"]):
         return output.MISUSED
     number = len(changed)
-    say(asked, f"--fix would mend {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
+    say(asked, f"--fix would fix {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
     return output.FOUND if changed and not asked.given["exit_zero"] else output.CLEAN
 
 
@@ -175,7 +175,7 @@ def _write_changes(asked: LintOptions, changed: Mapping[str, bytes], fixed: int)
         except OSError as error:
             click.echo(f"distcheck: {path} can't be written: {error.strerror}", err=True)
     if number:
-        say(asked, f"mended {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
+        say(asked, f"fixed {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
     return number == len(changed)
 
 

@@ -146,7 +146,7 @@ def _not_parsed(program: Program) -> list[Finding]:
                 where=Where(path=path, line=line or None, column=column or None),
                 evidence={"python": version},
                 fix=Fix(
-                    "mend it, or run distcheck with the Python that the file is written for; "
+                    "fix it, or run distcheck with the Python that the file is written for; "
                     "the other files were checked",
                     where="code",
                 ),

@@ -93,7 +93,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DISTCHE
 # a pipeline that pins a release in DISTCHECK_VERSION does not ask for it to be printed
 @click.version_option(__version__, prog_name="distcheck", allow_from_autoenv=False)
 def group() -> None:
-    """Says why a PyTorch distributed job will fail, hang or crawl, and what to type to mend it.
+    """Says why a PyTorch distributed job will fail, hang or crawl, and what to type to fix it.
 
     Exit status: 0 nothing at or above --fail-on; 1 findings; 2 used wrongly, or input can't be read; 3 nothing
     found, but something that had to be checked was not.

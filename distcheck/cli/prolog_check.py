@@ -21,7 +21,7 @@ from distcheck.rules import Selection, UnknownRule
 from . import prolog_words
 
 #: The rules that give status 1 at severity *error*: faults of the hardware or its driver that every job on these
-#: GPUs dies of, that no user has caused and no user can mend.
+#: GPUs dies of, that no user has caused and no user can fix.
 DRAINING = ("DC309", "DC312", "DC313", "DC314")
 #: The rules that are said and never give status 1. A job that still runs may have filled /dev/shm (DC320) or /tmp
 #: (DC327), and the rest makes jobs slow.

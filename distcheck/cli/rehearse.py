@@ -23,7 +23,7 @@ from distcheck.rules import Selection
 from . import options as shared
 from . import output
 
-JOB, END, RUN = "The job that is pretended", "When it ends", "How it runs"
+JOB, END, RUN = "The job that is simulated", "When it ends", "How it runs"
 _TITLES = {
     **dict.fromkeys(("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"), JOB),
     **dict.fromkeys(("steps", "seconds", "epoch_steps", "patience"), END),
@@ -42,7 +42,7 @@ Examples:
 
 \b
 Nothing of yours is harmed: what the script writes goes into a folder of the rehearsal (--in-place: where it belongs),
-trackers are offline, GPUs are pretended on the CPU. What is left out stands under 'not checked'.
+trackers are offline, GPUs are simulated on the CPU. What is left out stands under 'not checked'.
 In /tmp (unless you work there) and in caches it writes for real.
 
 \b
@@ -95,7 +95,7 @@ class RehearseCommand(shared.GroupedCommand):
     help="Seconds without any movement, while ranks wait, before it is called a hang.",
 )  # fmt: skip
 @click.option("--in-place", is_flag=True, help="Let the script write where it belongs.")
-@click.option("--real-gpus", is_flag=True, help="Use this machine's GPUs and NCCL in place of pretended ones.")
+@click.option("--real-gpus", is_flag=True, help="Use this machine's GPUs and NCCL in place of simulated ones.")
 @shared.selection_options
 @shared.configuration_options
 @shared.verdict_options
@@ -104,7 +104,7 @@ class RehearseCommand(shared.GroupedCommand):
 def command(**given: Any) -> int:
     """Run the first steps of your training script here, as all ranks at once, and say what would have gone wrong.
 
-    Starts nnodes x nproc ranks with the environment that each would have in the real job, with pretended GPUs and gloo
+    Starts nnodes x nproc ranks with the environment that each would have in the real job, with simulated GPUs and gloo
     in place of NCCL. What ranks bind, call, read, write and compute is laid side by side: hangs, wrong devices, equal
     data on all ranks, files that several write, gradients that differ. A launch line may stand behind -- in place of
     the script; options count more than what it says.

@@ -115,7 +115,7 @@ def command(**given: Any) -> int:
         if bad:
             _write(report, given, style)
             output.say(
-                "distcheck run: nothing was started; mend it, --ignore the rule, or start it anyway with --no-preflight"
+                "distcheck run: nothing was started; fix it, --ignore the rule, or start it anyway with --no-preflight"
             )
             return output.FOUND
         _mention(report, given)

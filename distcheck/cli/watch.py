@@ -149,22 +149,22 @@ def _begin(asked: WatchOptions) -> Callable[[ScriptExit], None]:
 
     from distcheck.runtime.coordination.child_processes import follow
     from distcheck.runtime.coordination.shared_table import open_board
-    from distcheck.runtime.coordination.store_client import seat_of
+    from distcheck.runtime.coordination.store_client import rank_info_of
 
-    seat = seat_of(os.environ, socket.gethostname())
-    patrol = _patrol(asked, seat)
+    rank_info = rank_info_of(os.environ, socket.gethostname())
+    monitor = _monitor(asked, rank_info)
     follow(DOOR, json.dumps(asked))
     # registered before anything of the script: it runs behind all of that
-    atexit.register(patrol.leave)
-    if seat is not None:
-        patrol.board = patrol.posts.board = open_board(os.environ, seat.rank, begun=time.monotonic())
-        patrol.posts.differs = patrol.differs
-        patrol.start()
-    _when_joining(patrol)
+    atexit.register(monitor.leave)
+    if rank_info is not None:
+        monitor.board = monitor.posts.board = open_board(os.environ, rank_info.rank, begun=time.monotonic())
+        monitor.posts.differs = monitor.differs
+        monitor.start()
+    _when_joining(monitor)
 
     def ended(end: ScriptExit) -> None:
-        patrol.ended(end.state, end.status, end.detail, end.stack)
-        if seat is None and not patrol.started and not _has_children() and (end.state, end.status) == ("left", 0):
+        monitor.ended(end.state, end.status, end.detail, end.stack)
+        if rank_info is None and not monitor.started and not _has_children() and (end.state, end.status) == ("left", 0):
             say(
                 "distcheck watch: no launcher has made this process a rank (RANK, WORLD_SIZE), and it made no process "
                 "group: nothing was watched"
@@ -177,23 +177,23 @@ def child(given: str) -> Callable[[ScriptExit], None]:
     """A process that the script has started by multiprocessing: watched as soon as it makes a group."""
     plain = json.loads(given)
     asked = WatchOptions(*plain)._replace(arguments=tuple(plain[1]), selection=Selection(*map(tuple, plain[7])))
-    patrol = _patrol(asked, None)
-    _when_joining(patrol)
+    monitor = _monitor(asked, None)
+    _when_joining(monitor)
 
     def ended(end: ScriptExit) -> None:
-        patrol.ended(end.state, end.status, end.detail, end.stack)
+        monitor.ended(end.state, end.status, end.detail, end.stack)
         # a fork runs no exit handlers
-        patrol.leave()
+        monitor.leave()
 
     return ended
 
 
-def _patrol(asked: WatchOptions, seat: RankHost | None) -> RankMonitor:
+def _monitor(asked: WatchOptions, rank_info: RankHost | None) -> RankMonitor:
     global _posts
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
-    from distcheck.runtime.coordination.store_client import StoreConnection, late_seat, outlives_ranks
+    from distcheck.runtime.coordination.store_client import StoreConnection, late_rank_info, outlives_ranks
 
     environ = dict(os.environ)
     posts = _posts
@@ -206,7 +206,8 @@ def _patrol(asked: WatchOptions, seat: RankHost | None) -> RankMonitor:
     joined = _joined(posts)
     connection = StoreConnection(joined, environ)
     return RankMonitor(
-        posts, seat or late_seat(joined, socket.gethostname()), connect=connection, release=connection.release,
+        posts, rank_info or late_rank_info(joined, socket.gethostname()),
+        connect=connection, release=connection.release,
         report=lambda positions: _report(asked, positions), say=say,
         told_long=lambda wait: _tell_long(asked, wait), summarise=lambda summary: _summarise(asked, summary),
         patience_s=asked.patience_s, abort=asked.abort, lasting=outlives_ranks(environ),
@@ -217,15 +218,15 @@ def _joined(posts: CallRecorder) -> Callable[[], bool]:
     return lambda: posts.joined
 
 
-def _when_joining(patrol: RankMonitor) -> None:
+def _when_joining(monitor: RankMonitor) -> None:
     """A process that no launcher has made a rank becomes one when it makes its first group; one that makes another
     group may have another store."""
 
     def joining(given: object) -> None:
         if given is not None:
-            patrol.joins()
+            monitor.joins()
 
-    patrol.posts.joining = joining
+    monitor.posts.joining = joining
 
 
 def _has_children() -> bool:

@@ -203,7 +203,7 @@ def load_plug_ins() -> tuple[Finding, ...]:
                     where=Where(object=name),
                     evidence={"error": f"{type(error).__name__}: {error}"},
                     fix=Fix(
-                        "mend or uninstall the package that brings it; the built-in probes ran without it", where="host"
+                        "fix or uninstall the package that brings it; the built-in probes ran without it", where="host"
                     ),
                 )
             )

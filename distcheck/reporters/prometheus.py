@@ -1,6 +1,6 @@
 """Prometheus' text format, for the textfile collector of the node exporter: gauges whose series stay the same.
 
-A rule that was looked for and not found is 0, so that a series goes back to 0 where a fault is mended; one that could
+A rule that was looked for and not found is 0, so that a series goes back to 0 where a fault is fixed; one that could
 not be checked, or not by all that look for it, has no 0. Labels hold nothing that changes from run to run: no message,
 path, host or process. Base units: seconds and bytes.
 """

@@ -98,7 +98,7 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def in_code(finding: Finding) -> bool:
-    """Whether it is about a line of source, and mended there: of a script, or of a launch file."""
+    """Whether it is about a line of source, and fixed there: of a script, or of a launch file."""
     return finding.where.path is not None and (finding.fix.where == "code" or "source" in finding.evidence)
 
 

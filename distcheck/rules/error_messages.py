@@ -14,7 +14,7 @@ from distcheck.core.rule_page import read_page
 FOLDER = Path(__file__).with_name("pages")
 
 #: What every page holds, in this order; ``Error messages`` only where there are any.
-SECTIONS = ("What it means", "Why it hurts", "How to mend it", "Bad", "Good", "Error messages", "References")
+SECTIONS = ("What it means", "Why it hurts", "How to fix it", "Bad", "Good", "Error messages", "References")
 
 #: Shortest literal part of a message that may decide, in characters: shorter ones are in every log.
 _SHORTEST_PART = 6

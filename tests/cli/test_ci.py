@@ -189,7 +189,7 @@ def test_paths_are_linted_also_where_the_profile_reads_none(project: Path) -> No
 
 
 def test_what_two_parts_saw_of_the_host_is_told_once() -> None:
-    where, fix = Where(gpu=0), Fix("mend it")
+    where, fix = Where(gpu=0), Fix("fix it")
     mild = rules.DC336.found("a look", fix=fix, where=where, severity=Severity.INFO, evidence={"part": "env"})
     bad = rules.DC336.found("a proof", fix=fix, where=where, severity=Severity.ERROR, evidence={"part": "smoke"})
     assert ci_report.each_once((mild, bad)) == (bad,)

@@ -291,7 +291,7 @@ def test_completion_has_a_script(tmp_path: Path) -> None:
 def test_explain_and_rules(tmp_path: Path) -> None:
     page = distcheck("explain", "DC320", cwd=tmp_path).stdout
     assert page.startswith("# DC320 shm-too-small\n")
-    assert "## How to mend it" in page
+    assert "## How to fix it" in page
     found = json.loads(
         distcheck("explain", "--output-format", "json", "insufficient shared memory (shm)", cwd=tmp_path).stdout
     )

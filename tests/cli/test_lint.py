@@ -1,4 +1,4 @@
-"""``distcheck lint`` as a user calls it: what is found, shown, silenced, mended, and said of what can't be read."""
+"""``distcheck lint`` as a user calls it: what is found, shown, silenced, fixed, and said of what can't be read."""
 
 from __future__ import annotations
 
@@ -345,10 +345,10 @@ def test_what_is_no_baseline_is_refused(tmp_path: Path, text: str) -> None:
     assert "known.json" in result.stderr
 
 
-# mending
+# fixing
 
 
-def test_fix_mends_what_is_safe_and_keeps_the_rest_as_it_was(tmp_path: Path) -> None:
+def test_fix_fixes_what_is_safe_and_keeps_the_rest_as_it_was(tmp_path: Path) -> None:
     folder = project(tmp_path, train=TRAIN, good=GOOD)
     path = folder / "train.py"
     path.write_bytes(TRAIN.replace("\n", "\r\n").encode())
@@ -362,16 +362,16 @@ def test_fix_mends_what_is_safe_and_keeps_the_rest_as_it_was(tmp_path: Path) -> 
     assert path.read_bytes() == TRAIN.replace("\n", "\r\n").encode()
     result = lint(folder, "--fix")
     assert result.returncode == 1
-    assert "mended 1 finding in 1 file" in result.stderr
+    assert "fixed 1 finding in 1 file" in result.stderr
     assert "DC209" not in result.stdout
     assert "DC201" in result.stdout
-    mended = TRAIN.replace('os.environ["RANK"] == 0', 'int(os.environ["RANK"]) == 0').replace("\n", "\r\n").encode()
-    assert path.read_bytes() == mended
+    fixed = TRAIN.replace('os.environ["RANK"] == 0', 'int(os.environ["RANK"]) == 0').replace("\n", "\r\n").encode()
+    assert path.read_bytes() == fixed
     assert path.stat().st_mode & 0o777 == 0o750
     assert (folder / "good.py").stat().st_mtime_ns == before
     again = lint(folder, "--fix")
-    assert "mended" not in again.stderr
-    assert path.read_bytes() == mended
+    assert "fixed" not in again.stderr
+    assert path.read_bytes() == fixed
     assert (lint(folder, "--diff").returncode, lint(folder, "--diff").stdout) == (0, "")
 
 
@@ -385,7 +385,7 @@ def test_a_diff_can_be_applied(tmp_path: Path) -> None:
     assert places(folder, "--select", "DC209") == []
 
 
-def test_what_is_silenced_or_not_selected_is_not_mended(tmp_path: Path) -> None:
+def test_what_is_silenced_or_not_selected_is_not_fixed(tmp_path: Path) -> None:
     folder = project(tmp_path, train=TRAIN.replace("# the first", "# noqa: DC209"))
     lint(folder, "--fix")
     lint(project(tmp_path, other=TRAIN), "--fix", "--select", "DC201")
@@ -460,9 +460,9 @@ def test_standard_input(tmp_path: Path) -> None:
         ).returncode
         == 0
     )
-    mended = piped(tmp_path, TRAIN, "-", "--fix")
-    assert mended.stdout == TRAIN.replace('os.environ["RANK"] == 0', 'int(os.environ["RANK"]) == 0')
-    assert "DC201" in mended.stderr
+    fixed = piped(tmp_path, TRAIN, "-", "--fix")
+    assert fixed.stdout == TRAIN.replace('os.environ["RANK"] == 0', 'int(os.environ["RANK"]) == 0')
+    assert "DC201" in fixed.stderr
     assert piped(tmp_path, "def f(:\n  rank()", "-").returncode == 2
     assert os.listdir(tmp_path) == []
 

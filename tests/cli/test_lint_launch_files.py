@@ -1,4 +1,4 @@
-"""``distcheck lint`` on launch files as a user calls it: one report with the Python files, silenced, mended, accepted."""
+"""``distcheck lint`` on launch files as a user calls it: one report with the Python files, silenced, fixed, accepted."""
 
 from __future__ import annotations
 
@@ -228,10 +228,10 @@ def test_comments_in_yaml_and_dockerfiles(tmp_path: Path) -> None:
     assert places(folder, *CHOSEN, "-v") == []
 
 
-# mending
+# fixing
 
 
-def test_fix_mends_what_is_safe(tmp_path: Path) -> None:
+def test_fix_fixes_what_is_safe(tmp_path: Path) -> None:
     folder = jobs(tmp_path, job_sbatch=JOB)
     path = folder / "job.sbatch"
     path.write_bytes(JOB.replace("\n", "\r\n").encode())
@@ -243,10 +243,10 @@ def test_fix_mends_what_is_safe(tmp_path: Path) -> None:
     assert path.read_bytes() == JOB.replace("\n", "\r\n").encode()
     result = lint(folder, "--fix", *CHOSEN)
     assert result.returncode == 1
-    assert "mended 1 finding in 1 file" in result.stderr
+    assert "fixed 1 finding in 1 file" in result.stderr
     assert path.read_bytes() == JOB.replace("NCCL_ASYNC", "TORCH_NCCL_ASYNC").replace("\n", "\r\n").encode()
     assert path.stat().st_mode & 0o777 == 0o750
-    assert "mended 1" not in lint(folder, "--fix", *CHOSEN).stderr
+    assert "fixed 1" not in lint(folder, "--fix", *CHOSEN).stderr
 
 
 def test_a_fix_after_which_less_can_be_read_is_not_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_a_fix_after_which_less_can_be_read_is_not_carried_out(tmp_path: Path, m
     assert path.read_text() == JOB
 
 
-def test_what_is_sourced_and_was_not_named_is_not_mended(tmp_path: Path) -> None:
+def test_what_is_sourced_and_was_not_named_is_not_fixed(tmp_path: Path) -> None:
     env = "export NCCL_ASYNC_ERROR_HANDLING=1\n"
     folder = jobs(tmp_path, env_sh=env, a_sh="source ./env.sh\ntorchrun --nproc-per-node 8 train.py\n")
     lint(folder, "a.sh", "--fix", *CHOSEN)
@@ -288,9 +288,9 @@ def test_standard_input_may_be_a_launch_file(tmp_path: Path) -> None:
     assert result.returncode == 1
     # without a name, the first line tells
     assert f"<stdin>:{RENAMED}:" in piped(tmp_path, JOB, "--output-format", "concise", *CHOSEN, "-").stdout
-    mended = piped(tmp_path, JOB, "-", "--fix", "--stdin-filename", "a.sh", *CHOSEN)
-    assert mended.stdout == JOB.replace("NCCL_ASYNC", "TORCH_NCCL_ASYNC")
-    assert "DC804" in mended.stderr
+    fixed = piped(tmp_path, JOB, "-", "--fix", "--stdin-filename", "a.sh", *CHOSEN)
+    assert fixed.stdout == JOB.replace("NCCL_ASYNC", "TORCH_NCCL_ASYNC")
+    assert "DC804" in fixed.stderr
     same = piped(tmp_path, "a: 1\n", "-", "--fix", "--stdin-filename", "values.yaml")
     assert (same.stdout, same.returncode) == ("a: 1\n", 0)
 

@@ -179,7 +179,7 @@ def test_rules_that_drain_are_errors_and_the_others_never_do() -> None:
     assert all(known[code].severity is Severity.ERROR for code in DRAINING)
     assert not set(DRAINING) & set(TOLD)
     for code in RULES:
-        finding = known[code].found("trouble", fix=Fix("mend it"), severity=known[code].severities[-1])
+        finding = known[code].found("trouble", fix=Fix("fix it"), severity=known[code].severities[-1])
         worst = finding._replace(severity=Severity.ERROR)
         status, line = verdict(Report("env", findings=(worst,), checked=frozenset(RULES)), RULES, 0.1)
         assert status == (code in DRAINING)
@@ -190,9 +190,7 @@ def test_rules_that_drain_are_errors_and_the_others_never_do() -> None:
 
 def test_what_drains_stands_before_what_is_worse_known_and_what_is_missing_is_named() -> None:
     known = rules.known()
-    findings = tuple(
-        known[code].found(f"trouble of {code}", fix=Fix("mend it")) for code in ("DC320", "DC310", "DC312")
-    )
+    findings = tuple(known[code].found(f"trouble of {code}", fix=Fix("fix it")) for code in ("DC320", "DC310", "DC312"))
     report = Report(
         "env",
         findings=findings,
@@ -256,7 +254,7 @@ def test_any_text_becomes_one_line_that_fits(text: str) -> None:
 
 @given(some.text(min_size=1, max_size=400).filter(str.strip), some.integers(1, 4))
 def test_the_code_and_the_count_survive_a_long_message(message: str, count: int) -> None:
-    finding = rules.DC309.found(message, fix=Fix("mend it"))
+    finding = rules.DC309.found(message, fix=Fix("fix it"))
     report = Report("env", findings=(finding,) * count, checked=frozenset(RULES))
     status, line = verdict(report, RULES, 0.1)
     shown = prolog_words.one_line(prolog_words.NAME + line)

@@ -1,4 +1,4 @@
-"""Real troubles on this machine, seen through the command as a user calls it: nothing is pretended."""
+"""Real troubles on this machine, seen through the command as a user calls it: nothing is simulated."""
 
 from __future__ import annotations
 

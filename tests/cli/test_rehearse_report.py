@@ -117,7 +117,7 @@ def test_a_failure_that_no_rule_explains_is_the_scripts_own(folder: Path) -> Non
     assert not report.at_least(Severity.ERROR)
 
 
-def test_what_can_not_be_pretended_is_no_fault_of_the_script(folder: Path) -> None:
+def test_what_can_not_be_simulated_is_no_fault_of_the_script(folder: Path) -> None:
     detail = "distcheck.runtime.rehearsal.fake_cuda.limits.CannotPretendError: triton can't be rehearsed without a GPU"
     ends = tuple(End(rank, 10, "raised", 1, 0, detail, "train.py:5", "main") for rank in range(2))
     report = reported(performed(*ends))
@@ -181,14 +181,12 @@ def uneven(batches: dict[str, int]) -> Finding:
 
 def crossed() -> Finding:
     evidence = {"group": "0", "number": 16, "calls": ["rank 0: broadcast", "rank 1: barrier"]}
-    return rules.DC517.found(
-        "they differ", fix=Fix("mend", where="code"), where=Where("train.py", 9), evidence=evidence
-    )
+    return rules.DC517.found("they differ", fix=Fix("fix", where="code"), where=Where("train.py", 9), evidence=evidence)
 
 
 def waiting() -> Finding:
     evidence = {"waiting": "0", "missing": "1", "call": "barrier"}
-    return rules.DC511.found("0 waits", fix=Fix("mend", where="code"), where=Where("train.py", 9), evidence=evidence)
+    return rules.DC511.found("0 waits", fix=Fix("fix", where="code"), where=Where("train.py", 9), evidence=evidence)
 
 
 @pytest.mark.parametrize(

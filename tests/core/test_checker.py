@@ -17,7 +17,7 @@ from distcheck.core.model import Finding, Fix, NotApplicable, Report, Severity, 
 from distcheck.core.registry import RegistrationError, fact, probe
 from distcheck.rules import Selection
 
-FIX = Fix("mend it")
+FIX = Fix("fix it")
 
 
 class Seed(NamedTuple):

@@ -44,12 +44,10 @@ def test_the_linter_reads_the_shell_of_documents() -> None:
     assert "DC419" in output
 
 
-@pytest.mark.parametrize(
-    "path", sorted((DOCS / "recipes" / "files").rglob("mended")), ids=lambda path: path.parent.name
-)
-def test_what_is_mended_has_no_finding(path: Path) -> None:
+@pytest.mark.parametrize("path", sorted((DOCS / "recipes" / "files").rglob("fixed")), ids=lambda path: path.parent.name)
+def test_what_is_fixed_has_no_finding(path: Path) -> None:
     assert lint(str(path))[0] == 0
-    assert lint(str(path.parent), "--extend-exclude", "mended")[0] == 1
+    assert lint(str(path.parent), "--extend-exclude", "fixed")[0] == 1
 
 
 def rows(path: Path) -> Iterator[tuple[str, str]]:

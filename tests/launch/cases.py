@@ -208,7 +208,7 @@ def _is_quiet(rule: Rule) -> bool:
 
 
 def explain(case: Case, judged: Judged, missing: Sequence[Expected], extra: Sequence[Expected]) -> str:
-    """What is wrong, with the messages and with what was read, for whoever mends the reader or the probe."""
+    """What is wrong, with the messages and with what was read, for whoever fixes the reader or the probe."""
     lines = [f"{case.place}"]
     lines += [f"  missing  {item.path}:{item.line} {item.code}={item.severity}" for item in missing]
     lines += [f"  extra    {item.path}:{item.line} {item.code}={item.severity}" for item in extra]

@@ -73,13 +73,13 @@ def loud(found: tuple[Finding, ...]) -> Counter[str]:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected()], ids=lambda case: case.name)
 @pytest.mark.parametrize("unsafe", [False, True], ids=["safe", "unsafe"])
-def test_fixes_mend_and_break_nothing(case: Case, unsafe: bool) -> None:
-    """Carried out until none is left: what was mended is gone, no other rule speaks, the file is read as before."""
+def test_fixes_fix_and_break_nothing(case: Case, unsafe: bool) -> None:
+    """Carried out until none is left: what was fixed is gone, no other rule speaks, the file is read as before."""
     files = case.files()
     first = judged = judge_case(case)
     look_up = engine.look_up_below(str(FOLDER / "nowhere"), files)
     before = {file.path: file for file in judged.files}
-    mended: Counter[str] = Counter()
+    fixed: Counter[str] = Counter()
     for _ in range(MOST_ROUNDS):
         edited_ones = [item for item in judged.findings if item.fix.edits]
         riskless = [f"{item.code}: {item.fix.text}" for item in edited_ones if not (item.fix.safe or item.fix.risk)]
@@ -94,14 +94,14 @@ def test_fixes_mend_and_break_nothing(case: Case, unsafe: bool) -> None:
         edited = apply_fixes(fixes, files, others=others)
         assert edited.refused == ()
         assert edited.done, "no fix could be carried out"
-        mended.update(item.code for item in judged.findings if item.fix in edited.done)
+        fixed.update(item.code for item in judged.findings if item.fix in edited.done)
         files.update(edited.files)
         judged = judge_case(case, files)
     else:
         pytest.fail("the fixes never come to an end")
     assert not loud(judged.findings) - loud(first.findings), "a fix made another rule speak"
     left = Counter(item.code for item in judged.findings)
-    for code, count in mended.items():
+    for code, count in fixed.items():
         there = sum(item.code == code for item in first.findings)
         assert left[code] <= there - count, f"{code} was fixed and is found again"
 
@@ -110,7 +110,7 @@ def test_fixes_mend_and_break_nothing(case: Case, unsafe: bool) -> None:
 def test_lines_may_end_as_on_windows(case: Case) -> None:
     """The same findings in the same places, with carriage returns at the ends of lines.
 
-    What a shell would make of them is another matter: such a file is often mended by git on its way.
+    What a shell would make of them is another matter: such a file is often fixed by git on its way.
     """
     plain = judge_case(case)
     files = {

@@ -439,9 +439,9 @@ def test_what_is_broken_is_reported_and_nothing_else(name: str) -> None:
         if fault.severity is not None:
             levels = {item.severity.word for item in found.findings if item.code == fault.code}
             assert fault.severity in levels, told(text, found)
-        mended = fixed(text, found)
-        after = judged(mended)
-        assert loud(after) <= {fault.code}, told(mended, after)
-        assert [file.problems for file in after.files] == [()], told(mended, after)
+        after_fix = fixed(text, found)
+        after = judged(after_fix)
+        assert loud(after) <= {fault.code}, told(after_fix, after)
+        assert [file.problems for file in after.files] == [()], told(after_fix, after)
 
     check()

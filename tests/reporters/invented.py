@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where, to_plain
 from distcheck.runtime.smoke_test.model import Bandwidth, Comparison, Measurements, Proof, SmokeTest, Times
 
-#: The script that the findings of LINT are about; letters of two bytes stand before what is mended.
+#: The script that the findings of LINT are about; letters of two bytes stand before what is fixed.
 TRAIN = """\
 import os
 import torch

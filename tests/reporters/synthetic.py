@@ -77,9 +77,9 @@ def pairs(ranks: int, slow: dict[tuple[int, int], float], *, rounds: int | None 
     found = []
     wanted = ranks - 1 if rounds is None else rounds
     for number in range(wanted):
-        seats = [0, *((place + number) % (ranks - 1) + 1 for place in range(ranks - 1))]
+        rank_infos = [0, *((place + number) % (ranks - 1) + 1 for place in range(ranks - 1))]
         for low in range(ranks // 2):
-            a, b = sorted((seats[low], seats[ranks - 1 - low]))
+            a, b = sorted((rank_infos[low], rank_infos[ranks - 1 - low]))
             found.append(Pair(a, b, number, slow.get((a, b), 150.0 + (a * 31 + b * 17) % 13 - 6), 8.4e-6))
     found.extend(Pair(a, b, wanted, value, 8.5e-6, retest=True) for (a, b), value in slow.items())
     return Pairs(tuple(found), 64 * 1024**2, wanted, rounds is None, None, 3.2)

@@ -53,11 +53,11 @@ def test_findings_are_counted_by_rule_and_severity() -> None:
     assert value(series_of(UNDECIDED), "distcheck_findings", code="undecided", severity="error") == 1
 
 
-def test_a_series_goes_back_to_0_where_the_fault_is_mended() -> None:
-    broken, mended = series_of(MERGED), series_of(MERGED._replace(findings=()))
+def test_a_series_goes_back_to_0_where_the_fault_is_fixed() -> None:
+    broken, fixed = series_of(MERGED), series_of(MERGED._replace(findings=()))
     there = {key for key in broken if key[0] == "distcheck_findings"}
-    assert there <= set(mended)
-    assert {mended[key] for key in there} == {0}
+    assert there <= set(fixed)
+    assert {fixed[key] for key in there} == {0}
 
 
 def test_what_was_not_checked_has_no_0() -> None:

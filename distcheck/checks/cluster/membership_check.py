@@ -338,7 +338,7 @@ class _Server:
         self.settled: float | None = None
         self.missing_text = ""
         self.finder: _MasterFinder | None = None
-        self._seat(meeting.own, None)
+        self._rank_info(meeting.own, None)
 
     def run(self) -> MembershipAnswer:
         """Listen, wait, answer; raises _Pass where somebody else serves this roll, RollError where it can't listen."""
@@ -514,11 +514,11 @@ class _Server:
         self.callers[peer.instance] = peer
         self.left.pop(peer.instance, None)
         self.disagreeing += self._disagrees(peer.call)
-        self._seat(peer.call, peer)
+        self._rank_info(peer.call, peer)
         self._send(peer, self._status())
         return True
 
-    def _seat(self, call: HostCheckIn, peer: _Peer | None) -> None:
+    def _rank_info(self, call: HostCheckIn, peer: _Peer | None) -> None:
         number = call.node_rank
         if number is None:
             self.anonymous += 1
@@ -820,7 +820,7 @@ _LOCAL = {os.strerror(number) for number in (errno.EACCES, errno.EPERM, errno.EN
 
 
 def _is_hopeless(trouble: MembershipProblem) -> bool:
-    """Time alone will hardly mend it."""
+    """Time alone will hardly fix it."""
     kind = trouble.kind
     return kind in ("other-version", "other-run", "foreign") or (kind == "no-route" and trouble.detail in _LOCAL)
 

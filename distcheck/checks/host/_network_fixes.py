@@ -1,4 +1,4 @@
-"""How a variable of NCCL or gloo is mended where it was set, and how messages name settings and lists.
+"""How a variable of NCCL or gloo is fixed where it was set, and how messages name settings and lists.
 
 Shared by the rooms ``interfaces``, ``fabric`` and ``cloud_networks``; it judges nothing.
 """

@@ -668,7 +668,7 @@ def _process_option(launch: Launch, count: int) -> str:
 def _start_fewer(launch: Launch, devices: Devices) -> Fix:
     faults = [fault for fault in devices.faults if fault.variable]
     if faults:
-        return Fix(f"first mend {faults[0].variable}: {faults[0].text}", where="job-script")
+        return Fix(f"first fix {faults[0].variable}: {faults[0].text}", where="job-script")
     count = devices.count or 0
     stated = "" if launch.backend else "; if the ranks don't use GPUs, say so with --backend gloo"
     if count == 0:

@@ -148,7 +148,7 @@ def container_still_has_its_gpus(
         severity=_severity(launch, launch.backend in (None, "nccl")),
         evidence={"nvml": said, "nodes": list(driver.nodes), "blocked": list(driver.blocked)},
         fix=Fix(
-            "start the container again; so that it stays mended (a reload of systemd rewrites the cgroup), name the "
+            "start the container again; so that it stays fixed (a reload of systemd rewrites the cgroup), name the "
             "device nodes with --device, use CDI, or update the NVIDIA container toolkit",
             where="launch-line",
         ),
@@ -503,7 +503,7 @@ def _past_errors(gpu: Gpu) -> Iterator[str]:
 def _repair(gpu: Gpu) -> Fix:
     if gpu.lost:
         text = (
-            "reboot the host; if it happens again, reseat or replace the card (look for 'Xid 79' in the kernel's log)"
+            "reboot the host; if it happens again, renumber or replace the card (look for 'Xid 79' in the kernel's log)"
         )
     elif gpu.remap_failed:
         text = "take the host out of service and have the card replaced"

@@ -354,7 +354,7 @@ def processes_can_be_counted_by_gpus(
     seen = f" ({', '.join(f'{name}={value}' for name, value in masks.items())})" if masks else ""
     repair = (
         "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; "
-        "where GPUs should be, mend that first (nvidia-smi lists them)"
+        "where GPUs should be, fix that first (nvidia-smi lists them)"
     )
     if launch.nproc_text == "gpu":
         yield rules.DC121.found(

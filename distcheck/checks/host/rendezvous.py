@@ -53,7 +53,7 @@ def rendezvous_variables_are_set(
         return
     usable = usable_gpus(devices, gpus)
     if unmapped_tasks(launch, scheduler) is not None or (launch.launched and pods_for_ranks(launch, scheduler, usable)):
-        return  # DC105 and DC107 name the cause, and the line that mends it
+        return  # DC105 and DC107 name the cause, and the line that fixes it
     arranged = script.arranges if plain and isinstance(script, Script) else None
     # Lightning gives its children all but RANK, and sets that itself
     counted = {"LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= launch.variables.keys()

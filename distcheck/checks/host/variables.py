@@ -281,7 +281,7 @@ def settings_come_from_files(settings: Settings) -> Iterator[Finding]:
             f"{shown(plugin)} lets a plug-in give NCCL's settings, which then need not be those of the environment",
             where=Where(variable=plugin.name),
             evidence={"value": plugin.value, "origin": plugin.origin},
-            fix=_mend(
+            fix=_fix(
                 plugin, "nothing, where that is meant; NCCL_DEBUG=INFO shows the values that NCCL works with", None
             ),
         )
@@ -306,7 +306,7 @@ def failures_end_the_job(launch: Launch, settings: Settings, software: Software 
         f"{shown(setting)} switches off what ends a rank whose collective fails or hangs: the job then waits for ever",
         where=Where(variable=setting.name),
         evidence={"value": setting.value, "origin": setting.origin},
-        fix=_mend(
+        fix=_fix(
             setting,
             "leave it out: torch then ends the process when a collective fails or its time limit is over",
             f"unset {setting.name}",
@@ -330,7 +330,7 @@ def connections_fit_the_parallelism(
             f"{shown(setting)} gives a GPU one queue of work, as Megatron-LM wants it; FSDP overlaps less with it",
             where=where,
             evidence={"value": setting.value, "origin": setting.origin},
-            fix=_mend(setting, "leave it out unless this job needs it", f"unset {setting.name}"),
+            fix=_fix(setting, "leave it out unless this job needs it", f"unset {setting.name}"),
         )
     elif setting is None and megatron and launch.launched and not _installed(software).cpu_only:
         yield rules.DC126.found(
@@ -431,7 +431,7 @@ def judge_debugging(launch: Launch, settings: Settings, installed: Installed) ->
             severity=Severity.WARNING if hurts else Severity.INFO,
             where=Where(variable=setting.name),
             evidence={"value": setting.value, "origin": setting.origin},
-            fix=_mend(setting, "take it out when the search is over", f"unset {setting.name}"),
+            fix=_fix(setting, "take it out when the search is over", f"unset {setting.name}"),
         )
 
 
@@ -473,7 +473,7 @@ def _name_with_blank(setting: Setting) -> Finding:
         f"{setting.origin} sets a variable called {setting.name!r}, blanks included, which nothing reads",
         where=Where(variable=setting.name),
         evidence={"value": setting.value, "origin": setting.origin, "meant": meant},
-        fix=_mend(setting, f"write {meant}=VALUE: no 'export', no blank before the = and none behind it", None),
+        fix=_fix(setting, f"write {meant}=VALUE: no 'export', no blank before the = and none behind it", None),
     )
 
 
@@ -513,7 +513,7 @@ def _unknown(setting: Setting, meant: str | None, table: VariableTable) -> Findi
         f"nothing reads {shown(setting)}{seen}",
         where=Where(variable=setting.name),
         evidence={"value": setting.value, "origin": setting.origin, "meant": name},
-        fix=_mend(setting, f"{text}; a name of your own belongs in 'known-variables' of the configuration", None),
+        fix=_fix(setting, f"{text}; a name of your own belongs in 'known-variables' of the configuration", None),
     )
 
 
@@ -596,7 +596,7 @@ def _gone(setting: Setting, variable: Variable, installed: Installed) -> Finding
             "installed": ".".join(map(str, version)),
             "successor": variable.deprecated_by,
         },
-        fix=_mend(setting, f"take it out{_what_now(variable)}", f"unset {setting.name}"),
+        fix=_fix(setting, f"take it out{_what_now(variable)}", f"unset {setting.name}"),
     )
 
 
@@ -636,7 +636,7 @@ def _outdated(
             "since": since,
             "installed": None if version is None else ".".join(map(str, version)),
         },
-        fix=_mend(setting, f"take it out{_what_now(variable)}", None),
+        fix=_fix(setting, f"take it out{_what_now(variable)}", None),
     )
 
 
@@ -726,24 +726,24 @@ def _better_value(setting: Setting, variable: Variable, reading: ValueReading) -
     word = setting.value.strip().lower()
     if reading.consequence == "misread":
         if variable.type == "size" and (meant := re.search(r"(\d+) is meant", reading.problem or "")):
-            return _mend(setting, f"write the number of bytes: {name}={meant[1]}", f"export {name}={meant[1]}")
+            return _fix(setting, f"write the number of bytes: {name}={meant[1]}", f"export {name}={meant[1]}")
         if variable.parse in ("presence", "non-empty"):
-            return _mend(setting, f"unset {name} to switch it off", f"unset {name}")
+            return _fix(setting, f"unset {name} to switch it off", f"unset {name}")
         if variable.type == "bool" and word in ("true", "yes", "on", "y", "t", "enable", "enabled"):
             # a fix must not lead straight to the next finding
             if name in FLAGGED:
-                return _mend(setting, f"take it out, or write {name}=1 if that is really wanted", None)
+                return _fix(setting, f"take it out, or write {name}=1 if that is really wanted", None)
             one = "True" if variable.parse == "only-true" else "1"
-            return _mend(setting, f"write {name}={one}", f"export {name}={one}")
+            return _fix(setting, f"write {name}={one}", f"export {name}={one}")
     if name == "LOGLEVEL" and word.upper() in variable.words:
-        return _mend(setting, f"write it in upper case: {name}={word.upper()}", f"export {name}={word.upper()}")
+        return _fix(setting, f"write it in upper case: {name}={word.upper()}", f"export {name}={word.upper()}")
     if name == "NCCL_CONF_FILE":
-        return _mend(setting, "give the whole path of a file that this user can read on every node", None)
+        return _fix(setting, "give the whole path of a file that this user can read on every node", None)
     hint = f", or write what it takes: {variable.values}" if variable.values else ""
     # leaving it out may change what a launch is, or which network it takes
     leaves = variable.owner in ("nccl", "torch", "gloo", "torchrun") and not name.startswith("PET_")
     harmless = leaves and variable.parse not in ("nccl-interfaces", "gloo-interfaces", "host-port")
-    return _mend(setting, f"leave it out{hint}", f"unset {name}" if harmless else None)
+    return _fix(setting, f"leave it out{hint}", f"unset {name}" if harmless else None)
 
 
 # transports and threads
@@ -795,9 +795,9 @@ def _give_back(setting: Setting) -> Fix:
             by="site",
             where="host",
         )
-    return _mend(
+    return _fix(
         setting,
-        "take it out once the trouble that it was set for is mended, and measure with and without it",
+        "take it out once the trouble that it was set for is fixed, and measure with and without it",
         f"unset {setting.name}",
     )
 
@@ -817,7 +817,7 @@ def _plain(text: str) -> str:
     return text if re.fullmatch("[!-~]+…?", text) else repr(text)
 
 
-def _mend(setting: Setting, text: str, command: str | None) -> Fix:
+def _fix(setting: Setting, text: str, command: str | None) -> Fix:
     """A fix in the place where the variable was set; the job script is where all ranks get theirs from."""
     if setting.by_site:
         return Fix(f"ask those who keep this cluster to change {setting.origin}: {text}", by="site", where="host")

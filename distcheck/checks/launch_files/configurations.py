@@ -172,7 +172,7 @@ def _may_be_overridden(fault: _Fault, sites: Iterable[LaunchSite]) -> bool:
 
 
 def _span_of(choice: _Choice, fault: _Fault) -> Span:
-    """Where a fault is to be mended: in the line, where one of its values stands there."""
+    """Where a fault is to be fixed: in the line, where one of its values stands there."""
     spans = [found.span for name in fault.names if (found := choice.get(name)) is not None]
     if choice.site is not None:
         here = [span for span in spans if span.path != choice.config.span.path or _within(span, choice.site.span)]
@@ -726,7 +726,7 @@ def _hostfile_of(site: LaunchSite, launch_files: LaunchFiles) -> tuple[str, tupl
 
 
 def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) -> Iterator[Finding]:
-    """S2. The hosts of a project are often an example, so that only what no hosts can mend is an error."""
+    """S2. The hosts of a project are often an example, so that only what no hosts can fix is an error."""
     slots: dict[str, int | None] = {}
     for host in hosts:
         if host.slots is None or host.host in slots:

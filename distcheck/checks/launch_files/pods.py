@@ -53,7 +53,7 @@ _ASKS_FOR_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE
 #: (systemd.net-naming-scheme(7); ib, bond and hsn by their drivers).
 _HOST_INTERFACE = re.compile(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
 
-#: What a fix changes besides what it mends.
+#: What a fix changes besides what it fixes.
 _OTHER_WORLD_SIZE = "the number of ranks changes, and with it the batch of a step and what a checkpoint was made for"
 
 

@@ -63,7 +63,7 @@ class Cut(NamedTuple):
     #: why, a clause that names the program
     why: str
     #: what a variable needs to get through, with ``{}`` for its name
-    mend: str
+    fix: str
     #: the option of each variable, and the word behind which it goes; None where that is no matter of options
     option: str | None = None
     behind: Word | None = None
@@ -246,7 +246,7 @@ def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
             severity=Severity.INFO if setting.name in MASKS and cut.program in _REMOTE else None,
             evidence={"variable": setting.name, "program": cut.program, "line": cut.word.span.line},
             fix=Fix(
-                cut.mend.format(setting.name) + (f": {line}" if line else ""),
+                cut.fix.format(setting.name) + (f": {line}" if line else ""),
                 edits=edits,
                 where="launch-line",
                 risk=_FIRST_TIME if edits else None,

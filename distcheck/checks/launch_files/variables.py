@@ -57,7 +57,7 @@ _MOST_SETTINGS = 1000
 #: Settings of the launch lines of a file, each counted for each line; what is set behind them is as without a line.
 _MOST_PAIRS = 200_000
 _MOST_BATCHES = 200
-#: Lines of a file that are searched for other uses of a name; longer ones are made by programs, and not mended.
+#: Lines of a file that are searched for other uses of a name; longer ones are made by programs, and not fixed.
 _MOST_LINES = 20_000
 #: Longest corrected line that a fix shows.
 _LONGEST_LINE = 160
@@ -191,7 +191,7 @@ def worst_of_each(found: Iterable[tuple[FileSetting, Finding]]) -> Iterator[Find
 
 
 def _weight(finding: Finding) -> tuple[int, bool]:
-    """The worse first; of several files that source an assignment, the one that holds it knows how to mend it."""
+    """The worse first; of several files that source an assignment, the one that holds it knows how to fix it."""
     return finding.severity, bool(finding.fix.edits)
 
 

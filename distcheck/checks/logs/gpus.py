@@ -406,7 +406,7 @@ def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
         events,
         f"NVML can't be used ({events[0].values['what']}): the container has lost access to its GPUs",
         fix=Fix(
-            "start the container again; so that it stays mended (a reload of systemd rewrites the cgroup), name the "
+            "start the container again; so that it stays fixed (a reload of systemd rewrites the cgroup), name the "
             "device nodes with --device, use CDI, or update the NVIDIA container toolkit",
             where="launch-line",
         ),
@@ -729,7 +729,7 @@ def _replace(events: Iterable[Event]) -> Fix:
     failed = any(event.number("xid") in (64, 157) for event in events)
     if lost:
         text = (
-            "reboot the host; if it happens again, reseat or replace the card (look for 'Xid 79' in the kernel's log)"
+            "reboot the host; if it happens again, renumber or replace the card (look for 'Xid 79' in the kernel's log)"
         )
     elif failed:
         text = "take the host out of service and have the card replaced"

@@ -161,7 +161,7 @@ def _consequence(timeline: Timeline, waits: Sequence[WaitingRank], events: Seque
     return HangVerdict(
         rules.DC511,
         f"{_said(waits)} because {who} had failed before",
-        Fix(f"mend what {who} failed of; that the others waited for it is a consequence", where="code"),
+        Fix(f"fix what {who} failed of; that the others waited for it is a consequence", where="code"),
         -1 if rank is None else rank,
         "timeout",
     )

@@ -37,7 +37,7 @@ _KNOWN = {
     "interrupted": KnownCause(
         "stopped from outside",
         "the job was stopped from outside; that is no mistake, and no rule of distcheck",
-        "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to mend",
+        "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to fix",
         "launch-line",
     ),
     "cuda-device-assert": KnownCause(

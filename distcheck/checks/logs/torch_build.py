@@ -114,7 +114,7 @@ def gpus_could_be_counted(timeline: Timeline) -> Iterator[Finding]:
             f"--nproc-per-node={option} counts GPUs, and this process can use none",
             fix=Fix(
                 "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; where GPUs should be, "
-                "mend that first (nvidia-smi lists them)",
+                "fix that first (nvidia-smi lists them)",
                 where="launch-line",
             ),
             **severity_of(timeline),

@@ -462,7 +462,7 @@ def _explain_unknown(cls: type, error: str, mode: str, path: str, holder: str) -
     if methods:
         return Explanation(
             f"{name} pickles itself by {methods[0]}, and that ends with {_said(error)}",
-            f"mend {name}.{methods[0]}; or {_compose(mode, path, '', '', holder)}",
+            f"fix {name}.{methods[0]}; or {_compose(mode, path, '', '', holder)}",
         )
     return Explanation(
         f"its type {name} brings no way to be pickled: {_said(error)}",

@@ -168,7 +168,7 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
         where = place(name, list(remark.steps), remark.value)
         sort = "side-effect" if remark.kind == "change" else remark.kind
         if remark.kind == "change" and kinds.is_library(type(remark.value)):
-            continue  # a library keeps its books in its own objects, and its user can't mend that
+            continue  # a library keeps its books in its own objects, and its user can't fix that
         key = where.path, sort == "side-effect"
         if key in warned:  # a thing and its inner parts: the thing came first
             continue

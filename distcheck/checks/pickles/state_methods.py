@@ -71,7 +71,7 @@ def state_methods(report: PickleReport) -> str:
 
 
 def _owner(offender: Offender) -> str | None:
-    """The class to mend; None where there is none, or where its methods have no say."""
+    """The class to fix; None where there is none, or where its methods have no say."""
     if offender.kind == "too-deep" or offender.attribute is None:
         return None
     return offender.owner

@@ -150,7 +150,7 @@ def values(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def fix(remedy: Fix, finding: Finding | None = None) -> Iterator[str]:
     """What to do, where, and by whom.
 
-    :param finding: what is mended, where its line is to be shown as it will be
+    :param finding: what is fixed, where its line is to be shown as it will be
     """
     yield '<div class="fix">'
     yield f'<p><strong>Fix</strong> <span class="by">({PLACES[remedy.where]}{BY[remedy.by]})</span>'

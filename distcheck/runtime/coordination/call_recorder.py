@@ -206,7 +206,7 @@ class CallRecorder:
             other = self.board.compare(call, index, digest, self.groups[title], self.left)
             if other is not None:
                 # one difference is enough: what follows from it is no news. A digest is of all calls up to here: where
-                # these two are alike an earlier one differed, and the chair looks for it
+                # these two are alike an earlier one differed, and the coordinator looks for it
                 self.board = None
                 if self.differs is not None and agreed(other.call) != agreed(call):
                     self.differs(note, other)

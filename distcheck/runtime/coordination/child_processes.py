@@ -59,7 +59,9 @@ def serve(door: str, given: str) -> None:
     when_imported("multiprocessing.spawn", around)
 
 
-def seat_in(args: tuple[Any, ...], kwargs: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[int, int] | None:
+def rank_info_in(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[int, int] | None:
     """Rank and world size out of the arguments of ``init_process_group``, or from where torch takes them; None where
     only torch itself can tell.
     """

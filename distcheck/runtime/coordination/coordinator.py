@@ -1,8 +1,8 @@
-"""Whoever reads what all ranks tell, asks for more on suspicion, and says where the job stands still.
+"""The coordinator reads the heartbeats of all ranks, requests more on suspicion, and reports where the job hangs.
 
-One rank of a watched job has the chair, or the parent of a rehearsal. As long as nothing is suspicious only the heads
-of posts are read; positions are made of them when ranks have waited for the patience. With thousands of ranks what
-costs more is done less often: the one that has the chair may be the one that all others wait for.
+In a watched job one rank is the coordinator, in a rehearsal the parent process is. It reads only the headers of
+heartbeats until ranks have waited for the hang timeout. Then it makes positions of them. With thousands of ranks it
+does what costs more less often: the coordinator's rank may be the one that all others wait for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from .processes import kernel_state
 from .protocol import (
     ASKED,
-    CHAIR,
+    COORDINATOR,
     LONG,
     OFF,
     REPORTED,
@@ -430,5 +430,5 @@ class Coordinator:
 
 
 def hand_over(store: Any, rank: int, question: int) -> None:
-    """The chair is free: whoever looks next may take it."""
-    store.set(CHAIR, f"{rank} - {question}")
+    """The coordinator is free: whoever looks next may take it."""
+    store.set(COORDINATOR, f"{rank} - {question}")

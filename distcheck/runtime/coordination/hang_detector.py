@@ -371,7 +371,7 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
             "'kill -CONT PID' lets one go on"
         )
     if any(position.state == "raised" for position in missing):
-        return rules.DC511, "mend the exception on the rank that raised it; the others only wait for it"
+        return rules.DC511, "fix the exception on the rank that raised it; the others only wait for it"
     if any(position.state == "silent" or _was_killed(position) for position in missing):
         return rules.DC511, (
             "see what became of the process: its log, 'dmesg -T' for the out-of-memory killer, os._exit() in the script"

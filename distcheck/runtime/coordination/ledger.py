@@ -95,13 +95,20 @@ class Summary(NamedTuple):
 
 
 def ledger_of(
-    posts: CallRecorder, seat: RankHost, *, cores: int, span_s: float, looks: Sequence[int], state: str, status: int
+    posts: CallRecorder,
+    rank_info: RankHost,
+    *,
+    cores: int,
+    span_s: float,
+    looks: Sequence[int],
+    state: str,
+    status: int,
 ) -> Ledger:
     """A rank's account, out of the notes of its calls."""
     spent = list(posts.spent.items())
     most = sorted(spent, key=lambda item: -item[1].total_s)[:_PLACES]
     return Ledger(
-        seat.rank, seat.host, cores, state, status, span_s, posts.done,
+        rank_info.rank, rank_info.host, cores, state, status, span_s, posts.done,
         sum(item.total_s for (_, _, _, waits), item in spent if waits),
         tuple(CallSiteTotals(*key, *item) for key, item in most), dict(posts.backends), posts.joined,
         looks[0], looks[1], records(posts.joined) or not looks[0] or not posts.joined, posts.trouble,

@@ -67,8 +67,8 @@ def with_rank_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return seen
 
 
-def seat_of(environ: Mapping[str, str]) -> RankInfo | None:
-    """This process's seat; None where rank, number of ranks or the meeting place are missing or can't be read."""
+def rank_info_of(environ: Mapping[str, str]) -> RankInfo | None:
+    """This process's rank_info; None where rank, number of ranks or the meeting place are missing or can't be read."""
     numbers = {name: _number(environ.get(name)) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
     rank, world_size, port = numbers["RANK"], numbers["WORLD_SIZE"], numbers["MASTER_PORT"]
     if rank is None or world_size is None or world_size < 1:

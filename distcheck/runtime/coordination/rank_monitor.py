@@ -1,8 +1,8 @@
-"""The side thread of *watch*: tells the other ranks where this one is, and one of them looks at all.
+"""The side thread of *watch*: it sends this rank's heartbeats, and on one rank it is the coordinator.
 
-It has a connection of its own to the store, asks nothing of the main thread, and never waits for another rank: each
-posts under its own key, once in a tick, and one of them (the *chair*) reads all. If anything in it fails it says so
-once and steps aside; the job does not notice.
+It has its own connection to the store, requests nothing from the main thread, and never waits for another rank. Each
+rank writes a heartbeat under its own key once per tick, and the coordinator reads all of them. If the thread fails, it
+reports that once and ends; the job is not affected.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .processes import kernel_state
 from .protocol import (
     ABORT,
     ASKED,
-    CHAIR,
     CLOSING,
+    COORDINATOR,
     DIFFERENCE_TOLD,
     ENDED,
     LET_GO,
@@ -67,12 +67,12 @@ ABORTED = 1
 class RankMonitor:
     """The side thread of one rank.
 
-    :param seat: which rank this is, or what tells it as soon as it is known
+    :param rank_info: which rank this is, or what tells it as soon as it is known
     :param connect: gives a store, or None while there is none yet; called in the thread, again and again
     :param release: lets go of what ``connect`` has kept
-    :param report: called in the chair's thread, once for each standstill
+    :param report: called in the coordinator's thread, once for each standstill
     :param say: a line on standard error
-    :param told_long: called in the chair's thread with a long wait for a rank that computes
+    :param told_long: called in the coordinator's thread with a long wait for a rank that computes
     :param summarise: called by one rank when all have come to their end
     :param lasting: the store is there after rank 0 has ended
     """
@@ -80,7 +80,7 @@ class RankMonitor:
     def __init__(
         self,
         posts: CallRecorder,
-        seat: RankHost | Callable[[], RankHost | None],
+        rank_info: RankHost | Callable[[], RankHost | None],
         *,
         connect: Callable[[], Any],
         release: Callable[[], None] = lambda: None,
@@ -99,7 +99,7 @@ class RankMonitor:
         self.abort = abort
         self.tick_s = min(_TICK_S, patience_s / 4)
         self._here = RankStateReader(posts, min(2 * self.tick_s, patience_s / 2))
-        self._seats = seat if callable(seat) else lambda: seat
+        self._rank_infos = rank_info if callable(rank_info) else lambda: rank_info
         self._connect = connect
         self._release = release
         self._report = report
@@ -119,10 +119,10 @@ class RankMonitor:
         self._asked_calls: tuple[int, dict[str, list[tuple[int, CollectiveCall]]]] = (0, {})
         self._kept_stacks: set[str] = set()
         self._space = space()
-        self._chair_seen: tuple[bytes, float] = (b"", self._begun)
-        self._chairs = False
-        # set as soon as the seat is known
-        self._chair: Coordinator | None = None
+        self._coordinator_seen: tuple[bytes, float] = (b"", self._begun)
+        self._coordinators = False
+        # set as soon as the rank_info is known
+        self._coordinator: Coordinator | None = None
 
     # the main thread
 
@@ -142,13 +142,13 @@ class RankMonitor:
             self.start()
         elif not self._lasting and self._turning.acquire(timeout=_LEAVE_WITHIN_S):
             # the store of the group before must not be in the way of this one
-            self._store = self._chair = None
+            self._store = self._coordinator = None
             self._release()
             self._turning.release()
 
     @property
-    def seat(self) -> RankHost:
-        return self._here.seat
+    def rank_info(self) -> RankHost:
+        return self._here.rank_info
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
         """The script has ended; said to the others with the next tick, or when this process leaves."""
@@ -172,15 +172,15 @@ class RankMonitor:
         if not self._turning.acquire(timeout=_ANSWER_WITHIN_S):
             return True
         try:
-            if self._chair is None:
+            if self._coordinator is None:
                 # the thread has not had its first tick yet
                 self._begin()
-            chair = self._chair
-            if chair is None:
+            coordinator = self._coordinator
+            if coordinator is None:
                 return True
-            if not chair.first_to_tell():
+            if not coordinator.first_to_tell():
                 return False
-            positions = self._with(chair, other)
+            positions = self._with(coordinator, other)
             here = self._here.waiting_in(note)
             there = positions.ranks[other.rank]
             if not _is_in(there, other.call):
@@ -188,11 +188,13 @@ class RankMonitor:
             known = {here.rank: here, there.rank: there}
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
             differs = CallMismatch(note.call.group, note.call.number, _sides(ranks, note.call))
-            self._store.set(differs_key(note.call.group), str(self.seat.rank))
-            chair.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
+            self._store.set(differs_key(note.call.group), str(self.rank_info.rank))
+            coordinator.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
             self._store.set(DIFFERENCE_TOLD, "1")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
-            self._say(f"distcheck watch: rank {self.seat.rank} could not tell of calls that differ: {_line(error)}")
+            self._say(
+                f"distcheck watch: rank {self.rank_info.rank} could not tell of calls that differ: {_line(error)}"
+            )
         finally:
             self._turning.release()
         return True
@@ -209,11 +211,11 @@ class RankMonitor:
                         return
                 time.sleep(self.tick_s / 20)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
-            self._say(f"distcheck watch: rank {self.seat.rank} could not wait for another's word: {_line(error)}")
+            self._say(f"distcheck watch: rank {self.rank_info.rank} could not wait for another's word: {_line(error)}")
         finally:
             del self.posts.inside[thread]
 
-    def _with(self, chair: Coordinator, other: OtherRank) -> Positions:
+    def _with(self, coordinator: Coordinator, other: OtherRank) -> Positions:
         """Where all are, once the other rank has told that it is in its call, and where it has been before; what it
         waits for is this rank, which does not begin meanwhile."""
         within_s = self._answers_within_s()
@@ -221,8 +223,8 @@ class RankMonitor:
         if self.board is not None:
             self.board.ask(within_s)
         while True:
-            chair.read()
-            positions = chair.positions()
+            coordinator.read()
+            positions = coordinator.positions()
             there = positions.ranks[other.rank]
             # only who tells all that it knows tells of its calls before this one
             if (_is_in(there, other.call) and there.recent) or time.monotonic() > end:
@@ -239,58 +241,58 @@ class RankMonitor:
         try:
             while not self._stop.is_set():
                 with self._turning:
-                    if self._chair is None:
+                    if self._coordinator is None:
                         self._begin()
-                    if self._chair is not None and not self._turn(self._chair):
+                    if self._coordinator is not None and not self._turn(self._coordinator):
                         return
                 self._stop.wait(self.tick_s)
-            if self._chair is None and self._here.end is not None:
+            if self._coordinator is None and self._here.end is not None:
                 # a script that was over before the first tick
                 self._begin()
-            if self._chair is not None and self._here.end is not None:
-                self._farewell(self._chair)
+            if self._coordinator is not None and self._here.end is not None:
+                self._farewell(self._coordinator)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
             self._step_aside(error)
 
     def _begin(self) -> None:
         """As soon as there is a store and this process knows which rank it is."""
-        seat = self._seats()
-        store = None if seat is None else self._connect()
-        if seat is None or store is None:
+        rank_info = self._rank_infos()
+        store = None if rank_info is None else self._connect()
+        if rank_info is None or store is None:
             return
-        self._here.seat, self._store = seat, store
-        self.tick_s = max(self.tick_s, seat.world_size / _POSTS_PER_S)
+        self._here.rank_info, self._store = rank_info, store
+        self.tick_s = max(self.tick_s, rank_info.world_size / _POSTS_PER_S)
         self._here.still_s = min(2 * self.tick_s, self.patience_s / 2)
-        if seat.rank == 0 and store.check([CHAIR]) and not store.get(CHAIR).startswith(b"-"):
+        if rank_info.rank == 0 and store.check([COORDINATOR]) and not store.get(COORDINATOR).startswith(b"-"):
             # ranks that were there before: a launcher has begun anew
-            for rank in range(seat.world_size):
+            for rank in range(rank_info.world_size):
                 store.delete_key(rank_key(rank))
             # not deleted: another rank may be about to read it
-            store.set(CHAIR, "0 0 0")
-        self._chair = Coordinator(
-            store, seat.world_size, rank=seat.rank, patience_s=self.patience_s, tick_s=self.tick_s,
+            store.set(COORDINATOR, "0 0 0")
+        self._coordinator = Coordinator(
+            store, rank_info.world_size, rank=rank_info.rank, patience_s=self.patience_s, tick_s=self.tick_s,
             report=self._report, say=self._say, space=self._space, told_long=self._told_long,
         )  # fmt: skip
 
-    def _turn(self, chair: Coordinator) -> bool:
+    def _turn(self, coordinator: Coordinator) -> bool:
         """Once a tick; False where this was the last time."""
-        if not self._lasting and self.seat.rank and self._store.check([CLOSING]):
+        if not self._lasting and self.rank_info.rank and self._store.check([CLOSING]):
             self._store.add(LET_GO, 1)
             return False
         self._beat += 1
         self._post()
-        self._chairs = self._is_chair(chair)
+        self._coordinators = self._is_coordinator(coordinator)
         if self._asked == ABORT:
             self._abort()
-        if self._chairs:
-            reported = chair.look(self._beat)
-            if chair.hangs and self.abort:
-                if chair.cause is not None and not reported:
+        if self._coordinators:
+            reported = coordinator.look(self._beat)
+            if coordinator.hangs and self.abort:
+                if coordinator.cause is not None and not reported:
                     self._say(
-                        f"distcheck watch: the job hangs because call #{chair.cause.number} of "
-                        f"{group_name(chair.cause.group)} differs between ranks, and ends with status {ABORTED}"
+                        f"distcheck watch: the job hangs because call #{coordinator.cause.number} of "
+                        f"{group_name(coordinator.cause.group)} differs between ranks, and ends with status {ABORTED}"
                     )
-                self._store.set(CHAIR, f"{self.seat.rank} {self._beat} {ABORT}")
+                self._store.set(COORDINATOR, f"{self.rank_info.rank} {self._beat} {ABORT}")
                 time.sleep(2 * self.tick_s)
                 self._abort()
         return True
@@ -302,32 +304,32 @@ class RankMonitor:
                 stream.flush()
         os._exit(ABORTED)
 
-    def _is_chair(self, chair: Coordinator) -> bool:
+    def _is_coordinator(self, coordinator: Coordinator) -> bool:
         """Who reads all: rank 0 at first, then whoever takes it over when that one has gone."""
-        mine = f"{self.seat.rank} "
-        if self._beat == 1 and self.seat.rank == 0:
-            self._store.compare_set(CHAIR, "", f"{mine}0 0")
-        if not self._store.check([CHAIR]):
+        mine = f"{self.rank_info.rank} "
+        if self._beat == 1 and self.rank_info.rank == 0:
+            self._store.compare_set(COORDINATOR, "", f"{mine}0 0")
+        if not self._store.check([COORDINATOR]):
             return False
-        value = self._store.get(CHAIR)
+        value = self._store.get(COORDINATOR)
         who, _, rest = value.decode().partition(" ")
         beat, _, question = rest.partition(" ")
         self._asked = int(question)
-        if int(who) == self.seat.rank:
-            self._store.set(CHAIR, f"{mine}{self._beat} {chair.question}")
+        if int(who) == self.rank_info.rank:
+            self._store.set(COORDINATOR, f"{mine}{self._beat} {coordinator.question}")
             return True
-        seen, at = self._chair_seen
+        seen, at = self._coordinator_seen
         now = time.monotonic()
         if value != seen:
-            self._chair_seen = (value, now)
+            self._coordinator_seen = (value, now)
             return False
         # the lower ranks first, so that few try at once
-        patience = self.tick_s * (SILENT_TICKS + min(self.seat.rank, 8))
+        patience = self.tick_s * (SILENT_TICKS + min(self.rank_info.rank, 8))
         if int(who) < 0 or (beat != "-" and now - at < patience) or self._here.end is not None:
             return False
-        taken = self._store.compare_set(CHAIR, value.decode(), f"{mine}{self._beat} {question}")
+        taken = self._store.compare_set(COORDINATOR, value.decode(), f"{mine}{self._beat} {question}")
         if taken.decode().startswith(mine):
-            chair.question = int(question)
+            coordinator.question = int(question)
             return True
         return False
 
@@ -336,57 +338,57 @@ class RankMonitor:
             return
         # where rank 0 serves the store, it goes with rank 0: an ordinary end
         if not any(kind.__name__ in ("DistNetworkError", "DistStoreError") for kind in type(error).__mro__):
-            self._say(f"distcheck watch: rank {self.seat.rank} watches no longer: {_line(error)}")
+            self._say(f"distcheck watch: rank {self.rank_info.rank} watches no longer: {_line(error)}")
         if self._store is None:
             return
         with contextlib.suppress(Exception):
-            self._store.set(rank_key(self.seat.rank), packed_post(Heartbeat(OFF, self._here.stepped_aside())))
+            self._store.set(rank_key(self.rank_info.rank), packed_post(Heartbeat(OFF, self._here.stepped_aside())))
 
     # the end
 
-    def _farewell(self, chair: Coordinator) -> None:
+    def _farewell(self, coordinator: Coordinator) -> None:
         self._beat += 1
         self._post()
-        self._last_word(chair)
+        self._last_word(coordinator)
         self._account()
-        if self._chairs:
-            hand_over(self._store, self.seat.rank, chair.question)
+        if self._coordinators:
+            hand_over(self._store, self.rank_info.rank, coordinator.question)
         if not self._lasting:
             self._let_go()
 
     def _let_go(self) -> None:
         """The store goes with rank 0: it lets the others know, and they need a tick to hear of it."""
-        if self.seat.rank:
+        if self.rank_info.rank:
             self._store.add(LET_GO, 1)
         elif self._here.end is not None and self._here.end.status == 0:
             self._store.set(CLOSING, "1")
             end = time.monotonic() + 2 * self.tick_s
-            while self._store.add(LET_GO, 0) < self.seat.world_size - 1 and time.monotonic() < end:
+            while self._store.add(LET_GO, 0) < self.rank_info.world_size - 1 and time.monotonic() < end:
                 time.sleep(0.02)
 
-    def _last_word(self, chair: Coordinator) -> None:
+    def _last_word(self, coordinator: Coordinator) -> None:
         """A wait that ended with the loss of a peer (gloo notices at once) is a hang that did not last: who went?"""
         end = self._here.end
         if end is None or end.state != "raised" or end.call is None or not tells_of_lost_peer(end.detail):
             return
         # the one that went has had its tick by then
         time.sleep(min(self.tick_s, 1.0))
-        chair.look_back()
+        coordinator.look_back()
 
     def _account(self) -> None:
         """Leave what this rank's calls have cost; whoever comes last sums up."""
         ledger = self.ledger()
-        self._store.set(ledger_key(self.seat.rank), packed(ledger))
-        world = self.seat.world_size
+        self._store.set(ledger_key(self.rank_info.rank), packed(ledger))
+        world = self.rank_info.world_size
         last = self._store.add(ENDED, 1) == world
         if not self._lasting:
             # the store goes with rank 0
             end = time.monotonic() + _LAST_WORDS_S
             keys = [ledger_key(rank) for rank in range(world)]
-            while self.seat.rank == 0 and ledger.status == 0 and not last and time.monotonic() < end:
+            while self.rank_info.rank == 0 and ledger.status == 0 and not last and time.monotonic() < end:
                 last = self._store.check(keys)
                 time.sleep(0.02)
-            last = last and self.seat.rank == 0
+            last = last and self.rank_info.rank == 0
         if last and self._summarise is not None:
             summary = gathered(self._store, world)
             if summary.healthy:
@@ -396,7 +398,7 @@ class RankMonitor:
         """What this rank's calls have cost up to now."""
         end = self._here.end
         return ledger_of(
-            self.posts, self.seat, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
+            self.posts, self.rank_info, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
             state="computing" if end is None else end.state, status=0 if end is None else end.status or 0,
         )  # fmt: skip
 
@@ -414,7 +416,7 @@ class RankMonitor:
             self._beat, position, self._here.digests(), self._space, self.posts.timeouts, self._asked,
             self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
         )  # fmt: skip
-        self._store.set(rank_key(self.seat.rank), packed_post(post))
+        self._store.set(rank_key(self.rank_info.rank), packed_post(post))
 
     def _asked_for(self) -> Question:
         if self._question[0] != self._asked:

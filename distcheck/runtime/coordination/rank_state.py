@@ -38,7 +38,7 @@ class RankStateReader:
         self.posts = posts
         self.still_s = still_s
         #: set as soon as it is known
-        self.seat = RankHost(-1, 0, "")
+        self.rank_info = RankHost(-1, 0, "")
         #: how it has ended
         self.end: Position | None = None
         #: looks, and those at which a collective was open
@@ -58,7 +58,8 @@ class RankStateReader:
         except Exception:  # noqa: BLE001 - the script's end must not suffer
             entered, call = dict(self.posts.entered), None
         self.end = Position(
-            self.seat.rank, self.seat.host, self._pid, state, call, self.posts.done, 0.0, stack, status, detail,
+            self.rank_info.rank, self.rank_info.host, self._pid, state, call,
+            self.posts.done, 0.0, stack, status, detail,
             entered, self._recent(), self._places(),
         )  # fmt: skip
 
@@ -80,12 +81,12 @@ class RankStateReader:
     def waiting_in(self, note: RecordedCall) -> Position:
         """In a call that it is about to begin, and may never come back from."""
         return Position(
-            self.seat.rank, self.seat.host, self._pid, "waiting", note.call, self.posts.done, 0.0,
+            self.rank_info.rank, self.rank_info.host, self._pid, "waiting", note.call, self.posts.done, 0.0,
             stack_of(main_frame(self._main)), entered=self._entered(), places=self._places(),
         )  # fmt: skip
 
     def stepped_aside(self) -> Position:
-        return Position(self.seat.rank, self.seat.host, self._pid, detail="watch has stepped aside there")
+        return Position(self.rank_info.rank, self.rank_info.host, self._pid, detail="watch has stepped aside there")
 
     def now(self, asked: int, *, detailed: bool = False) -> Position:
         """At this moment.
@@ -95,8 +96,8 @@ class RankStateReader:
         """
         detailed = detailed or asked > 0
         if self.end is not None:
-            # a rank that is seated late has ended with no name
-            return self.end._replace(rank=self.seat.rank, host=self.seat.host)
+            # a rank that is placed late has ended with no name
+            return self.end._replace(rank=self.rank_info.rank, host=self.rank_info.host)
         now = time.monotonic()
         posts = self.posts
         frame = main_frame(self._main)
@@ -121,7 +122,7 @@ class RankStateReader:
                 # what no Python called: DDP's reducer, Work.wait(), a synchronisation with the device
                 state, call = "waiting", self._unseen(open_one, frame, asked)
         return Position(
-            self.seat.rank, self.seat.host, self._pid, state, call, posts.done, since,
+            self.rank_info.rank, self.rank_info.host, self._pid, state, call, posts.done, since,
             stack_of(frame) if detailed else _short(frame), None, "", entered,
             self._recent() if detailed else (), self._places() if detailed else {},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""From where all ranks are to who is to blame: one failure out of the states that the guardians saw.
+"""From where all ranks are to who is to blame: one failure out of the states that the supervisors saw.
 
 Pure. A rank that died, was stopped or gave no word is blamed before those that merely waited for it; an exception that
 only tells of a lost peer is a consequence, never the cause while there is another.
@@ -42,7 +42,7 @@ def compose_failure(
     """Who is to blame.
 
     :param states: by rank; a rank without one gave no word
-    :param kind: how this guardian came to know: ``timeout``, ``died``, ``raised``, ``stopped``, ``ended``, ``alarm``
+    :param kind: how this supervisor came to know: ``timeout``, ``died``, ``raised``, ``stopped``, ``ended``, ``alarm``
     :param alone: the others can't be reached, so their silence means nothing
     """
     present = sorted(states.values(), key=lambda state: state.rank)

@@ -20,7 +20,7 @@ class RankHost(NamedTuple):
     host: str
 
 
-def seat_of(environ: Mapping[str, str], host: str) -> RankHost | None:
+def rank_info_of(environ: Mapping[str, str], host: str) -> RankHost | None:
     """Which rank this is by its launcher's variables; None where no launcher says so."""
     try:
         return RankHost(int(environ["RANK"]), int(environ["WORLD_SIZE"]), host)
@@ -28,10 +28,10 @@ def seat_of(environ: Mapping[str, str], host: str) -> RankHost | None:
         return None
 
 
-def late_seat(joined: Callable[[], bool], host: str) -> Callable[[], RankHost | None]:
+def late_rank_info(joined: Callable[[], bool], host: str) -> Callable[[], RankHost | None]:
     """Which rank this is as its process group says, as soon as there is one: ``mp.spawn``, ``srun python``."""
 
-    def seat() -> RankHost | None:
+    def rank_info() -> RankHost | None:
         if not joined():
             return None
         module = sys.modules["torch.distributed.distributed_c10d"]
@@ -39,7 +39,7 @@ def late_seat(joined: Callable[[], bool], host: str) -> Callable[[], RankHost | 
             return RankHost(module.get_rank(), module.get_world_size(), host)
         return None
 
-    return seat
+    return rank_info
 
 
 def outlives_ranks(environ: Mapping[str, str]) -> bool:

@@ -1,7 +1,8 @@
-"""The smoke test as its guardians run it: the same phases in the same order on all ranks, and one report at the end.
+"""The smoke test as its supervisors run it: the same phases in the same order on all ranks, and one report at the end.
 
-Every guardian watches its own workers and tells the others when something is wrong; the one of rank 0 takes the chair,
-collects what all found, and speaks. What ranks say travels up in two levels: ranks → first rank of their host → chair.
+Every supervisor watches its own workers and alerts the others when something is wrong. The supervisor of rank 0 is the
+coordinator: it collects all results and reports them. Results travel in two steps: ranks → first rank of their host →
+coordinator.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from .worker import Orders
 
 Value = TypeVar("Value")
 
-#: Seconds after a failure within which the guardians tell where their ranks are, and then wait for the chair's verdict.
+#: Seconds after a failure within which the supervisors report where their ranks are. Then they wait for the verdict.
 #: Together with the time to read stacks and to end workers they stay below the 5 s that an end may take.
 TELL_WITHIN_S = 2.0
 VERDICT_WITHIN_S = 2.5
-#: Seconds that a healthy run waits for the chair to judge and to print.
+#: Seconds that a healthy run waits for the coordinator to judge and to print.
 _JUDGED_WITHIN_S = 60.0
-#: Seconds that the chair of a failed run stays for the others to hear: together with what went before, below 5 s.
+#: Seconds that the coordinator of a failed run stays for the others to hear: together with what went before, below 5 s.
 _HEARD_WITHIN_S = 1.0
 #: Proofs of ranks that raised that are looked at: one wrong result is enough.
 _MOST_PROOFS = 64
@@ -60,13 +61,13 @@ _LOOK_EVERY_S = 0.5
 _ASKED_AT_ONCE = 256
 #: Present ranks whose hosts are looked at to tell where a missing one belongs.
 _MOST_CALLERS = 2048
-#: Seconds without a sign of life after which a host counts as lost, and between two looks of the chair at all hosts:
-#: a guardian only watches, so that even one that gets little of its processor gives a sign in that time.
+#: Seconds without a heartbeat after which a host counts as lost, and seconds between two checks of all hosts. A
+#: supervisor only watches, so even one with little CPU time sends a heartbeat in that time.
 LOST_AFTER_S = 15.0
 _HOSTS_EVERY_S = 3.0
 
 
-class PhaseFailure(Exception):  # noqa: N818 - it is an outcome of a phase, told to all guardians
+class PhaseFailure(Exception):  # noqa: N818 - it is an outcome of a phase, told to all supervisors
     """The phase can't end well. ``own`` if it was seen here first."""
 
     def __init__(self, kind: str, text: str = "", *, own: bool = True) -> None:
@@ -79,8 +80,8 @@ class PhaseFailure(Exception):  # noqa: N818 - it is an outcome of a phase, told
 class OwnState(NamedTuple):
     """What this process knows before it meets the others."""
 
-    seats: tuple[RankInfo, ...]
-    #: this host with the ranks of ``seats``
+    rank_infos: tuple[RankInfo, ...]
+    #: this host with the ranks of ``rank_infos``
     record: HostRecord
     #: the findings and not-checked of the look, as plain JSON values
     looked: Mapping[str, Any]
@@ -89,7 +90,7 @@ class OwnState(NamedTuple):
 
 
 class PhaseResults(NamedTuple):
-    """All that the chair, or a guardian that speaks alone, has in hand at the end."""
+    """All that the coordinator, or a supervisor that speaks alone, has in hand at the end."""
 
     roll: Roll | None = None
     cluster: Cluster | None = None
@@ -117,7 +118,7 @@ class PhaseResults(NamedTuple):
 class PhaseDriver:
     """One process's part of the run.
 
-    :param meeting: where the guardians meet
+    :param meeting: where the supervisors meet
     :param stops: judges what was compared so far; true stops the run before a group is made
     :param show: told what goes on, for a line of progress: phase, step, seconds
     """
@@ -126,7 +127,7 @@ class PhaseDriver:
         self,
         own: OwnState,
         meeting: StoreClient,
-        guardian: Supervisor,
+        supervisor: Supervisor,
         options: Options,
         *,
         store: tuple[str, int],
@@ -137,14 +138,14 @@ class PhaseDriver:
         signalled: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.own = own
-        self.seats = own.seats
+        self.rank_infos = own.rank_infos
         self.meeting = meeting
-        self.guardian = guardian
+        self.supervisor = supervisor
         self.options = options
         self.store = store
         self.cores = cores
         self.stops = stops
-        self.show = show if any(seat.rank == 0 for seat in own.seats) else None
+        self.show = show if any(rank_info.rank == 0 for rank_info in own.rank_infos) else None
         #: which run this is, so that records of an earlier one are not taken for its own
         self.run_id = ""
         self.failed = False
@@ -155,10 +156,10 @@ class PhaseDriver:
         self.unwritten: str | None = None
         self.states: Mapping[int, RankState] = {}
         self.host = own.record.host
-        self.world_size = own.seats[0].world_size
-        self.chair = any(seat.rank == 0 for seat in own.seats)
-        self.complete = len(own.seats) == self.world_size
-        # the store answers one after another: with many guardians each asks more seldom
+        self.world_size = own.rank_infos[0].world_size
+        self.coordinator = any(rank_info.rank == 0 for rank_info in own.rank_infos)
+        self.complete = len(own.rank_infos) == self.world_size
+        # the store answers one after another: with many supervisors each asks more seldom
         self.pause_s = max(_LONGEST_PAUSE_S, self.world_size / ANSWERS_PER_S)
         self.look_every_s = max(_LOOK_EVERY_S, self.world_size / ANSWERS_PER_S)
         self.signalled = signalled
@@ -177,7 +178,7 @@ class PhaseDriver:
     # the whole
 
     def run(self) -> PhaseResults | None:
-        """All phases; the chair's findings, those of a guardian that must speak alone, or None."""
+        """All phases; the coordinator's findings, those of a supervisor that must speak alone, or None."""
         try:
             return self._run()
         except PhaseFailure as trouble:
@@ -187,7 +188,7 @@ class PhaseDriver:
         except Exception as error:  # noqa: BLE001 - whatever it is, the others must not wait for this process
             return self._fail(PhaseFailure("error", f"{type(error).__name__}: {error}"))
         finally:
-            self.guardian.end()
+            self.supervisor.end()
             self._keep(ended=True)
 
     def _run(self) -> PhaseResults | None:
@@ -200,22 +201,22 @@ class PhaseDriver:
         decision = self._compare(roll)
         self._leave()
         if not decision["go"]:
-            return self.found if self.chair else None
+            return self.found if self.coordinator else None
         for phase in live_phases(self.options, self.world_size):
             self._enter(phase, limit_s(phase, self.options, self.world_size, device=decision["device"]))
             if phase == "start":
-                self.guardian.go(self._orders(decision))
+                self.supervisor.go(self._orders(decision))
             else:
-                self.guardian.begin(phase)
-            self._until(lambda phase=phase: len(self.done.get(phase, {})) == len(self.seats) or None)  # type: ignore[misc]
+                self.supervisor.begin(phase)
+            self._until(lambda phase=phase: len(self.done.get(phase, {})) == len(self.rank_infos) or None)  # type: ignore[misc]
             self._take(phase)
             self._leave()
         self._enter("end", min(self.options.timeout_s, 30.0))
-        self.guardian.finish()
-        self._until(lambda: all(worker.finished for worker in self.guardian.workers.values()) or None)
+        self.supervisor.finish()
+        self._until(lambda: all(worker.finished for worker in self.supervisor.workers.values()) or None)
         # nobody leaves before everybody has left the group: a launcher may end all at the first exit
-        self._gather("ended", ["1"] * len(self.seats))
-        return self.found if self.chair else None
+        self._gather("ended", ["1"] * len(self.rank_infos))
+        return self.found if self.coordinator else None
 
     def _enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
@@ -227,14 +228,14 @@ class PhaseDriver:
         """Each rank's record, for when nobody can speak."""
         if self.output_dir is None:
             return
-        for seat, own in zip(self.seats, self.own.record.ranks, strict=True):
-            plain = RankState(seat.rank, self.host, own.pid, self.phase, state="finished" if ended else "running")
-            state = self.states.get(seat.rank, plain)
-            told = dict(report or {}) if seat is self.seats[0] else {}
+        for rank_info, own in zip(self.rank_infos, self.own.record.ranks, strict=True):
+            plain = RankState(rank_info.rank, self.host, own.pid, self.phase, state="finished" if ended else "running")
+            state = self.states.get(rank_info.rank, plain)
+            told = dict(report or {}) if rank_info is self.rank_infos[0] else {}
             try:
                 write(
                     self.output_dir,
-                    RankFile(seat.rank, self.world_size, self.host, state, self.phase, ended, self.run_id, told),
+                    RankFile(rank_info.rank, self.world_size, self.host, state, self.phase, ended, self.run_id, told),
                 )
             except OSError as error:
                 self.unwritten = f"{self.output_dir}: {error.strerror}"
@@ -264,7 +265,7 @@ class PhaseDriver:
         signal_name = self.signalled()
         if signal_name is not None:
             raise PhaseFailure("ended", signal_name)
-        for event in self.guardian.events(seconds):
+        for event in self.supervisor.events(seconds):
             if event.kind == "done":
                 self.done.setdefault(event.phase, {})[event.rank] = event
             elif event.kind in ("died", "raised"):
@@ -274,24 +275,24 @@ class PhaseDriver:
             return
         self.last_look = now
         if self.show is not None:
-            first = next(iter(self.guardian.workers.values()), None)
+            first = next(iter(self.supervisor.workers.values()), None)
             standing = None if first is None else first.board.read()
             inside = standing is not None and standing.step.phase == self.phase
             self.show(self.phase, standing.step.text if inside and standing is not None else "", now - self.begun)
-        if self.guardian.stopped():
+        if self.supervisor.stopped():
             raise PhaseFailure("stopped")
         if self.complete:
             return
         if self.meeting.add("alarm", 0):
             raise PhaseFailure("alarm", own=False)
-        if self.seats[0].leads and not self.chair:
-            self.meeting.add(f"sign/{self.seats[0].rank}", 1)
-        elif self.chair and now - self.last_signs >= _HOSTS_EVERY_S:
+        if self.rank_infos[0].leads and not self.coordinator:
+            self.meeting.add(f"sign/{self.rank_infos[0].rank}", 1)
+        elif self.coordinator and now - self.last_signs >= _HOSTS_EVERY_S:
             self.last_signs = now
             self._look_for_signs(now)
 
     def _look_for_signs(self, now: float) -> None:
-        """Whether each host still gives signs of life: one whose network or guardian has gone gives none."""
+        """Whether each host still gives signs of life: one whose network or supervisor has gone gives none."""
         silent = []
         for rank, (last, since) in self.signs.items():
             sign = self.meeting.add(f"sign/{rank}", 0)
@@ -302,25 +303,27 @@ class PhaseDriver:
         if silent:
             raise PhaseFailure("lost", f"no sign of life from the host of rank {silent[0]} for {LOST_AFTER_S:g} s")
 
-    # two levels: rank → first rank of its host → chair
+    # two levels: rank → first rank of its host → coordinator
 
     def _gather(self, name: str, parts: list[str]) -> list[str] | None:
-        """The parts of all ranks for the chair; None for the others. Their order is that of the hosts."""
+        """The parts of all ranks for the coordinator; None for the others. Their order is that of the hosts."""
         if self.complete:
             return parts
-        seat = self.seats[0]
-        if not seat.leads:
-            self.meeting.post(f"{name}/{self._node}/{seat.local_rank}", json.dumps(parts))
+        rank_info = self.rank_infos[0]
+        if not rank_info.leads:
+            self.meeting.post(f"{name}/{self._node}/{rank_info.local_rank}", json.dumps(parts))
         else:
-            others = [number for number in range(seat.local_world_size or 1) if number != (seat.local_rank or 0)]
+            others = [
+                number for number in range(rank_info.local_world_size or 1) if number != (rank_info.local_rank or 0)
+            ]
             # those that this process watches itself have no message of their own
-            for number in others[: max(0, (seat.local_world_size or 1) - len(self.seats))]:
+            for number in others[: max(0, (rank_info.local_world_size or 1) - len(self.rank_infos))]:
                 key = f"{name}/{self._node}/{number}"
                 parts = parts + json.loads(self._until(lambda key=key: self.meeting.read(key)))  # type: ignore[misc]
             index = self.meeting.add(f"{name}/hosts", 1)
             self.meeting.post(f"{name}/host/{index}", json.dumps(parts))
             self.meeting.add(f"{name}/parts", len(parts))
-        if not self.chair:
+        if not self.coordinator:
             return None
         self._until(lambda: self.meeting.add(f"{name}/parts", 0) >= self.world_size or None)
         texts = [
@@ -329,8 +332,8 @@ class PhaseDriver:
         return [part for text in texts if text is not None for part in json.loads(text)]
 
     def _announce(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """What the chair says to all."""
-        if self.chair:
+        """What the coordinator says to all."""
+        if self.coordinator:
             word = dict(make())
             self.meeting.post(name, json.dumps(word))
             return word
@@ -339,26 +342,26 @@ class PhaseDriver:
     @property
     def _node(self) -> str:
         """The same for all ranks of a host: cloned machines share names, containers of one host share its boot."""
-        seat = self.seats[0]
-        return f"{self.own.record.boot_id or self.host}.{'' if seat.node_rank is None else seat.node_rank}"
+        rank_info = self.rank_infos[0]
+        return f"{self.own.record.boot_id or self.host}.{'' if rank_info.node_rank is None else rank_info.node_rank}"
 
     # the roll
 
     def _call_roll(self) -> Roll:
         fresh = 0
-        for seat, record in zip(self.seats, self.own.record.ranks, strict=True):
-            caller = Caller(seat.rank, self.host, record.pid, seat.world_size)
-            number = self.meeting.add(f"here/{seat.rank}", 1)
-            self.meeting.post(f"who/{seat.rank}/{number}", to_json(caller))
+        for rank_info, record in zip(self.rank_infos, self.own.record.ranks, strict=True):
+            caller = Caller(rank_info.rank, self.host, record.pid, rank_info.world_size)
+            number = self.meeting.add(f"here/{rank_info.rank}", 1)
+            self.meeting.post(f"who/{rank_info.rank}/{number}", to_json(caller))
             if number == 1:
                 fresh += 1
             else:
-                self.chair = self.chair and seat.rank != 0
+                self.coordinator = self.coordinator and rank_info.rank != 0
                 self.late = True
                 self.meeting.post(f"doubled/{self.meeting.add('doubled', 1)}", to_json(caller))
         self.meeting.add(f"count/{self.world_size}", fresh)
-        if not self.chair:
-            # the chair may use all of its time before it says who is missing
+        if not self.coordinator:
+            # the coordinator may use all of its time before it says who is missing
             text = self._until(lambda: self.meeting.read("roll"), self.options.timeout_s + VERDICT_WITHIN_S)
             word = json.loads(text)
             self.heard = (time.time() - word["now"], self.pause_s)
@@ -367,7 +370,10 @@ class PhaseDriver:
             if (
                 self.late and not roll.surplus
             ):  # the roll was complete when this process came with a number that is taken
-                mine = [Caller(seat.rank, self.host, os.getpid(), seat.world_size) for seat in self.seats]
+                mine = [
+                    Caller(rank_info.rank, self.host, os.getpid(), rank_info.world_size)
+                    for rank_info in self.rank_infos
+                ]
                 return roll._replace(surplus=tuple(mine))
             self.late = False
             return roll
@@ -419,7 +425,7 @@ class PhaseDriver:
 
     def _expected(self, missing: tuple[int, ...]) -> dict[int, str]:
         """The hosts on which the missing ranks should be, where the ranks that are here stand block by block."""
-        per_node = self.seats[0].local_world_size
+        per_node = self.rank_infos[0].local_world_size
         if not missing or not per_node or self.world_size % per_node:
             return {}
         gone = set(missing)
@@ -441,13 +447,15 @@ class PhaseDriver:
 
     def _stop_after_roll(self, roll: Roll) -> PhaseResults | None:
         self.found = self.found._replace(roll=roll, looks=((self.host, self.own.looked),))
-        if self.chair:
+        if self.coordinator:
             return self.found
         if self.late:
             return self.found._replace(alone="its number was taken when it came")
-        # a rank whose own number of ranks differs knows what the chair can't
+        # a rank whose own number of ranks differs knows what the coordinator can't
         if roll.world_size != self.world_size:
-            mine = [Caller(seat.rank, self.host, os.getpid(), seat.world_size) for seat in self.seats]
+            mine = [
+                Caller(rank_info.rank, self.host, os.getpid(), rank_info.world_size) for rank_info in self.rank_infos
+            ]
             return self.found._replace(
                 roll=roll._replace(surplus=(*roll.surplus, *mine)),
                 alone=f"rank 0 counts {roll.world_size} ranks, this process {self.world_size}",
@@ -461,7 +469,7 @@ class PhaseDriver:
         own = self.own.record._replace(clock=None if self.complete else ClockOffset(round(offset, 3), round(error, 3)))
         part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.looked)})
         # one part a rank, so that they can be counted; a host of several ranks in one process says it once
-        parts = self._gather("records", [part, *[""] * (len(self.seats) - 1)])
+        parts = self._gather("records", [part, *[""] * (len(self.rank_infos) - 1)])
         records: list[HostRecord] = []
         looks: list[tuple[str, Mapping[str, Any]]] = []
         unread: list[tuple[str, str]] = []
@@ -484,7 +492,7 @@ class PhaseDriver:
         ]
         self.signs = {rank.rank: (0, time.monotonic()) for rank in leaders if rank.rank != 0}
         reach = self._try_doors(len(leaders))
-        if not self.chair:
+        if not self.coordinator:
             return dict(json.loads(self._until(lambda: self.meeting.read("decision"))))
         choice = choose(self.options, hosts)
         self.found = self.found._replace(
@@ -506,9 +514,9 @@ class PhaseDriver:
         return word
 
     def _try_doors(self, hosts: int) -> Reach | None:
-        """Every host opens doors, and tries those of the others; the chair learns how it went."""
+        """Every host opens doors, and tries those of the others; the coordinator learns how it went."""
         several = int(self._announce("hosts", lambda: {"count": hosts})["count"])
-        if several < 2 or not self.seats[0].leads:
+        if several < 2 or not self.rank_infos[0].leads:
             return None
         with open_doors(self.own.record) as doors:
             index = self.meeting.add("doors/hosts", 1) - 1
@@ -522,7 +530,7 @@ class PhaseDriver:
             self.meeting.add("reach/ready", 1)
             # the doors stay open until everybody has tried them
             self._until(lambda: self.meeting.add("reach/ready", 0) >= several or None)
-        if not self.chair:
+        if not self.coordinator:
             return None
         parts: list[Reach] = [from_json(Reach, self.meeting.read(f"reach/{number}") or "") for number in range(several)]
         return join_reach(parts)
@@ -536,20 +544,21 @@ class PhaseDriver:
             for phase in live_phases(self.options, self.world_size)
         )
         options = self.options._replace(backend=decision["backend"], device=decision["device"])
-        for seat in self.seats:
-            leads = seat.leads and self.guardian.log_file is not None
+        for rank_info in self.rank_infos:
+            leads = rank_info.leads and self.supervisor.log_file is not None
             yield Orders(
-                seat.rank, self.world_size, seat.local_rank or 0, decision["backend"], decision["device"], options,
-                self.store[0], self.store[1], f"distcheck/{seat.restarts}/group", hosts, self.cores,
+                rank_info.rank, self.world_size, rank_info.local_rank or 0,
+                decision["backend"], decision["device"], options,
+                self.store[0], self.store[1], f"distcheck/{rank_info.restarts}/group", hosts, self.cores,
                 # the watchdog speaks before the backend's own does
-                longest + 30.0, f"/proc/self/fd/{self.guardian.log_file}" if leads else None,
+                longest + 30.0, f"/proc/self/fd/{self.supervisor.log_file}" if leads else None,
             )  # fmt: skip
 
     def _take(self, phase: str) -> None:
-        """What a phase found, from all ranks to the chair; and nobody goes on before everybody has ended it."""
-        own = [self.done[phase][seat.rank].found for seat in self.seats]
+        """What a phase found, from all ranks to the coordinator; and nobody goes on before everybody has ended it."""
+        own = [self.done[phase][rank_info.rank].found for rank_info in self.rank_infos]
         parts = self._gather(f"found/{phase}", [json.dumps(item) for item in own])
-        if self.chair:
+        if self.coordinator:
             values = [json.loads(text) for text in parts or ()]
             if phase == "prove":
                 from .correctness_checks import merge_proofs
@@ -573,22 +582,22 @@ class PhaseDriver:
     # the ends that are not good
 
     def _fail(self, trouble: PhaseFailure) -> PhaseResults | None:
-        """Tell the others, say where the own ranks are, and let the chair find the culprit."""
+        """Tell the others, say where the own ranks are, and let the coordinator find the culprit."""
         self.failed = True
         elapsed = time.monotonic() - self.begun
         try:
             if trouble.own:
                 self.meeting.add("alarm", 1)
-            if self.chair:
-                self.meeting.post("chair-speaks", "1")
-            states = {state.rank: state for state in self.guardian.states(self.host)}
+            if self.coordinator:
+                self.meeting.post("coordinator-speaks", "1")
+            states = {state.rank: state for state in self.supervisor.states(self.host)}
             self.states = dict(states)
             for rank, state in states.items():
-                proof = self.guardian.workers[rank].proof
+                proof = self.supervisor.workers[rank].proof
                 self.meeting.post(f"state/{rank}", json.dumps({"state": to_plain(state), "proof": proof}))
             self.meeting.add("told", len(states))
-            self.guardian.end()
-            if self.complete or self.chair:
+            self.supervisor.end()
+            if self.complete or self.coordinator:
                 states.update(self._all_states(states, TELL_WITHIN_S))
             elif not self._verdict_is_near():
                 states.update(self._all_states(states, 0.0))
@@ -604,16 +613,16 @@ class PhaseDriver:
         return self._with_rest(failure)
 
     def _verdict_is_near(self) -> bool:
-        """Whether the chair speaks; if it does not in time, the first who asks does in its place."""
+        """Whether the coordinator speaks; if it does not in time, the first who asks does in its place."""
         end = time.monotonic() + TELL_WITHIN_S + 0.5
         while time.monotonic() < end:
-            if self.meeting.read("chair-speaks") is not None:
+            if self.meeting.read("coordinator-speaks") is not None:
                 return True
             time.sleep(0.05)
         return self.meeting.add("speaker", 1) > 1
 
     def _all_states(self, own: Mapping[int, RankState], seconds: float) -> dict[int, RankState]:
-        """Where the other guardians say that their ranks are; and what was proved before a rank raised."""
+        """Where the other supervisors say that their ranks are; and what was proved before a rank raised."""
         end = time.monotonic() + seconds
         while not self.complete and self.meeting.add("told", 0) < self.world_size and time.monotonic() < end:
             time.sleep(0.02)
@@ -640,9 +649,9 @@ class PhaseDriver:
         """The store is gone: this process says what it knows; one a host."""
         self.failed = True
         elapsed = time.monotonic() - self.begun
-        states = self.states or {state.rank: state for state in self.guardian.states(self.host)}
+        states = self.states or {state.rank: state for state in self.supervisor.states(self.host)}
         self.states = dict(states)
-        self.floor = takes_the_floor(address_of(self.seats[0]), leads=self.chair or self.seats[0].leads)
+        self.floor = takes_the_floor(address_of(self.rank_infos[0]), leads=self.coordinator or self.rank_infos[0].leads)
         if self.floor is None:
             return None
         failure = compose_failure(
@@ -677,23 +686,23 @@ class PhaseDriver:
         try:
             self.meeting.post("verdict", str(status))
             end = time.monotonic() + (_HEARD_WITHIN_S if self.failed else VERDICT_WITHIN_S)
-            processes = self.world_size - len(self.seats)
+            processes = self.world_size - len(self.rank_infos)
             while self.meeting.add("heard", 0) < processes and time.monotonic() < end:
                 time.sleep(0.02)
         except StoreLost:
             return
 
     def hear(self) -> tuple[int, str | None]:
-        """The exit status that the chair says, and what to say where it says none in time: then it is 1."""
+        """The exit status that the coordinator says, and what to say where it says none in time: then it is 1."""
         begun = time.monotonic()
-        name = f"rank {self.seats[0].rank} on {self.host}"
+        name = f"rank {self.rank_infos[0].rank} on {self.host}"
         try:
             while True:
                 text = self.meeting.wait("verdict", 0.25)
                 if text is not None:
-                    self.meeting.add("heard", len(self.seats))
+                    self.meeting.add("heard", len(self.rank_infos))
                     return int(text), None
-                # the launcher ends the others once one has failed: then the chair has little time as well
+                # the launcher ends the others once one has failed: then the coordinator has little time as well
                 soon = self.failed or self.signalled() is not None
                 if time.monotonic() - begun > (VERDICT_WITHIN_S if soon else _JUDGED_WITHIN_S):
                     return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict"
@@ -706,9 +715,9 @@ def _ordinal(number: int) -> str:
     return words[number - 1] if number <= len(words) else f"number {number}"
 
 
-def address_of(seat: RankInfo) -> str:
+def address_of(rank_info: RankInfo) -> str:
     """The same for all processes of one run on a host."""
-    return f"{seat.master_addr}:{seat.master_port}:{seat.restarts}"
+    return f"{rank_info.master_addr}:{rank_info.master_port}:{rank_info.restarts}"
 
 
 def takes_the_floor(run: str, *, leads: bool) -> object | None:

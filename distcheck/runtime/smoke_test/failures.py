@@ -37,7 +37,7 @@ _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(.*?OpType=(\w+)(?:.*?TensorShape=\[([\d, ]*)\])?"
     r"(?:.*?TensorDtypes=(\w+))?"
 )
-#: A call in a traceback (innermost last), and in what ``guardian.main_stack`` makes of faulthandler's text (first).
+#: A call in a traceback (innermost last), and in what ``supervisor.main_stack`` makes of faulthandler's text (first).
 _TRACED = re.compile(r'File "([^"]+)", line (\d+),? in ([\w<>.]+)')
 _STACKED = re.compile(r"^(\S+):(\d+) in ([\w<>.]+)$", re.MULTILINE)
 

@@ -103,7 +103,7 @@ class _InJobRun:
 
     def report(self, selection: Any) -> Report:
         started = time.monotonic()
-        seat, looked = self._look()
+        rank_info, looked = self._look()
         found = PhaseResults()
         try:
             found = self._run(looked, found)
@@ -120,7 +120,7 @@ class _InJobRun:
             text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
             if text is not None:
                 return _revive(text)
-        made = report_of(found, looked, ask, (seat,), time.monotonic() - started)
+        made = report_of(found, looked, ask, (rank_info,), time.monotonic() - started)
         if self.rank == 0:
             with contextlib.suppress(StoreLost):
                 self.meeting.post("report", json.dumps(made.as_dict()))
@@ -130,9 +130,9 @@ class _InJobRun:
         world = World()
         launch = make_launch(world.environ, launched=True, host_name=world.host_name())
         local = launch.local_rank
-        seat = RankInfo(self.rank, self.size, local, launch.local_world_size, launch.node_rank)
+        rank_info = RankInfo(self.rank, self.size, local, launch.local_world_size, launch.node_rank)
         own = RankRecord(self.rank, local, self.size, launch.local_world_size, launch.node_rank, os.getpid())
-        return seat, HostResult(Report("env"), read_host_record(launch, world, ranks=(own,)))
+        return rank_info, HostResult(Report("env"), read_host_record(launch, world, ranks=(own,)))
 
     def _run(self, looked: HostResult, found: PhaseResults) -> PhaseResults:
         self.meeting.post(f"record/{self.rank}", to_json(looked.record))

@@ -1,4 +1,4 @@
-"""What a worker is doing, in memory that it shares with its guardian: written without waiting, read at any time.
+"""What a worker is doing, in memory that it shares with its supervisor: written without waiting, read at any time.
 
 No message and no lock stands between them, so that a worker that is stuck, stopped or dead can still be asked.
 """
@@ -45,7 +45,7 @@ class ProgressTable:
         _HEAD.pack_into(view, 0, time.monotonic(), self._steps, len(text))
 
     def read(self) -> StepProgress:
-        """What the guardian sees; before the first step it is an empty one."""
+        """What the supervisor sees; before the first step it is an empty one."""
         view = memoryview(self._memory).cast("B")
         begun, steps, length = _HEAD.unpack_from(view, 0)
         parts = bytes(view[_HEAD.size : _HEAD.size + length]).decode("utf-8", "replace").split("\0")

@@ -49,9 +49,9 @@ class RankFile(NamedTuple):
     host: str
     #: where it was when this was written
     state: RankState
-    #: the phase of its guardian
+    #: the phase of its supervisor
     phase: str = ""
-    #: its guardian came to its own end; else it was cut off after this was written
+    #: its supervisor came to its own end; else it was cut off after this was written
     ended: bool = False
     #: which run it belongs to; "" before the roll was called
     run: str = ""

@@ -90,20 +90,20 @@ class HostResult(NamedTuple):
     rendezvous: str | None = None
 
 
-def look(seats: tuple[RankInfo, ...], launch: Launch, world: World, selection: Selection) -> HostResult:
-    """The environment probes, and the record of this host with the ranks of these seats.
+def look(rank_infos: tuple[RankInfo, ...], launch: Launch, world: World, selection: Selection) -> HostResult:
+    """The environment probes, and the record of this host with the ranks of these rank_infos.
 
     A rank that is not the first of its host runs only the probes that each process must run.
     """
-    per = None if seats[0].leads else "process"
+    per = None if rank_infos[0].leads else "process"
     report = examine(launch, world, selection=selection, per=per)
     ranks = tuple(
         RankRecord(
-            seat.rank, seat.local_rank, seat.world_size, seat.local_world_size, seat.node_rank, os.getpid()
+            info.rank, info.local_rank, info.world_size, info.local_world_size, info.node_rank, os.getpid()
         )
-        for seat in seats
+        for info in rank_infos
     )  # fmt: skip
-    record = read_host_record(launch, world, report.facts, ranks=ranks, whole=seats[0].leads)
+    record = read_host_record(launch, world, report.facts, ranks=ranks, whole=rank_infos[0].leads)
     return HostResult(report, record, rendezvous_of(launch))
 
 
@@ -130,10 +130,10 @@ class RunResult(NamedTuple):
     floor: object = None
 
 
-def run(seats: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> RunResult:
+def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> RunResult:
     """Meet the others and drive all phases; the caller has looked already.
 
-    Imports torch, and starts a worker for each seat before any thread or connection is there.
+    Imports torch, and starts a worker for each rank_info before any thread or connection is there.
     """
     start = time.monotonic()
     # torch's own C++ log would bury the report; a user who sets it wants it
@@ -142,37 +142,37 @@ def run(seats: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> RunRes
     if not looked.record.backends:  # torch's files do not show how it was built
         looked = looked._replace(record=looked.record._replace(backends=_backends_of_torch()))
 
-    world_size = seats[0].world_size
-    alone = len(seats) == world_size
-    guardian = Supervisor([seat.rank for seat in seats], ask.seams)
+    world_size = rank_infos[0].world_size
+    alone = len(rank_infos) == world_size
+    supervisor = Supervisor([rank_info.rank for rank_info in rank_infos], ask.seams)
     signals = _Signals()
     try:
         # the store lives for as long as this name does: where this process serves it, its workers use it
-        meeting, address, _store = _meet(seats, alone, ask.options, lambda: signals.seen)
+        meeting, address, _store = _meet(rank_infos, alone, ask.options, lambda: signals.seen)
     except StoreLost as lost:
-        guardian.end()
-        what = recognise(seats[0].master_addr, seats[0].master_port, 2.0)
+        supervisor.end()
+        what = recognise(rank_infos[0].master_addr, rank_infos[0].master_port, 2.0)
         text = str(lost) if what is None else f"{lost}; {what} answers there"
         found = PhaseResults(
-            looks=((looked.record.host, plain_look(looked.report, whole=seats[0].leads)),),
+            looks=((looked.record.host, plain_look(looked.report, whole=rank_infos[0].leads)),),
             alone=text,
             failure=Failure(
                 "lost", "roll-call", "", (), (), (), text, ask.options.timeout_s, round(time.monotonic() - start, 3)
             ),
         )
-        floor = takes_the_floor(address_of(seats[0]), leads=seats[0].leads)
-        report = None if floor is None else report_of(found, looked, ask, seats, time.monotonic() - start)
+        floor = takes_the_floor(address_of(rank_infos[0]), leads=rank_infos[0].leads)
+        report = None if floor is None else report_of(found, looked, ask, rank_infos, time.monotonic() - start)
         return RunResult(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None, floor)
     own = OwnState(
-        seats,
+        rank_infos,
         looked.record,
-        plain_look(looked.report, whole=seats[0].leads),
+        plain_look(looked.report, whole=rank_infos[0].leads),
         rendezvous=looked.rendezvous,
     )
     driver = PhaseDriver(
         own,
         meeting,
-        guardian,
+        supervisor,
         ask.options,
         store=address,
         cores=_cores(),
@@ -184,9 +184,9 @@ def run(seats: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> RunRes
     found_or_none = driver.run()
     report = None
     if found_or_none is not None:
-        transport = _transport(found_or_none, guardian)
+        transport = _transport(found_or_none, supervisor)
         try:
-            report = report_of(found_or_none, looked, ask, seats, time.monotonic() - start, transport)
+            report = report_of(found_or_none, looked, ask, rank_infos, time.monotonic() - start, transport)
         except BaseException:
             driver.publish(2)  # the others must not wait for a verdict that will not come
             raise
@@ -241,28 +241,28 @@ def _backends_of_torch() -> tuple[str, ...]:
     return tuple(name for name, call in able.items() if getattr(dist, call, bool)())
 
 
-def _transport(found: PhaseResults, guardian: Supervisor) -> Transport | Unavailable:
+def _transport(found: PhaseResults, supervisor: Supervisor) -> Transport | Unavailable:
     """What the first rank's NCCL says that it used."""
     if found.choice.backend != "nccl":
         return NotApplicable(f"the backend is {found.choice.backend or 'not chosen'}, not NCCL")
-    if guardian.log_file is None:
+    if supervisor.log_file is None:
         return Unavailable("NCCL's log could not be kept apart here")
     try:
-        return read_log(f"/proc/self/fd/{guardian.log_file}")
+        return read_log(f"/proc/self/fd/{supervisor.log_file}")
     except Unavailable as unavailable:
         return unavailable
 
 
 def _meet(
-    seats: tuple[RankInfo, ...], alone: bool, options: Options, stopped: Callable[[], str | None]
+    rank_infos: tuple[RankInfo, ...], alone: bool, options: Options, stopped: Callable[[], str | None]
 ) -> tuple[StoreClient, tuple[str, int], Any]:
-    """Where the guardians meet, and the store that the workers' group uses."""
-    first = seats[0]
+    """Where the supervisors meet, and the store that the workers' group uses."""
+    first = rank_infos[0]
     if alone:
         # nobody else can listen on a port that the kernel picks, so that only a busy machine takes long
         store = open_store("127.0.0.1", 0, serve=True, timeout_s=max(60.0, options.timeout_s))
         return LocalStoreClient(), ("127.0.0.1", store.port), store
-    serves = any(seat.serves for seat in seats)
+    serves = any(rank_info.serves for rank_info in rank_infos)
     try:
         store = open_store(
             first.master_addr, first.master_port, serve=serves, timeout_s=options.timeout_s, stopped=stopped
@@ -391,7 +391,7 @@ def report_of(
     found: PhaseResults,
     looked: HostResult,
     ask: Request,
-    seats: tuple[RankInfo, ...],
+    rank_infos: tuple[RankInfo, ...],
     elapsed_s: float,
     transport: Transport | Unavailable = NotApplicable("no group was made"),
 ) -> Report:
@@ -410,12 +410,12 @@ def report_of(
     findings.extend(_of_hosts(found.looks, {finding.code for finding in findings}, several=several))
     not_checked.extend(NotChecked(f"the record of {host}", why) for host, why in found.unread)
     # with one rank what is left out of the proof has no meaning; with more it is unproved, and must not look proved
-    if found.proof is not None and seats[0].world_size > 1:
+    if found.proof is not None and rank_infos[0].world_size > 1:
         not_checked.extend(NotChecked(what, why) for what, why in found.proof.skipped)
     not_checked.extend(NotChecked(f"phase {phase}", why) for phase, why in _left_out(found, ask))
     smoke = SmokeTest(
         MEASUREMENTS_VERSION,
-        seats[0].world_size,
+        rank_infos[0].world_size,
         hosts,
         found.choice.backend,
         found.choice.device,
@@ -428,10 +428,10 @@ def report_of(
         comparisons,
     )
     choice = found.choice if found.choice.backend else choose(ask.options)
-    on = hardware_text(choice, found.gpu_names or _gpu_names(found.cluster), seats[0].world_size)
+    on = hardware_text(choice, found.gpu_names or _gpu_names(found.cluster), rank_infos[0].world_size)
     smoke = smoke._replace(sentence=f"{_of_roll(found.roll) or sentence(smoke)}; {on}")
     subject = dict(looked.report.subject)
-    subject["line"] = _line(seats, hosts, found, looked, ask)
+    subject["line"] = _line(rank_infos, hosts, found, looked, ask)
     return Report(
         "collective",
         stage="rank",
@@ -502,10 +502,10 @@ def _left_out(found: PhaseResults, ask: Request) -> Iterable[tuple[str, str]]:
 
 
 def _line(
-    seats: tuple[RankInfo, ...], hosts: tuple[str, ...], found: PhaseResults, looked: HostResult, ask: Request
+    rank_infos: tuple[RankInfo, ...], hosts: tuple[str, ...], found: PhaseResults, looked: HostResult, ask: Request
 ) -> list[str]:  # fmt: skip
     """What was looked at, as short phrases."""
-    size = seats[0].world_size
+    size = rank_infos[0].world_size
     parts = [f"{size} rank{'s' * (size != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"]
     parts.append(hosts[0] if len(hosts) == 1 else f"{hosts[0]} …")
     if found.choice.backend:

@@ -1,6 +1,6 @@
-"""Where the guardians of all ranks meet, before and beside any backend: small keys in one store.
+"""Where the supervisors of all ranks meet, before and beside any backend: small keys in one store.
 
-Each guardian holds one connection. Nothing here blocks longer than it is told, and a store that is lost raises
+Each supervisor holds one connection. Nothing here blocks longer than it is told, and a store that is lost raises
 :class:`StoreLost`. Values are short texts, never pickles.
 """
 
@@ -19,7 +19,7 @@ ANSWER_WITHIN_S = 3.0
 #: Questions a second that the store answers, all clients together: a third of what torch 2.13 gave on two cores (9,000
 #: reads a second), so that there is room for the group's own.
 ANSWERS_PER_S = 3000.0
-#: Longest single wait for a key: between two, the guardian looks after its workers.
+#: Longest single wait for a key: between two, the supervisor looks after its workers.
 _SLICE_S = 0.25
 
 
@@ -28,7 +28,7 @@ class StoreLost(Exception):  # noqa: N818 - a state of the world, told to whoeve
 
 
 class StoreClient(Protocol):
-    """Keys that all guardians see."""
+    """Keys that all supervisors see."""
 
     def post(self, key: str, value: str) -> None:
         """Set a key."""
@@ -47,7 +47,7 @@ class StoreClient(Protocol):
 
 
 class LocalStoreClient:
-    """The meeting of a guardian that watches all ranks itself."""
+    """The meeting of a supervisor that watches all ranks itself."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}

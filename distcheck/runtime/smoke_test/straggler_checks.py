@@ -505,7 +505,7 @@ def _slow_rank(unit: _Unit, computes: bool, lateness: Lateness, names: _Names, *
             phase=PHASE,
         ),
         evidence=evidence,
-        fix=_mend_rank(unit, device, computes=computes, cuda=cuda),
+        fix=_fix_rank(unit, device, computes=computes, cuda=cuda),
     )
 
 
@@ -514,9 +514,9 @@ def _throttle(names: _Names, rank: int) -> tuple[str, ...]:
     return () if device is None else device.throttle
 
 
-def _mend_rank(unit: _Unit, device: Device | None, *, computes: bool, cuda: bool) -> Fix:
+def _fix_rank(unit: _Unit, device: Device | None, *, computes: bool, cuda: bool) -> Fix:
     host = unit.host or "its host"
-    apart = "; leave the host out of jobs until it is mended"
+    apart = "; leave the host out of jobs until it is fixed"
     if computes and cuda:
         command = f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {device.pci}" if device and device.pci else None
         return Fix(
@@ -601,7 +601,7 @@ def _slow_blame(blame: SlowRanks, group: PairGroup, names: _Names, backend: str 
             phase=PHASE,
         ),
         evidence=_bandwidths(kind, blame.ranks, blame.gbytes_per_s, group, blame.pairs),
-        fix=_mend_link(host, group, backend),
+        fix=_fix_link(host, group, backend),
     )
 
 
@@ -629,7 +629,7 @@ def _slow_link(
             **_bandwidths("slow-link", (worst.a, worst.b), worst.gbytes_per_s, group, len(bundle)),
             "measurements": worst.times,
         },
-        fix=_mend_link(home, group, backend, other=other),
+        fix=_fix_link(home, group, backend, other=other),
     )
 
 
@@ -645,7 +645,7 @@ def _bandwidths(kind: str, ranks: Sequence[int], value: float, group: PairGroup,
     }
 
 
-def _mend_link(host: str | None, group: PairGroup, backend: str | None, *, other: str | None = None) -> Fix:
+def _fix_link(host: str | None, group: PairGroup, backend: str | None, *, other: str | None = None) -> Fix:
     if group.inside and backend == "nccl":
         return Fix(
             f"look at how the GPUs of {host or 'this host'} are joined, at the NVLink state and the PCIe width of both",
@@ -662,13 +662,13 @@ def _mend_link(host: str | None, group: PairGroup, backend: str | None, *, other
     if other is not None:
         return Fix(
             f"look at cables and switches between {host} and {other}, at {counters} of both, and at bonded links one "
-            "of whose members fails; do not give one job both hosts until it is mended",
+            "of whose members fails; do not give one job both hosts until it is fixed",
             command="ip -s link",
             where="host",
         )
     return Fix(
         f"look at {counters} of {host or 'its host'} beside those of another host; "
-        "leave the host out of jobs until it is mended",
+        "leave the host out of jobs until it is fixed",
         command="ip -s link",
         where="host",
     )

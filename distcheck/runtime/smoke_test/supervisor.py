@@ -1,7 +1,7 @@
 """Starts the ranks of this process and watches them from outside: who works, who hangs, who has gone.
 
 It is no part of any collective, so that it can always say where a rank is, and end it. It decides nothing about other
-hosts; ``driver.py`` does, with what the guardians tell each other.
+hosts; ``driver.py`` does, with what the supervisors tell each other.
 """
 
 from __future__ import annotations
@@ -255,5 +255,5 @@ def main_stack(text: str) -> str:
 
 def _start(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks, other_end: Any) -> None:
     if other_end is not None:
-        other_end.close()  # else this process would keep its own pipe open when the guardian has gone
+        other_end.close()  # else this process would keep its own pipe open when the supervisor has gone
     run(pipe, memory, stack_file, seams)

@@ -1,6 +1,6 @@
-"""One rank of the smoke test: what a worker process does, phase after phase, under the eyes of its guardian.
+"""One rank of the smoke test: what a worker process does, phase after phase, under the eyes of its supervisor.
 
-It waits for the word to begin, makes the group, and runs each live phase when the guardian says so. Whatever happens,
+It waits for the word to begin, makes the group, and runs each live phase when the supervisor says so. Whatever happens,
 it destroys the group or leaves at once: a process that ends with a living group aborts (torch 2.13, one in three).
 """
 
@@ -33,7 +33,7 @@ _LONGEST_ERROR = 4000
 
 
 class Orders(NamedTuple):
-    """What the guardian tells a worker before it makes its group."""
+    """What the supervisor tells a worker before it makes its group."""
 
     rank: int
     world_size: int
@@ -64,7 +64,7 @@ class WorkerHooks(NamedTuple):
 def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = WorkerHooks()) -> None:
     """The worker's main: never returns.
 
-    :param pipe: the worker's end of a connection to the guardian; messages are lists of JSON values
+    :param pipe: the worker's end of a connection to the supervisor; messages are lists of JSON values
     :param memory: the board
     :param stack_file: a file to which a signal makes this process write its Python stack
     """
@@ -83,7 +83,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = Wor
         else:
             status = 0
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        status = 1  # the guardian has left
+        status = 1  # the supervisor has left
     finally:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
@@ -114,7 +114,7 @@ class _Worker:
             self.pipe.send(json.dumps(message))
 
     def work(self) -> int:
-        """Do what the guardian says until it says that this is all."""
+        """Do what the supervisor says until it says that this is all."""
         import queue
 
         self.words = queue.SimpleQueue()
@@ -133,13 +133,13 @@ class _Worker:
             self.announce(Step("end"))
             dist.destroy_process_group()
             self.say("finished")
-        except Exception as error:  # noqa: BLE001 - whatever a backend raises is what the guardian must hear
+        except Exception as error:  # noqa: BLE001 - whatever a backend raises is what the supervisor must hear
             self.failed(error)
             return 1
         return 0
 
     def listen(self) -> None:
-        """The guardian's words, also while the main thread is in a collective."""
+        """The supervisor's words, also while the main thread is in a collective."""
         try:
             while True:
                 word = json.loads(self.pipe.recv())
@@ -148,7 +148,7 @@ class _Worker:
                 else:
                     self.words.put(word)
         except (EOFError, OSError):
-            os._exit(1)  # the guardian has gone: nobody is left to end this process
+            os._exit(1)  # the supervisor has gone: nobody is left to end this process
 
     def start(self) -> LiveGroup:
         """Make the group, and the first collective of it."""
@@ -199,7 +199,7 @@ class _Worker:
         return live
 
     def phase(self, name: str, live: LiveGroup) -> None:
-        """One live phase; what it found goes to the guardian."""
+        """One live phase; what it found goes to the supervisor."""
         begun = time.monotonic()
         self.announce(Step(name))
         found: dict[str, Any]
@@ -265,7 +265,7 @@ def _recorded() -> list[dict[str, Any]]:
 
 
 def _listen_to_signals(stack_file: int | None) -> None:
-    # a terminal or a launcher may signal the whole group: the guardian decides what it means, and ends its workers
+    # a terminal or a launcher may signal the whole group: the supervisor decides what it means, and ends its workers
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

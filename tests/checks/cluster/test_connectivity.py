@@ -189,7 +189,7 @@ def test_good_a_door_that_opens_a_moment_later() -> None:
 
 
 @contextlib.contextmanager
-def pretender(answer: bytes | None, *, echo: bool = False) -> Iterator[int]:
+def simulator(answer: bytes | None, *, echo: bool = False) -> Iterator[int]:
     """Something that lets connections in and is no door of ours."""
     stop = threading.Event()
     held: list[socket.socket] = []
@@ -230,7 +230,7 @@ def pretender(answer: bytes | None, *, echo: bool = False) -> Iterator[int]:
 )
 @pytest.mark.slow
 def test_bad_another_program_is_no_open_door(answer: bytes | None, echo: bool, error: str) -> None:
-    with pretender(answer, echo=echo) as port:
+    with simulator(answer, echo=echo) as port:
         found = try_hosts(Doors("a"), [Doors("b", "127.0.0.1", (port,), "0" * 32)], loopback=True, limit_s=1.0)
     (failed,) = found.failed
     assert (failed.outcome, failed.error) == ("failed", error)
@@ -246,7 +246,7 @@ def test_bad_a_door_of_another_host_with_the_same_address() -> None:
 @pytest.mark.slow
 def test_bad_small_packets_pass_and_a_block_does_not() -> None:
     token = "ab" * 16
-    with pretender(connectivity._answer_to(token)) as port:
+    with simulator(connectivity._answer_to(token)) as port:
         found = try_hosts(Doors("a"), [Doors("b", "127.0.0.1", (port,), token)], loopback=True, limit_s=1.0)
     (failed,) = found.failed
     assert failed.outcome == "stalled"

@@ -13,7 +13,7 @@ from distcheck.checks.cluster.local_position import LocalPosition, place_of
 from distcheck.core.model import Fix, NotChecked, ProbeRun, Report, Where
 from distcheck.launch.model import Launch
 
-FIX = Fix("mend it")
+FIX = Fix("fix it")
 
 
 @pytest.fixture(autouse=True)

@@ -252,7 +252,7 @@ def test_good_nobody_is_left_out_for_what_most_share_or_the_launch_did() -> None
 
 def test_a_plug_ins_rule_is_told_by_its_fix() -> None:
     def found(where: str) -> Finding:
-        return Finding("LAB1", "lab", Severity.ERROR, "wrong", Fix("mend it", where=where), Where(host="b"))
+        return Finding("LAB1", "lab", Severity.ERROR, "wrong", Fix("fix it", where=where), Where(host="b"))
 
     assert hosts_to_leave_out([found("host")], ["a", "b", "c"]) == ["b"]
     assert hosts_to_leave_out([found("launch-line")], ["a", "b", "c"]) == []

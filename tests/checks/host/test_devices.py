@@ -450,7 +450,7 @@ def test_the_fix_of_dc301_is_an_option_of_the_launcher(launch: Launch, command: 
 
 
 @pytest.mark.parametrize(
-    ("line", "mended"),
+    ("line", "fixed"),
     [
         ("torchrun --nproc-per-node=8 train.py --lr 3", "torchrun --nproc-per-node=4 train.py --lr 3"),
         (
@@ -461,10 +461,10 @@ def test_the_fix_of_dc301_is_an_option_of_the_launcher(launch: Launch, command: 
         ("torchrun --nproc-per-node=8 train.py --api-key hunter2", "--nproc-per-node=4"),
     ],
 )
-def test_the_fix_of_dc301_is_the_whole_command_to_paste(line: str, mended: str) -> None:
+def test_the_fix_of_dc301_is_the_whole_command_to_paste(line: str, fixed: str) -> None:
     launch = make_launch({}, command=parse_command(line.split()))
     (finding,) = dc301(launch, None, cards(4))
-    assert finding.fix.command == mended
+    assert finding.fix.command == fixed
 
 
 def test_good_dc301_leaves_a_broken_mask_to_dc204() -> None:
@@ -473,7 +473,7 @@ def test_good_dc301_leaves_a_broken_mask_to_dc204() -> None:
 
 def test_the_fix_of_dc301_begins_with_a_broken_mask() -> None:
     (finding,) = dc301(planned(16), "0,1;2,3", cards())
-    assert finding.fix.text.startswith("first mend CUDA_VISIBLE_DEVICES")
+    assert finding.fix.text.startswith("first fix CUDA_VISIBLE_DEVICES")
     assert finding.fix.command is None
 
 

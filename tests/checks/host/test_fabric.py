@@ -291,8 +291,8 @@ def test_old_nccl_takes_the_first_gid() -> None:
     assert finding.severity is Severity.INFO
     assert finding.message.startswith("NCCL 2.20.5 takes GID 0")
     assert finding.fix.command == "export NCCL_IB_GID_INDEX=3"
-    mended = settings(NCCL_IB_GID_INDEX="3")
-    assert list(roce_gid_can_be_used(TWO_NODES, mended, fabric(EIGHT_ROCE), GPUS, software)) == []
+    fixed = settings(NCCL_IB_GID_INDEX="3")
+    assert list(roce_gid_can_be_used(TWO_NODES, fixed, fabric(EIGHT_ROCE), GPUS, software)) == []
     bare = fabric(roce(number, TABLE[:2]) for number in range(2))
     (finding,) = roce_gid_can_be_used(TWO_NODES, settings(NCCL_IB_GID_INDEX="0"), bare, GPUS, software)
     assert (finding.fix.by, finding.fix.command) == ("admin", None)

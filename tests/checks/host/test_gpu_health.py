@@ -220,7 +220,7 @@ def dc309(launch: Launch, gpus: Gpus, driver: Driver | Unavailable = Driver()) -
         ({"remap_failed": True, "remap_pending": True}, "could not be replaced", "have the card replaced"),
         ({"retired_pages_pending": True}, "to be retired", "nvidia-smi -r -i 3"),
         ({"ecc_uncorrected_volatile": 2, "architecture": "gfx942"}, "2 uncorrected", "amd-smi reset -G -g 3"),
-        ({"lost": True, "errors": ("nvmlDeviceGetHandleByIndex: GPU is lost",)}, "GPU is lost", "reseat"),
+        ({"lost": True, "errors": ("nvmlDeviceGetHandleByIndex: GPU is lost",)}, "GPU is lost", "renumber"),
     ],
 )
 def test_bad_dc309(changes: dict[str, Any], words: str, repair: str) -> None:

@@ -209,8 +209,8 @@ def test_the_fix_leaves_nothing_to_find(items: tuple[Interface, ...]) -> None:
     for value in ("eth9", "lo", "^lo"):
         for finding in nccl(TWO_NODES, *items, NCCL_SOCKET_IFNAME=value):
             assert finding.fix.command is not None
-            mended = finding.fix.command.removeprefix("export NCCL_SOCKET_IFNAME=")
-            assert nccl(TWO_NODES, *items, NCCL_SOCKET_IFNAME=mended) == []
+            fixed = finding.fix.command.removeprefix("export NCCL_SOCKET_IFNAME=")
+            assert nccl(TWO_NODES, *items, NCCL_SOCKET_IFNAME=fixed) == []
 
 
 # DC407

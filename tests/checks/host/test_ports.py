@@ -206,7 +206,7 @@ def test_the_whole_command_is_given_where_the_port_stands_in_it(line: str, comma
         assert planned(command).master_port == 29501
 
 
-def test_a_plain_launch_is_mended_in_the_job_script() -> None:
+def test_a_plain_launch_is_fixed_in_the_job_script() -> None:
     (finding,) = free_probe(RANK_0, TAKEN)
     assert (finding.fix.command, finding.fix.where) == ("export MASTER_PORT=29501", "job-script")
 

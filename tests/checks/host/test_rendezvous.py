@@ -221,7 +221,7 @@ def test_a_line_never_holds_a_credential() -> None:
     assert "sesame" not in repr(finding)
 
 
-def test_the_proposed_line_mends_it() -> None:
+def test_the_proposed_line_fixes_it() -> None:
     (finding,) = judge({}, EIGHT_GPUS, command="python -m pkg.train --lr 1")
     assert finding.fix.command == "torchrun --standalone --nproc-per-node=8 -m pkg.train --lr 1"
     assert judge({}, EIGHT_GPUS, command=finding.fix.command) == []

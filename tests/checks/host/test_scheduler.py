@@ -61,7 +61,7 @@ def test_bad_tasks_without_ranks(environ: Mapping[str, str], how: dict[str, obje
     assert "RANK would be 0 for all" in finding.fix.text
 
 
-def test_the_mapping_keeps_the_command_and_mends_it() -> None:
+def test_the_mapping_keeps_the_command_and_fixes_it() -> None:
     (finding,) = judge({}, command="srun -N 2 --ntasks-per-node=8 python -u train.py --lr 1")
     line = finding.fix.command
     assert line is not None

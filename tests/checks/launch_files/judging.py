@@ -46,7 +46,7 @@ def said(probe: Callable[..., Iterator[Finding]], text: str, *more: Any, path: s
     return [(finding.where.line or 0, finding.severity.word) for finding in findings(probe, text, *more, path=path)]
 
 
-def mended(text: str, finding: Finding) -> str:
+def fixed(text: str, finding: Finding) -> str:
     """A text with the edits of a finding's fix."""
     lines = text.split("\n")
     for edit in sorted(finding.fix.edits, key=lambda edit: (edit.line, edit.column), reverse=True):

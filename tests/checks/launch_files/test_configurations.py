@@ -156,7 +156,7 @@ def test_bad_dc811_the_line_contradicts_the_configuration() -> None:
     assert "a.yaml" in found[0].message
 
 
-def test_good_dc811_a_line_with_an_unknown_configuration_may_mend_it() -> None:
+def test_good_dc811_a_line_with_an_unknown_configuration_may_fix_it() -> None:
     text = accelerate("main_process_ip: localhost", machines=2, processes=16)
     assert judged(("a.yaml", text), ("run.sh", "accelerate launch --config_file $C --main_process_ip $M t.py")) == []
 

@@ -70,6 +70,6 @@ def test_the_fix_gives_more() -> None:
     text = RUN.format("")
     (finding,) = judge(text)
     (edit,) = finding.fix.edits
-    mended = text[: edit.column - 1] + edit.text + text[edit.end_column - 1 :]
-    assert mended.startswith("docker run --shm-size=16g --rm")
-    assert judge(mended) == []
+    fixed = text[: edit.column - 1] + edit.text + text[edit.end_column - 1 :]
+    assert fixed.startswith("docker run --shm-size=16g --rm")
+    assert judge(fixed) == []

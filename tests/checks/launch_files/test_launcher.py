@@ -18,7 +18,7 @@ from distcheck.checks.launch_files.scripts import find_started
 from distcheck.checks.source.engine import SourceFile, analyse
 from distcheck.core.model import Unavailable
 
-from .judging import C10D, HEAD, TWO_NODES, findings, mended, read, said
+from .judging import C10D, HEAD, TWO_NODES, findings, fixed, read, said
 from .sites import shell_file
 
 EIGHT_TASKS = TWO_NODES.replace("per-node=1", "per-node=8")
@@ -97,7 +97,7 @@ def test_good_mpirun_of_one_launcher_a_host(line: str) -> None:
 def test_the_fix_keeps_the_cores_of_the_job() -> None:
     text = EIGHT_TASKS + "#SBATCH --cpus-per-task=12\nsrun torchrun --nproc-per-node=8 train.py\n"
     (finding,) = findings(launcher_is_started_once_a_node, text)
-    new = mended(text, finding)
+    new = fixed(text, finding)
     assert "--ntasks-per-node=1\n" in new and "--cpus-per-task=96\n" in new
     assert not finding.fix.safe
     assert said(launcher_is_started_once_a_node, new) == []
@@ -174,7 +174,7 @@ def test_good_cores_that_the_job_was_given() -> None:
 def test_bad_nohup_of_an_agent(line: str) -> None:
     (finding,) = findings(launcher_survives_a_hangup, line + "\n")
     assert (finding.code, finding.severity.word) == ("DC117", "warning")
-    new = mended(line, finding)
+    new = fixed(line, finding)
     assert "nohup" not in new and "setsid" in new
     assert said(launcher_survives_a_hangup, new + "\n") == []
 
@@ -330,7 +330,7 @@ def test_bad_options_behind_the_script(text: str, good: str) -> None:
     (finding,) = findings(launcher_options_stand_before_the_script, text)
     assert (finding.code, finding.severity.word) == ("DC803", "error")
     assert finding.fix.safe
-    new = mended(text, finding)
+    new = fixed(text, finding)
     assert [line.strip() for line in new.split("\n")] == [line.strip() for line in good.split("\n")]
     assert said(launcher_options_stand_before_the_script, new) == []
 

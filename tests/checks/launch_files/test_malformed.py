@@ -8,7 +8,7 @@ from distcheck.checks.launch_files.files import read_file
 from distcheck.checks.launch_files.malformed import rendezvous_values_are_readable
 from distcheck.checks.launch_files.model import LaunchFiles
 
-from .judging import findings, mended, said
+from .judging import findings, fixed, said
 
 STATIC = "--nnodes=2 --node_rank=$R"
 
@@ -103,4 +103,4 @@ def test_the_fix_of_an_endpoint_keeps_its_port() -> None:
 def test_the_fix_names_the_backend() -> None:
     text = "torchrun --nnodes=2 --rdzv_backend=C10D --rdzv_endpoint=a:29400 train.py\n"
     (finding,) = findings(rendezvous_values_are_readable, text)
-    assert "c10d" in mended(text, finding)
+    assert "c10d" in fixed(text, finding)

@@ -10,7 +10,7 @@ from distcheck.checks.launch_files.node_ranks import (
     node_rank_has_an_effect,
 )
 
-from .judging import C10D, HEAD, TWO_NODES, findings, mended, said
+from .judging import C10D, HEAD, TWO_NODES, findings, fixed, said
 
 STATIC = "--master-addr=$HEAD --master-port=29500"
 HOSTS = "for host in n1 n2; do\n  {line}\ndone\n"
@@ -120,7 +120,7 @@ def test_good_first_node_outside_of_the_loop() -> None:
 def test_the_fix_takes_slurms_count(body: str) -> None:
     text = TWO_NODES + HEAD + body + "\n"
     (finding,) = findings(launcher_expects_the_nodes_there_are, text)
-    new = mended(text, finding)
+    new = fixed(text, finding)
     assert "$SLURM_NNODES" in new and "4 " not in new.split("\n")[-2]
     assert said(launcher_expects_the_nodes_there_are, new) == []
 
@@ -128,7 +128,7 @@ def test_the_fix_takes_slurms_count(body: str) -> None:
 def test_the_fix_of_a_step_with_fewer_nodes_is_a_number() -> None:
     text = TWO_NODES + HEAD + f"srun -N 1 torchrun --nnodes=2 {C10D} train.py\n"
     (finding,) = findings(launcher_expects_the_nodes_there_are, text)
-    assert "--nnodes=1 " in mended(text, finding)
+    assert "--nnodes=1 " in fixed(text, finding)
 
 
 # DC805
@@ -210,7 +210,7 @@ def test_bad_rank_twice_and_the_free_one() -> None:
     (finding,) = findings(every_node_has_its_own_rank, text)
     assert finding.where.line == 4
     assert "none gives 2" in finding.message
-    assert said(every_node_has_its_own_rank, mended(text, finding)) == []
+    assert said(every_node_has_its_own_rank, fixed(text, finding)) == []
 
 
 def test_bad_nodes_of_one_job_that_count_differently() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from distcheck.checks.launch_files.ports import HIGHEST_PORT, Range, port_is_not_fixed, port_is_wise, range_of
 
-from .judging import TWO_NODES, findings, mended, said
+from .judging import TWO_NODES, findings, fixed, said
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_good_ports(text: str) -> None:
 )
 def test_the_fix_writes_a_wise_port(text: str) -> None:
     (finding,) = findings(port_is_wise, text)
-    assert said(port_is_wise, mended(text, finding)) == []
+    assert said(port_is_wise, fixed(text, finding)) == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from distcheck.checks.launch_files.rendezvous import (
     nodes_have_one_rendezvous_id,
 )
 
-from .judging import C10D, HEAD, TWO_NODES, findings, mended, said
+from .judging import C10D, HEAD, TWO_NODES, findings, fixed, said
 
 STATIC = "--nnodes=2 --node_rank=$1 --master_port=29500"
 MEETING = "--rdzv-backend=c10d --rdzv-id=job1 --rdzv-endpoint="
@@ -240,7 +240,7 @@ def test_the_fix_gives_the_first_lines_id() -> None:
         "ssh b torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=a:29400 --rdzv-id=two t.py &\n"
     )
     (finding,) = findings(nodes_have_one_rendezvous_id, text)
-    assert said(nodes_have_one_rendezvous_id, mended(text, finding)) == []
+    assert said(nodes_have_one_rendezvous_id, fixed(text, finding)) == []
 
 
 def test_a_secret_in_a_value_is_not_shown() -> None:

@@ -121,7 +121,7 @@ def finding(severity: Severity, line: int, started: bool, code: str = "DC201") -
         rule.name,
         severity,
         "text",
-        Fix("mend it"),
+        Fix("fix it"),
         Where("train.py", line, 1),
         {STARTED_BY: "run.sh:1"} if started else {},
     )

@@ -51,7 +51,7 @@ def judged(probe: Probe, line: str | LaunchFile, *scripts: str, **fields: Any) -
     return list(probe(launch_files, find_started(launch_files, program)))
 
 
-def mended(line: str, fix: Fix) -> str:
+def fixed(line: str, fix: Fix) -> str:
     """A line with the edits of a fix carried out."""
     for edit in sorted(fix.edits, key=lambda edit: -edit.column):
         assert (edit.line, edit.end_line) == (1, 1)
@@ -97,7 +97,7 @@ def test_dc802_the_command_that_it_writes() -> None:
     line = "python train.py --lr 1"
     (found,) = judged(plain_python_starts_ranks, line, ENV)
     assert not found.fix.safe
-    assert mended(line, found.fix) == "torchrun --standalone --nproc-per-node=gpu train.py --lr 1"
+    assert fixed(line, found.fix) == "torchrun --standalone --nproc-per-node=gpu train.py --lr 1"
     (found,) = judged(plain_python_starts_ranks, "python -u train.py", ENV)
     assert not found.fix.edits
 
@@ -437,7 +437,7 @@ def test_bad_dc801_the_old_launcher_and_its_successor(line: str, becomes: str) -
     (found,) = judged(launch_line_has_the_old_launcher, line, READS)
     assert found.severity is Severity.WARNING
     assert found.fix.safe
-    assert mended(line, found.fix) == becomes
+    assert fixed(line, found.fix) == becomes
 
 
 @pytest.mark.parametrize("script", [ENV, parsing('"--local-rank"', more=READ), parsing('"--local_rank"', more=USE)])

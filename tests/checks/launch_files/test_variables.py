@@ -64,7 +64,7 @@ def said(findings: list[Finding], least: Severity = WARNING) -> list[tuple[int |
     return sorted((item.where.line, item.code, item.severity) for item in findings if item.severity >= least)
 
 
-def mended(text: str, path: str = "run.sh", *, safe: bool = True) -> str:
+def fixed(text: str, path: str = "run.sh", *, safe: bool = True) -> str:
     """The text after one round of its fixes."""
     fixes = [item.fix for item in judge(text, path) if item.fix.edits and (item.fix.safe or not safe)]
     edited = apply_fixes(fixes, {path: text.encode()}, others={path: lambda path, data: None})
@@ -122,29 +122,29 @@ def test_good_dc110_a_name_that_the_configuration_knows() -> None:
 
 
 def test_a_misspelt_name_is_written_right_and_only_where_nothing_else_uses_it() -> None:
-    assert mended("export NCCL_SOCKET_IFNAMES='eth0' # ours\n" + ONE_NODE).startswith(
+    assert fixed("export NCCL_SOCKET_IFNAMES='eth0' # ours\n" + ONE_NODE).startswith(
         "export NCCL_SOCKET_IFNAME='eth0' # ours\n"
     )
     used = "export NCCL_SOCKET_IFNAMES=eth0\necho $NCCL_SOCKET_IFNAMES\n" + ONE_NODE
-    assert mended(used) == used
+    assert fixed(used) == used
     beside = "export NCCL_SOCKET_IFNAMES=eth0\nexport NCCL_SOCKET_IFNAME=ib0\n" + ONE_NODE
-    assert mended(beside) == beside
+    assert fixed(beside) == beside
 
 
 def test_a_renamed_variable_gets_its_new_name() -> None:
-    assert mended("export NCCL_ASYNC_ERROR_HANDLING=1\n" + ONE_NODE).startswith(
+    assert fixed("export NCCL_ASYNC_ERROR_HANDLING=1\n" + ONE_NODE).startswith(
         "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n"
     )
     on_the_line = "NCCL_ASYNC_ERROR_HANDLING=1 " + ONE_NODE
-    assert mended(on_the_line) == "TORCH_" + on_the_line
+    assert fixed(on_the_line) == "TORCH_" + on_the_line
 
 
 def test_a_name_that_only_new_releases_read_is_not_written_unasked() -> None:
     text = "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000\n" + ONE_NODE
     (finding,) = judge(text)
     assert (finding.code, finding.severity, finding.fix.safe) == ("DC111", INFO, False)
-    assert mended(text) == text
-    assert mended(text, safe=False).startswith("export TORCH_FR_BUFFER_SIZE=2000\n")
+    assert fixed(text) == text
+    assert fixed(text, safe=False).startswith("export TORCH_FR_BUFFER_SIZE=2000\n")
 
 
 @pytest.mark.parametrize("name", ["NCCL_DISABLE_IB", "NCCL_BLOCKING_WAIT", "NCCL_DESYNC_DEBUG", "NCCL_TREE_THRESHOLD"])
@@ -152,7 +152,7 @@ def test_no_fix_leads_to_the_next_finding(name: str) -> None:
     """What the new name says would be reported as well: a transport that is off, a setting for debugging."""
     text = f"export {name}=1\n{TWO_NODES}"
     assert said(judge(text)) == [(1, judge(text)[0].code, WARNING)]
-    assert mended(text, safe=False) == text
+    assert fixed(text, safe=False) == text
 
 
 @given(
@@ -163,7 +163,7 @@ def test_no_fix_leads_to_the_next_finding(name: str) -> None:
     launch=st.sampled_from([ONE_NODE, TWO_NODES]),
 )
 def test_a_safe_fix_leaves_nothing_of_its_kind(name: str, value: str, launch: str) -> None:
-    after = mended(f"export {name}={value}\n{launch}")
+    after = fixed(f"export {name}={value}\n{launch}")
     if name not in after:
         assert said(judge(after), INFO) == []
 
@@ -206,9 +206,9 @@ def test_good_dc112_what_torchrun_alone_reads_matters_to_torchrun() -> None:
 
 
 def test_a_value_is_written_as_the_library_reads_it() -> None:
-    assert mended('export NCCL_BUFFSIZE="8MB"\n' + ONE_NODE, safe=False).startswith('export NCCL_BUFFSIZE="8388608"\n')
+    assert fixed('export NCCL_BUFFSIZE="8MB"\n' + ONE_NODE, safe=False).startswith('export NCCL_BUFFSIZE="8388608"\n')
     kept = 'export NCCL_BUFFSIZE="8MB"\n' + ONE_NODE
-    assert mended(kept) == kept
+    assert fixed(kept) == kept
 
 
 # leftovers
@@ -298,7 +298,7 @@ def test_a_mask_is_compared_with_the_nodes_that_are_stated() -> None:
 
 
 def test_a_mask_is_written_as_cuda_reads_it() -> None:
-    assert mended("export CUDA_VISIBLE_DEVICES=0-3\n" + ONE_NODE.replace("=8", "=4"), safe=False).startswith(
+    assert fixed("export CUDA_VISIBLE_DEVICES=0-3\n" + ONE_NODE.replace("=8", "=4"), safe=False).startswith(
         "export CUDA_VISIBLE_DEVICES=0,1,2,3\n"
     )
 
@@ -351,10 +351,10 @@ def test_a_variable_in_a_manifest_and_in_an_image() -> None:
     )
     assert said(judge(pod, "pod.yaml")) == [(10, "DC112", ERROR)]
     # a number in YAML would be no text
-    assert 'value: "8388608"' in mended(pod, "pod.yaml", safe=False)
+    assert 'value: "8388608"' in fixed(pod, "pod.yaml", safe=False)
 
 
-def test_an_assignment_in_a_sourced_file_is_said_once_and_mended_there() -> None:
+def test_an_assignment_in_a_sourced_file_is_said_once_and_fixed_there() -> None:
     texts = {
         "run.sh": "source ./env.sh\n" + ONE_NODE,
         "other.sh": ". ./env.sh\n" + ONE_NODE,

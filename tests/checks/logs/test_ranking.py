@@ -23,7 +23,7 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.rules.signatures import Kind
 from tests.reporters.test_reporters import SCHEMA
 
-FIX = Fix("mend it")
+FIX = Fix("fix it")
 
 
 def event(

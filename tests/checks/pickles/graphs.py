@@ -675,7 +675,7 @@ HOLDERS = (
 
 
 #: Those of which any part can be replaced.
-MENDABLE = (
+FIXABLE = (
     list,
     _dictionary,
     _with_attributes(Plain),
@@ -699,11 +699,11 @@ MENDABLE = (
 
 
 @st.composite
-def graphs(draw: st.DrawFn, mendable: bool = False) -> Any:
+def graphs(draw: st.DrawFn, fixable: bool = False) -> Any:
     """A graph of up to ten holders over some leaves, with any sharing, and with cycles through what can change."""
     # half of them of leaves that can be pickled, or nearly none could
-    leaves = LEAVES if mendable or draw(st.booleans()) else LEAVES[:29]
-    holders = MENDABLE if mendable else HOLDERS
+    leaves = LEAVES if fixable or draw(st.booleans()) else LEAVES[:29]
+    holders = FIXABLE if fixable else HOLDERS
     nodes = [draw(st.sampled_from(leaves))() for _ in range(draw(st.integers(1, 4)))]
     for _ in range(draw(st.integers(1, 10))):
         build = draw(st.sampled_from(holders))
@@ -712,7 +712,7 @@ def graphs(draw: st.DrawFn, mendable: bool = False) -> Any:
     for _ in range(draw(st.integers(0, 4))):
         holder, child = draw(st.integers(0, len(nodes) - 1)), draw(st.integers(0, len(nodes) - 1))
         _tie(nodes[holder], nodes[child])
-    return [nodes[-1]] if mendable else nodes[-1]
+    return [nodes[-1]] if fixable else nodes[-1]
 
 
 def _tie(holder: Any, child: Any) -> None:

@@ -79,10 +79,10 @@ def test_the_plain_methods_are_those_that_are_shown_and_they_help(load: Any) -> 
     index.connection.close()
     assert owner == "plain.Index"
     assert methods.strip() == blocks()["plain-methods.py"].strip()
-    mended = load("plain.py", blocks()["plain.py"] + "\n" + textwrap.indent(methods, "    ")).Index(":memory:")
-    assert find_unpicklable(mended).ok
-    loaded = pickle.loads(pickle.dumps(mended))
-    mended.connection.close()
+    fixed = load("plain.py", blocks()["plain.py"] + "\n" + textwrap.indent(methods, "    ")).Index(":memory:")
+    assert find_unpicklable(fixed).ok
+    loaded = pickle.loads(pickle.dumps(fixed))
+    fixed.connection.close()
     assert (loaded.path, loaded.rows, loaded.lock, loaded.connection, loaded.key) == (":memory:", 0, None, None, None)
 
 

@@ -157,7 +157,7 @@ def test_bad_dc611_an_import_is_all_that_is_needed() -> None:
 @pytest.mark.parametrize(
     ("unvouched", "severity"), [((), Severity.WARNING), ((Global("their", "Net"),), Severity.ERROR)]
 )
-def test_bad_dc611_what_no_list_can_mend(unvouched: tuple[Global, ...], severity: Severity) -> None:
+def test_bad_dc611_what_no_list_can_fix(unvouched: tuple[Global, ...], severity: Severity) -> None:
     (finding,) = found(torch_zip(), verdict("needs-allow-listing", NEVER, unvouched=unvouched))["DC611"]
     assert finding.severity is severity
     assert "it fills a collections.defaultdict" in finding.message

@@ -1,4 +1,4 @@
-"""Every kind of thing that can't be pickled is found where it is, explained as what it is, and mended by leaving it out."""
+"""Every kind of thing that can't be pickled is found where it is, explained as what it is, and fixed by leaving it out."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def held(thing: Any) -> Holder:
 PLACES = {"obj.member", "obj.state['deep'][1]['it']", "obj.child.other"}
 
 
-def assert_found_and_mended(thing: Any, why: str, fix: str) -> None:
+def assert_found_and_fixed(thing: Any, why: str, fix: str) -> None:
     """Found at each place, explained, and picklable once what was found is taken out."""
     error = refused(thing)
     holder = held(thing)
@@ -310,9 +310,9 @@ def assert_found_and_mended(thing: Any, why: str, fix: str) -> None:
 
 
 @pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
-def test_bad_a_kind_is_found_explained_and_mended(case: Case) -> None:
+def test_bad_a_kind_is_found_explained_and_fixed(case: Case) -> None:
     with contextlib.ExitStack() as stack:
-        assert_found_and_mended(case.make(stack), case.why, case.fix)
+        assert_found_and_fixed(case.make(stack), case.why, case.fix)
 
 
 @pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
@@ -624,7 +624,7 @@ def test_an_iterator_of_itertools_is_a_note() -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="up to 3.13 they can be pickled")
 def test_bad_an_iterator_of_itertools() -> None:
-    assert_found_and_mended(itertools.count(3), "3.14", "list of the items")
+    assert_found_and_fixed(itertools.count(3), "3.14", "list of the items")
 
 
 def test_bad_dc603_shared_memory_goes_by_its_name() -> None:

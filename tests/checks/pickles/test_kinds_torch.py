@@ -1,4 +1,4 @@
-"""The kinds of things that torch brings, as the installed torch makes them: found, explained, mended by leaving them out."""
+"""The kinds of things that torch brings, as the installed torch makes them: found, explained, fixed by leaving them out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from distcheck.checks.pickles import kinds
 from distcheck.checks.pickles.objects import find_unpicklable
 
-from .test_kinds import Holder, assert_found_and_mended, drop, loud, refused
+from .test_kinds import Holder, assert_found_and_fixed, drop, loud, refused
 
 pytestmark = pytest.mark.torch
 
@@ -83,7 +83,7 @@ def fully_sharded(dist: Any) -> Any:
 def test_bad_dc602_a_piece_of_torch_distributed(world: Any, make: Callable[[Any], Any], why: str, fix: str) -> None:
     thing = make(world)
     assert kinds.explain(thing, refused(thing), "pickle").kind == "process-group"
-    assert_found_and_mended(thing, why, fix)
+    assert_found_and_fixed(thing, why, fix)
 
 
 def test_bad_dc602_a_ddp_whose_group_is_gone(world: Any) -> None:
@@ -91,7 +91,7 @@ def test_bad_dc602_a_ddp_whose_group_is_gone(world: Any) -> None:
 
     model = torch.nn.parallel.DistributedDataParallel(linear())
     world.destroy_process_group()
-    assert_found_and_mended(model, "default group is gone", "ddp.module.state_dict()")
+    assert_found_and_fixed(model, "default group is gone", "ddp.module.state_dict()")
 
 
 def test_bad_dc602_a_synchronized_batch_norm(world: Any) -> None:
@@ -195,7 +195,7 @@ def limits() -> Any:
     ],
 )  # fmt: skip
 def test_bad_a_kind_of_torch(make: Callable[[], Any], why: str, fix: str) -> None:
-    assert_found_and_mended(make(), why, fix)
+    assert_found_and_fixed(make(), why, fix)
 
 
 def test_bad_a_scheduler_and_a_hook_with_a_lambda() -> None:

@@ -41,7 +41,7 @@ def only(fact: PickleReport) -> Finding:
     return finding
 
 
-def test_bad_dc601_says_where_what_why_and_how_to_mend_it() -> None:
+def test_bad_dc601_says_where_what_why_and_how_to_fix_it() -> None:
     finding = only(report(offender("obj.a['x'].lock", aliases=("obj.b.lock",))))
     assert (finding.code, finding.severity) == ("DC601", Severity.ERROR)
     assert finding.where.object == "obj.a['x'].lock"

@@ -77,7 +77,7 @@ def test_every_path_leads_to_what_it_names(graph: Any) -> None:
 
 
 @RELAXED
-@given(graph=graphs(mendable=True))
+@given(graph=graphs(fixable=True))
 def test_dropping_every_path_makes_it_picklable(graph: Any) -> None:
     # of what is reachable on many ways, a few are named: who drops them looks again
     for _ in range(4):

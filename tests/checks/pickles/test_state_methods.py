@@ -41,8 +41,8 @@ def define(module: types.ModuleType, source: str, paste: dict[str, str] | None =
     exec(compile(HEAD + source, "users_project.py", "exec"), vars(module))
 
 
-def mended(module: types.ModuleType, source: str) -> tuple[Any, Any, str]:
-    """What is found in ``make()`` is mended by pasting; the object that was written, the one that was read, the text."""
+def fixed(module: types.ModuleType, source: str) -> tuple[Any, Any, str]:
+    """What is found in ``make()`` is fixed by pasting; the object that was written, the one that was read, the text."""
     define(module, source)
     made = module.make()
     with pytest.raises(Exception):  # noqa: B017 - which error is pickle's affair
@@ -58,7 +58,7 @@ def mended(module: types.ModuleType, source: str) -> tuple[Any, Any, str]:
 
 
 def test_a_plain_class(project: types.ModuleType) -> None:
-    made, loaded, text = mended(
+    made, loaded, text = fixed(
         project,
         """
         class Trainer:
@@ -79,7 +79,7 @@ def test_a_plain_class(project: types.ModuleType) -> None:
 
 
 def test_an_attribute_that_holds_it_deep_inside_is_left_out_as_a_whole(project: types.ModuleType) -> None:
-    _, loaded, text = mended(
+    _, loaded, text = fixed(
         project,
         """
         class Trainer:
@@ -96,7 +96,7 @@ def test_an_attribute_that_holds_it_deep_inside_is_left_out_as_a_whole(project: 
 
 
 def test_two_classes_each_get_their_own_pair(project: types.ModuleType) -> None:
-    _, loaded, text = mended(
+    _, loaded, text = fixed(
         project,
         """
         class Logger:
@@ -123,7 +123,7 @@ def test_two_classes_each_get_their_own_pair(project: types.ModuleType) -> None:
 @pytest.mark.parametrize("extra", ["", '"__dict__", '])
 def test_slots(project: types.ModuleType, extra: str) -> None:
     """Of the class and of its base, with and without a dict; a subclass keeps what it adds."""
-    _, loaded, _ = mended(
+    _, loaded, _ = fixed(
         project,
         f"""
         class Base:
@@ -166,7 +166,7 @@ def test_slots(project: types.ModuleType, extra: str) -> None:
     ],
 )
 def test_data_classes(project: types.ModuleType, arguments: str) -> None:
-    _, loaded, _ = mended(
+    _, loaded, _ = fixed(
         project,
         f"""
         @dataclasses.dataclass{arguments}
@@ -182,7 +182,7 @@ def test_data_classes(project: types.ModuleType, arguments: str) -> None:
 
 
 def test_a_base_that_has_the_methods_is_asked(project: types.ModuleType) -> None:
-    _, loaded, text = mended(
+    _, loaded, text = fixed(
         project,
         """
         class Base:
@@ -208,7 +208,7 @@ def test_a_base_that_has_the_methods_is_asked(project: types.ModuleType) -> None
 
 def test_a_base_that_only_reads_is_asked_to(project: types.ModuleType) -> None:
     """As torch.nn.Module does."""
-    _, loaded, _ = mended(
+    _, loaded, _ = fixed(
         project,
         """
         class Base:
@@ -312,7 +312,7 @@ def test_nothing_wrong_gives_nothing() -> None:
 
 @pytest.mark.torch
 def test_hooks_of_a_module_become_empty_dicts(project: types.ModuleType) -> None:
-    _, loaded, _ = mended(
+    _, loaded, _ = fixed(
         project,
         """
         import torch
@@ -362,7 +362,7 @@ def test_arguments_of_new_are_named(project: types.ModuleType) -> None:
 
 
 def test_all_attributes_that_lead_to_what_is_shared_are_left_out(project: types.ModuleType) -> None:
-    _, loaded, text = mended(
+    _, loaded, text = fixed(
         project,
         """
         class Trainer:

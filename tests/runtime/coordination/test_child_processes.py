@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.coordination.child_processes import seat_in
+from distcheck.runtime.coordination.child_processes import rank_info_in
 
 DOOR = """
 import os
@@ -96,4 +96,4 @@ def test_a_door_that_does_not_open_is_said_and_harms_nobody(tmp_path: Path) -> N
 def test_which_rank_a_process_says_it_is(
     args: tuple[object, ...], kwargs: dict[str, object], environ: dict[str, str], expected: tuple[int, int] | None
 ) -> None:
-    assert seat_in(args, kwargs, environ) == expected
+    assert rank_info_in(args, kwargs, environ) == expected

@@ -1,4 +1,4 @@
-"""The chair over posts that nobody sent: its store is a dictionary, and its clock is moved by hand."""
+"""The coordinator over posts that nobody sent: its store is a dictionary, and its clock is moved by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVAL = Frame("eval.py", 41, "validate", own=True)
 
 
 class Store:
-    """What the chair needs of torch's stores."""
+    """What the coordinator needs of torch's stores."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -66,7 +66,7 @@ class Store:
 
 
 class Job:
-    """Ranks that tell where they are, and the chair that reads them."""
+    """Ranks that tell where they are, and the coordinator that reads them."""
 
     def __init__(self, world_size: int, *, patience_s: float = 20.0, space: str = "") -> None:
         self.store = Store()
@@ -75,7 +75,7 @@ class Job:
         self.reports: list[Positions] = []
         self.said: list[str] = []
         self.long: list[LongWait] = []
-        self.chair = Coordinator(
+        self.coordinator = Coordinator(
             self.store,
             world_size,
             patience_s=patience_s,
@@ -90,16 +90,16 @@ class Job:
         )
 
     def tell(self, position: Position, **more: Any) -> None:
-        more.setdefault("answers", self.chair.question)
+        more.setdefault("answers", self.coordinator.question)
         self.store.set(rank_key(position.rank), packed_post(Heartbeat(more.pop("beat", self.beat), position, **more)))
 
     def tick(self, *positions: Position, seconds: float = 1.0, **more: Any) -> bool:
-        """All tell where they are, and the chair looks."""
+        """All tell where they are, and the coordinator looks."""
         self.now += seconds
         self.beat += 1
         for position in positions:
             self.tell(position, **more)
-        return self.chair.look(self.beat)
+        return self.coordinator.look(self.beat)
 
 
 def call(number: int, operation: str = "all_reduce", **more: Any) -> CollectiveCall:
@@ -256,7 +256,7 @@ def test_a_call_that_no_python_made_is_asked_for() -> None:
     unseen = waiting(0, 0, 0.0, "a collective")._replace(entered={"0": 412})
     for second in range(22):
         job.tick(unseen._replace(since_s=float(second)), left(1, 411))
-    assert job.chair.question
+    assert job.coordinator.question
     assert job.reports == []
     job.tick(waiting(0, 412, 23.0), left(1, 411))
     assert len(job.reports) == 1
@@ -309,13 +309,13 @@ def test_who_watches_no_longer_is_left_alone() -> None:
         job.beat += 1
         job.tell(waiting(0, 412, float(second)))
         job.tell(Position(1, detail="watch has stepped aside there"), beat=OFF)
-        job.chair.look(job.beat)
+        job.coordinator.look(job.beat)
     assert job.reports == []
 
 
 def test_what_a_parent_knows_counts_more_than_posts() -> None:
     job = Job(2)
-    job.chair.known[1] = Position(1, state="left", status=-9, detail="killed by SIGKILL")
+    job.coordinator.known[1] = Position(1, state="left", status=-9, detail="killed by SIGKILL")
     for second in range(25):
         job.tick(waiting(0, 412, float(second)), computing(1, 411))
     (report,) = job.reports
@@ -329,11 +329,11 @@ def test_who_is_lost_is_looked_for_afterwards() -> None:
     lost = waiting(0, 5, 0.0)._replace(state="raised", detail="RuntimeError: Connection closed by peer [127.0.0.1]:1")
     job.tell(lost)
     job.tell(computing(1, 5))
-    assert job.chair.look_back()
+    assert job.coordinator.look_back()
     (report,) = job.reports
     assert [position.state for position in report.ranks] == ["waiting", "computing", "silent"]
     assert report.over
-    assert not job.chair.look_back()
+    assert not job.coordinator.look_back()
 
 
 def test_who_is_lost_has_no_process_any_more() -> None:
@@ -344,8 +344,8 @@ def test_who_is_lost_has_no_process_any_more() -> None:
     lost = waiting(0, 5, 0.0)._replace(state="raised", detail="RuntimeError: Connection closed by peer [127.0.0.1]:1")
     job.tell(lost, space="here")
     job.tell(computing(1, 4)._replace(pid=gone.pid), space="here")
-    job.chair.known[2] = Position(2, state="left", status=-9)
-    assert job.chair.look_back()
+    job.coordinator.known[2] = Position(2, state="left", status=-9)
+    assert job.coordinator.look_back()
     (report,) = job.reports
     assert [position.state for position in report.ranks] == ["waiting", "left", "left"]
 
@@ -360,10 +360,10 @@ def test_bad_a_digest_that_differs_is_asked_for_and_named() -> None:
         job.now += 1
         job.beat += 1
         for rank in range(3):
-            calls = [(2, call(2, reduce="max" if rank == 1 else "sum"))] if job.chair.question else []
+            calls = [(2, call(2, reduce="max" if rank == 1 else "sum"))] if job.coordinator.question else []
             digests = {"0": other if rank == 1 else equal}
             job.tell(computing(rank, 3, done=second), digests=digests, calls={"0": calls})
-        job.chair.look(job.beat)
+        job.coordinator.look(job.beat)
     (report,) = job.reports
     (mismatch,) = report.mismatches
     assert [ranks for ranks, _ in mismatch.calls] == [(0, 2), (1,)]
@@ -381,11 +381,11 @@ def test_what_was_asked_for_is_waited_for(answers_after: int) -> None:
         answered = asked_at is not None and second - asked_at >= answers_after
         for rank in range(2):
             calls = {"0": [(2, call(2, "barrier" if rank else "all_reduce"))]} if answered else {}
-            answers = job.chair.question if answered else 0
+            answers = job.coordinator.question if answered else 0
             job.tell(computing(rank, 3), digests={"0": ((1, 11), (2, 22 + rank))}, calls=calls, answers=answers)
-        if job.chair.look(job.beat):
+        if job.coordinator.look(job.beat):
             reported_at = second
-        if asked_at is None and job.chair.question:
+        if asked_at is None and job.coordinator.question:
             asked_at = second
     assert asked_at is not None
     assert reported_at == asked_at + min(answers_after, 4)
@@ -409,7 +409,7 @@ def test_which_calls_are_asked_for(first: Any, second: Any, between: list[int]) 
     job.now += 1
     for rank, digests in enumerate((first, second)):
         job.tell(computing(rank, 3), digests={"0": digests})
-    job.chair.look(1)
+    job.coordinator.look(1)
     assert read_question(job.store.get(ASKED)).calls == {"0": between}
 
 
@@ -431,10 +431,10 @@ class Apart(Job):
         self.beat += 1
         for position in positions:
             differ = position.rank < 2
-            calls = {self.group: [(2, self.calls[position.rank])]} if self.chair.question and differ else {}
+            calls = {self.group: [(2, self.calls[position.rank])]} if self.coordinator.question and differ else {}
             digests = {self.group: ((1, 11), (2, 22 + position.rank))} if differ else {}
             self.tell(position, calls=calls, digests=digests, groups={"1": "0-1", "2": "2-3"}, **more)
-        return self.chair.look(self.beat)
+        return self.coordinator.look(self.beat)
 
     def in_it(self, since_s: float) -> tuple[Position, Position]:
         first, second = (waiting(rank, 2, since_s) for rank in range(2))
@@ -451,12 +451,12 @@ def test_bad_a_hang_in_calls_that_differ_is_known_within_the_patience(told: bool
     known_at = None
     for second in range(200):
         job.tick(*job.in_it(float(second)))
-        assert job.chair.hangs == (job.chair.cause is not None)
-        if job.chair.hangs and known_at is None:
+        assert job.coordinator.hangs == (job.coordinator.cause is not None)
+        if job.coordinator.hangs and known_at is None:
             known_at = second
     assert known_at is not None
     assert 5 <= known_at <= 8
-    assert job.chair.cause == job.calls[0]
+    assert job.coordinator.cause == job.calls[0]
     assert [len(report.mismatches) for report in job.reports] == [1] * (not told)
     assert job.said == []
 
@@ -470,11 +470,11 @@ def test_good_calls_that_differ_and_end(told: bool, differs: dict[str, Any]) -> 
         job.tick(*job.in_it(float(second)))
     for done in range(3, 40):
         job.tick(*(waiting(rank, done, 0.5)._replace(done=10 * done) for rank in range(2)))
-        assert not job.chair.hangs
+        assert not job.coordinator.hangs
     # what is in calls of that number later is not in the calls that differ: a group may begin anew
     for second in range(50):
         job.tick(*(waiting(rank, 2, float(second)) for rank in range(2)))
-        assert not job.chair.hangs
+        assert not job.coordinator.hangs
     assert len(job.reports) == (not told)
 
 
@@ -486,7 +486,7 @@ def test_bad_calls_that_differ_hang_while_another_group_goes_on() -> None:
             for rank in (2, 3)
         )
         job.tick(*job.in_it(float(second)), *others)
-    assert job.chair.cause == job.calls[0]
+    assert job.coordinator.cause == job.calls[0]
     assert job.reports == []
 
 
@@ -503,8 +503,8 @@ def test_bad_another_group_hangs_as_well(second: str) -> None:
     (report,) = job.reports
     assert report.mismatches == ()
     assert report.ranks[3].state == "stopped"
-    assert job.chair.hangs
-    assert job.chair.cause is None
+    assert job.coordinator.hangs
+    assert job.coordinator.cause is None
 
 
 def test_bad_a_rank_leaves_after_calls_that_differed() -> None:
@@ -516,7 +516,7 @@ def test_bad_a_rank_leaves_after_calls_that_differed() -> None:
     (report,) = job.reports
     assert report.mismatches == ()
     assert report.ranks[1].state == "left"
-    assert job.chair.hangs
+    assert job.coordinator.hangs
 
 
 def test_a_hang_passes_and_another_comes() -> None:
@@ -524,10 +524,10 @@ def test_a_hang_passes_and_another_comes() -> None:
     for hang in (1, 2):
         for second in range(25):
             job.tick(waiting(0, 412 * hang, float(second)), left(1, 411))
-        assert job.chair.hangs
+        assert job.coordinator.hangs
         assert len(job.reports) == hang
         job.tick(computing(0, 412 * hang, done=900 * hang), left(1, 411))
-        assert not job.chair.hangs
+        assert not job.coordinator.hangs
 
 
 # many
@@ -540,12 +540,12 @@ def test_few_questions_find_who_is_there() -> None:
             job.tell(computing(rank, 1))
     job.tick()
     assert job.store.checks < 40
-    assert len(job.chair._heads) == 4095
+    assert len(job.coordinator._heads) == 4095
 
 
 def test_positions_of_thousands_are_only_made_on_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(4096)
-    monkeypatch.setattr(job.chair, "positions", lambda **_: pytest.fail("nothing is suspicious"))
+    monkeypatch.setattr(job.coordinator, "positions", lambda **_: pytest.fail("nothing is suspicious"))
     assert not job.tick(*(waiting(rank, 5, 3.0) for rank in range(4095)), computing(4095, 4))
 
 
@@ -555,10 +555,10 @@ def test_good_a_difference_that_its_rank_has_told_is_not_told_again() -> None:
     job.store.set(differs_key("0"), "1")
     for second in range(60):
         for rank in range(2):
-            calls = [(2, call(2, "barrier" if rank else "all_reduce"))] if job.chair.question else []
+            calls = [(2, call(2, "barrier" if rank else "all_reduce"))] if job.coordinator.question else []
             job.tell(waiting(rank, 2, float(second)), digests={"0": ((1, 11), (2, 22 + rank))}, calls={"0": calls})
         job.now += 1
         job.beat += 1
-        job.chair.look(job.beat)
+        job.coordinator.look(job.beat)
     assert job.reports == []
     assert job.said == []

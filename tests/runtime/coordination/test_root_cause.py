@@ -72,13 +72,13 @@ def test_a_signal_from_outside_blames_who_went_before_it() -> None:
     assert blame(state(0), size=2, kind="ended") == ("lost", (1,))
 
 
-def test_an_error_of_a_guardian_blames_no_rank() -> None:
+def test_an_error_of_a_supervisor_blames_no_rank() -> None:
     assert blame(state(0), state(1), kind="error") == ("raised", ())
 
 
 @pytest.mark.parametrize(("kind", "error"), [("ended", "SIGTERM"), ("timeout", "SIGTERM"), ("alarm", "")])
 @pytest.mark.parametrize("ranks", [(0, 1), (0,)])
-def test_what_the_guardian_was_told_is_kept(kind: str, error: str, ranks: tuple[int, ...]) -> None:
+def test_what_the_supervisor_was_told_is_kept(kind: str, error: str, ranks: tuple[int, ...]) -> None:
     """With nobody to blame, and with a rank that gave no word. An alarm says nothing of the cause."""
     states = {rank: state(rank) for rank in ranks}
     assert compose_failure(states, 2, "prove", kind, "SIGTERM").error == error

@@ -1,4 +1,4 @@
-"""The side threads of two ranks in one process, without torch: how they begin, pass the chair on, fail, and leave."""
+"""The side threads of two ranks in one process, without torch: how they begin, pass the coordinator on, fail, and leave."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedC
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.protocol import (
-    CHAIR,
     CLOSING,
+    COORDINATOR,
     DIFFERENCE_TOLD,
     LET_GO,
     OFF,
@@ -43,23 +43,23 @@ class Ranks:
         self.said: list[str] = []
         self.reports: list[Positions] = []
         self.summaries: list[Summary] = []
-        self.patrols = [self.patrol(RankHost(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
+        self.monitors = [self.monitor(RankHost(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
 
-    def patrol(self, seat: Any, **more: Any) -> RankMonitor:
+    def monitor(self, rank_info: Any, **more: Any) -> RankMonitor:
         given: dict[str, Any] = {
             "connect": lambda: self.store, "report": self.reports.append, "say": self.said.append,
             "summarise": self.summaries.append, "patience_s": 0.5,
         }  # fmt: skip
-        return RankMonitor(CallRecorder(), seat, **{**given, **more})
+        return RankMonitor(CallRecorder(), rank_info, **{**given, **more})
 
 
 @pytest.fixture
 def started() -> Iterator[list[RankMonitor]]:
-    patrols: list[RankMonitor] = []
-    yield patrols
-    for patrol in patrols:
-        patrol.leave()
-        assert not patrol._thread.is_alive()
+    monitors: list[RankMonitor] = []
+    yield monitors
+    for monitor in monitors:
+        monitor.leave()
+        assert not monitor._thread.is_alive()
 
 
 def until(test: Callable[[], bool]) -> None:
@@ -81,104 +81,104 @@ def told(ranks: Ranks, rank: int) -> Position:
 
 def begin(ranks: Ranks, started: list[RankMonitor]) -> None:
     """All at once, until each has told where it is, and told it again."""
-    started += ranks.patrols
-    for patrol in ranks.patrols:
-        patrol.start()
-    until(lambda: all(beat(ranks, patrol.seat.rank) > 1 for patrol in ranks.patrols))
+    started += ranks.monitors
+    for monitor in ranks.monitors:
+        monitor.start()
+    until(lambda: all(beat(ranks, monitor.rank_info.rank) > 1 for monitor in ranks.monitors))
 
 
 def test_all_leave_and_the_last_sums_up(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     begin(ranks, started)
-    assert ranks.store.values[CHAIR].startswith(b"0 ")
-    for patrol in ranks.patrols:
-        patrol.ended("left", 0)
+    assert ranks.store.values[COORDINATOR].startswith(b"0 ")
+    for monitor in ranks.monitors:
+        monitor.ended("left", 0)
         assert ranks.summaries == []
-        patrol.leave()
+        monitor.leave()
     (summary,) = ranks.summaries
     assert summary.healthy
     assert ranks.said == []
 
 
-def test_ranks_of_a_round_before_leave_a_chair_that_can_be_read_at_any_time(started: list[RankMonitor]) -> None:
+def test_ranks_of_a_round_before_leave_a_coordinator_that_can_be_read_at_any_time(started: list[RankMonitor]) -> None:
     """Another rank of this round may have asked whether it is there, and be about to read it."""
     ranks = Ranks()
-    ranks.store.set(CHAIR, "1 7 0")
+    ranks.store.set(COORDINATOR, "1 7 0")
     ranks.store.set(rank_key(1), "left by the round before")
     there = []
 
     def delete(key: str) -> bool:
         removed = Store.delete_key(ranks.store, key)
-        there.append((key, CHAIR in ranks.store.values))
+        there.append((key, COORDINATOR in ranks.store.values))
         return removed
 
     ranks.store.delete_key = delete  # type: ignore[method-assign]
-    started.append(ranks.patrols[0])
-    ranks.patrols[0].start()
+    started.append(ranks.monitors[0])
+    ranks.monitors[0].start()
     until(lambda: beat(ranks, 0) > 1)
     assert there == [(rank_key(0), True), (rank_key(1), True)]
-    assert ranks.store.values[CHAIR].startswith(b"0 ")
+    assert ranks.store.values[COORDINATOR].startswith(b"0 ")
 
 
 def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    started += ranks.patrols
-    for patrol, status in zip(ranks.patrols, (0, 1), strict=True):
-        patrol.start()
-        until(lambda: beat(ranks, patrol.seat.rank) > 0)  # noqa: B023 - asked at once
-        patrol.ended("left" if status == 0 else "raised", status, "KeyError: 'x'")
-        patrol.leave()
+    started += ranks.monitors
+    for monitor, status in zip(ranks.monitors, (0, 1), strict=True):
+        monitor.start()
+        until(lambda: beat(ranks, monitor.rank_info.rank) > 0)  # noqa: B023 - asked at once
+        monitor.ended("left" if status == 0 else "raised", status, "KeyError: 'x'")
+        monitor.leave()
     assert ranks.summaries == []
 
 
-def test_who_has_the_chair_leaves_and_the_next_takes_it(started: list[RankMonitor]) -> None:
+def test_who_has_the_coordinator_leaves_and_the_next_takes_it(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    started += ranks.patrols
-    for patrol in ranks.patrols:
-        patrol.start()
-    until(lambda: ranks.store.values.get(CHAIR, b"").startswith(b"0 ") and beat(ranks, 1) > 1)
-    ranks.patrols[0].ended("left", 0)
-    ranks.patrols[0].leave()
-    until(lambda: ranks.store.values[CHAIR].startswith(b"1 "))
+    started += ranks.monitors
+    for monitor in ranks.monitors:
+        monitor.start()
+    until(lambda: ranks.store.values.get(COORDINATOR, b"").startswith(b"0 ") and beat(ranks, 1) > 1)
+    ranks.monitors[0].ended("left", 0)
+    ranks.monitors[0].leave()
+    until(lambda: ranks.store.values[COORDINATOR].startswith(b"1 "))
 
 
 @pytest.mark.slow
-def test_a_parent_keeps_the_chair(started: list[RankMonitor]) -> None:
+def test_a_parent_keeps_the_coordinator(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    ranks.store.set(CHAIR, "-1 1 0")
-    ranks.patrols[0].start()
-    started.append(ranks.patrols[0])
+    ranks.store.set(COORDINATOR, "-1 1 0")
+    ranks.monitors[0].start()
+    started.append(ranks.monitors[0])
     until(lambda: beat(ranks, 0) > 10)
-    assert ranks.store.values[CHAIR] == b"-1 1 0"
+    assert ranks.store.values[COORDINATOR] == b"-1 1 0"
 
 
-def test_the_seat_may_be_known_late(started: list[RankMonitor]) -> None:
+def test_the_rank_info_may_be_known_late(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    seats: list[RankHost] = []
-    patrol = ranks.patrol(lambda: seats[0] if seats else None)
-    started.append(patrol)
-    patrol.start()
+    rank_infos: list[RankHost] = []
+    monitor = ranks.monitor(lambda: rank_infos[0] if rank_infos else None)
+    started.append(monitor)
+    monitor.start()
     time.sleep(0.3)
     assert ranks.store.values == {}
-    seats.append(RankHost(1, 2, "gpu01"))
+    rank_infos.append(RankHost(1, 2, "gpu01"))
     until(lambda: beat(ranks, 1) > 0)
-    assert patrol.seat.rank == 1
+    assert monitor.rank_info.rank == 1
 
 
 def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    patrol = ranks.patrols[1]
-    started.append(patrol)
+    monitor = ranks.monitors[1]
+    started.append(monitor)
     broken = ["a note that no JSON can hold"]
 
     def digests() -> Any:
         raise TypeError(broken[0])
 
-    patrol._here.digests = digests  # type: ignore[method-assign]
-    patrol.start()
+    monitor._here.digests = digests  # type: ignore[method-assign]
+    monitor.start()
     until(lambda: beat(ranks, 1) == OFF)
     assert ranks.said == [f"distcheck watch: rank 1 watches no longer: TypeError: {broken[0]}"]
-    assert not patrol._thread.is_alive() or patrol._thread.join(LIMIT_S) is None
+    assert not monitor._thread.is_alive() or monitor._thread.join(LIMIT_S) is None
 
 
 @pytest.mark.slow
@@ -186,26 +186,26 @@ def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Ra
     """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
     ranks = Ranks(lasting=False)
     begin(ranks, started)
-    ranks.patrols[0].ended("left", 0)
-    ranks.patrols[0].leave()
+    ranks.monitors[0].ended("left", 0)
+    ranks.monitors[0].leave()
     assert ranks.store.values[CLOSING] == b"1"
     assert ranks.store.values[LET_GO] == b"1"
     # its script goes on, and nobody asks any more
-    ranks.patrols[1]._thread.join(LIMIT_S)
-    assert not ranks.patrols[1]._thread.is_alive()
+    ranks.monitors[1]._thread.join(LIMIT_S)
+    assert not ranks.monitors[1]._thread.is_alive()
 
 
 def test_another_group_has_another_store(started: list[RankMonitor]) -> None:
     ranks = Ranks(world_size=1, lasting=False)
     released: list[int] = []
-    patrol = ranks.patrol(RankHost(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
-    started.append(patrol)
-    patrol.joins()
-    assert patrol.started
+    monitor = ranks.monitor(RankHost(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
+    started.append(monitor)
+    monitor.joins()
+    assert monitor.started
     until(lambda: beat(ranks, 0) > 1)
     before = ranks.store
     ranks.store = Store()
-    patrol.joins()
+    monitor.joins()
     assert released == [1]
     until(lambda: beat(ranks, 0) > 1)
     assert before is not ranks.store
@@ -214,15 +214,15 @@ def test_another_group_has_another_store(started: list[RankMonitor]) -> None:
 def test_bad_a_rank_waits_for_one_that_has_ended(started: list[RankMonitor]) -> None:
     """DC519 or DC702: the main thread of rank 0 is in a call, that of rank 1 has left."""
     ranks = Ranks()
-    started += ranks.patrols
-    posts = ranks.patrols[0].posts
+    started += ranks.monitors
+    posts = ranks.monitors[0].posts
     call = CollectiveCall(1, "all_reduce", place="train.py:88")
     posts.entered["0"] = 1
-    posts.inside[ranks.patrols[0]._here._main] = RecordedCall(call, time.monotonic(), 1, 1)
-    for patrol in ranks.patrols:
-        patrol.start()
+    posts.inside[ranks.monitors[0]._here._main] = RecordedCall(call, time.monotonic(), 1, 1)
+    for monitor in ranks.monitors:
+        monitor.start()
     until(lambda: beat(ranks, 1) > 1)
-    ranks.patrols[1].ended("left", 0)
+    ranks.monitors[1].ended("left", 0)
     until(lambda: bool(ranks.reports))
     assert [position.state for position in ranks.reports[0].ranks] == ["waiting", "left"]
     assert ranks.reports[0].ranks[0].stack
@@ -233,12 +233,12 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[RankMon
     ranks = Ranks()
     begin(ranks, started)
     mine, theirs = CollectiveCall(3, "all_reduce", sizes=((19,),)), CollectiveCall(3, "all_reduce", sizes=((20,),))
-    ranks.patrols[1].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(0, theirs))
+    ranks.monitors[1].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
     assert [position.call for position in report.ranks] == [theirs, mine]
     # once is enough
-    ranks.patrols[0].differs(RecordedCall(theirs, 0.0, 1, 3), OtherRank(1, mine))
+    ranks.monitors[0].differs(RecordedCall(theirs, 0.0, 1, 3), OtherRank(1, mine))
     assert len(ranks.reports) == 1
 
 
@@ -246,11 +246,11 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[RankMon
 def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor]) -> None:
     """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
     ranks = Ranks()
-    started += ranks.patrols
+    started += ranks.monitors
     memory = mmap.mmap(-1, 1 << 20)
-    for rank, patrol in enumerate(ranks.patrols):
-        patrol.board = SharedTable(memory, rank, begun=0.0, place=rank, places=2)
-    there = ranks.patrols[0]
+    for rank, monitor in enumerate(ranks.monitors):
+        monitor.board = SharedTable(memory, rank, begun=0.0, place=rank, places=2)
+    there = ranks.monitors[0]
     there.start()
     until(lambda: beat(ranks, 0) > 1)
     theirs, mine = (
@@ -261,14 +261,14 @@ def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor
     there.posts.spent["train.py:22", "all_reduce", "0", True] = TimeInCalls(4, 0.1, 0.1)
     there.posts.ring.append(note)
     there.posts.inside[there._here._main] = note
-    ranks.patrols[1].differs(RecordedCall(mine, 0.0, 2, 5), OtherRank(0, theirs))
+    ranks.monitors[1].differs(RecordedCall(mine, 0.0, 2, 5), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.ranks[0].call == theirs
     assert report.ranks[0].places == {"train.py:22": 4}
     assert report.ranks[0].stack
     # it was wanted for this once
-    assert ranks.patrols[0].board is not None
-    until(lambda: not ranks.patrols[0].board.asks)
+    assert ranks.monitors[0].board is not None
+    until(lambda: not ranks.monitors[0].board.asks)
     quiet = beat(ranks, 0) + 2
     until(lambda: beat(ranks, 0) >= quiet)
     assert told(ranks, 0).places == {}
@@ -280,7 +280,7 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[RankMonitor])
     begin(ranks, started)
     ranks.store.set(TOLD, "0")
     mine, theirs = CollectiveCall(3, "all_reduce", sizes=((19,),)), CollectiveCall(3, "all_reduce", sizes=((20,),))
-    there = ranks.patrols[1]
+    there = ranks.monitors[1]
     held = threading.Thread(
         target=there.differs, args=(RecordedCall(mine, time.monotonic(), 1, 3), OtherRank(0, theirs))
     )
@@ -299,13 +299,13 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[RankMonitor])
 @pytest.mark.slow
 def test_who_calls_the_same_is_told_together(started: list[RankMonitor]) -> None:
     ranks = Ranks(4)
-    started += ranks.patrols
+    started += ranks.monitors
     theirs, mine = CollectiveCall(3, "all_reduce", sizes=((20,),)), CollectiveCall(3, "all_reduce", sizes=((19,),))
-    for patrol in ranks.patrols[:3]:
-        patrol.posts.inside[patrol._here._main] = RecordedCall(theirs, time.monotonic(), 1, 3)
-        patrol.start()
+    for monitor in ranks.monitors[:3]:
+        monitor.posts.inside[monitor._here._main] = RecordedCall(theirs, time.monotonic(), 1, 3)
+        monitor.start()
     until(lambda: all(beat(ranks, rank) > 1 for rank in range(3)))
-    ranks.patrols[3].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(1, theirs))
+    ranks.monitors[3].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(1, theirs))
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0, 1, 2), theirs), ((3,), mine))
 
@@ -319,12 +319,12 @@ def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
     ranks = Ranks(abort=abort)
     begin(ranks, started)
     calls = CollectiveCall(3, "all_reduce", sizes=((20,),)), CollectiveCall(3, "barrier")
-    for rank, patrol in enumerate(ranks.patrols):
+    for rank, monitor in enumerate(ranks.monitors):
         note = RecordedCall(calls[rank], time.monotonic(), 11 + rank, 3)
-        patrol.posts.entered["0"] = 3
-        patrol.posts.ring.append(note)
-        patrol.posts.inside[patrol._here._main] = note
-    ranks.patrols[1].differs(RecordedCall(calls[1], time.monotonic(), 12, 3), OtherRank(0, calls[0]))
+        monitor.posts.entered["0"] = 3
+        monitor.posts.ring.append(note)
+        monitor.posts.inside[monitor._here._main] = note
+    ranks.monitors[1].differs(RecordedCall(calls[1], time.monotonic(), 12, 3), OtherRank(0, calls[0]))
     if abort:
         until(lambda: len(ended) == 2)
         assert ranks.said == [
@@ -332,7 +332,9 @@ def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
             "status 1"
         ]
     else:
-        until(lambda: any(patrol._chair is not None and patrol._chair.hangs for patrol in ranks.patrols))
+        until(
+            lambda: any(monitor._coordinator is not None and monitor._coordinator.hangs for monitor in ranks.monitors)
+        )
         assert ranks.said == []
         assert ended == []
     assert len(ranks.reports) == 1
@@ -342,11 +344,11 @@ def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
 def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[RankMonitor]) -> None:
     """gloo ends a process whose sizes differ: nobody comes to a second one."""
     ranks = Ranks()
-    started += ranks.patrols
-    ranks.patrols[0].start()
+    started += ranks.monitors
+    ranks.monitors[0].start()
     until(lambda: beat(ranks, 0) > 1)
     mine, theirs = CollectiveCall(1, "all_reduce", sizes=((19,),)), CollectiveCall(1, "all_reduce", sizes=((20,),))
-    ranks.patrols[1].differs(RecordedCall(mine, 0.0, 1, 1), OtherRank(0, theirs))
+    ranks.monitors[1].differs(RecordedCall(mine, 0.0, 1, 1), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
     assert [position.call for position in report.ranks] == [theirs, mine]

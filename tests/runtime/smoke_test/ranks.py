@@ -1,4 +1,4 @@
-"""Ranks for tests, forked from the warm process of the tests: guardians as torchrun would start them, with faults.
+"""Ranks for tests, forked from the warm process of the tests: supervisors as torchrun would start them, with faults.
 
 Each "process" here is what a launcher would start for one rank: it meets the others in one store, watches its own
 worker, and leaves what it would print in a file. Nothing but the launcher is left out.
@@ -43,20 +43,27 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def looked(seats: tuple[RankInfo, ...], host: str = "host") -> run.HostResult:
+def looked(rank_infos: tuple[RankInfo, ...], host: str = "host") -> run.HostResult:
     """A look that found nothing, on a host without GPUs."""
     ranks = tuple(
-        RankRecord(seat.rank, seat.local_rank, seat.world_size, seat.local_world_size, seat.node_rank, os.getpid())
-        for seat in seats
+        RankRecord(
+            rank_info.rank,
+            rank_info.local_rank,
+            rank_info.world_size,
+            rank_info.local_world_size,
+            rank_info.node_rank,
+            os.getpid(),
+        )
+        for rank_info in rank_infos
     )
     record = HostRecord(host, ranks, "boot", {"uts": "1"}, versions={"torch": "2.13.0"}, backends=("gloo",))
     return run.HostResult(Report("env", subject={"host": host}), record)
 
 
 def run_alone(size: int, options: Options = Options(), seams: WorkerHooks = WorkerHooks(), **asked: Any) -> Report:
-    """All ranks of one guardian, in this process."""
-    seats = tuple(RankInfo(rank, size, rank, size, 0) for rank in range(size))
-    ended = run.run(seats, looked(seats), run.Request(options=options, seams=seams, **asked))
+    """All ranks of one supervisor, in this process."""
+    rank_infos = tuple(RankInfo(rank, size, rank, size, 0) for rank in range(size))
+    ended = run.run(rank_infos, looked(rank_infos), run.Request(options=options, seams=seams, **asked))
     assert ended.report is not None
     ended.publish(0)
     report = ended.report
@@ -78,10 +85,10 @@ def launch(
     as_torchrun: bool = True,
     prepare: Callable[[int], None] | None = None,
     agent_store: bool = False,
-    seats: tuple[RankInfo, ...] | None = None,
+    rank_infos: tuple[RankInfo, ...] | None = None,
     **asked: Any,
 ) -> tuple[Said, ...]:
-    """One process a rank, each with its guardian and its worker; what each of them said.
+    """One process a rank, each with its supervisor and its worker; what each of them said.
 
     :param disturb: called with the processes by rank once they run
     :param as_torchrun: end all others with SIGTERM when the first one fails, as torchrun does
@@ -90,14 +97,14 @@ def launch(
     context = multiprocessing.get_context("fork")
     port = free_port()
     local = per_node or size
-    places = seats or tuple(
+    places = rank_infos or tuple(
         RankInfo(rank, size, rank % local, local, rank // local, "127.0.0.1", port, agent_store) for rank in range(size)
     )
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     processes: dict[int, Any] = {}
-    for number, seat in enumerate(places):
-        place = seat._replace(master_port=port)
+    for number, rank_info in enumerate(places):
+        place = rank_info._replace(master_port=port)
         processes[number] = context.Process(
             target=_process, args=(place, number, folder, options, seams, asked, prepare)
         )
@@ -131,16 +138,22 @@ def launch(
 
 
 def _process(
-    seat: RankInfo, number: int, folder: Path, options: Options, seams: WorkerHooks, asked: dict[str, Any], prepare: Any
+    rank_info: RankInfo,
+    number: int,
+    folder: Path,
+    options: Options,
+    seams: WorkerHooks,
+    asked: dict[str, Any],
+    prepare: Any,
 ) -> None:
     status = 1
     gc.freeze()
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if prepare is not None:
-            prepare(seat.rank)
-        host = f"host{seat.node_rank or 0}"
-        ended = run.run((seat,), looked((seat,), host), run.Request(options=options, seams=seams, **asked))
+            prepare(rank_info.rank)
+        host = f"host{rank_info.node_rank or 0}"
+        ended = run.run((rank_info,), looked((rank_info,), host), run.Request(options=options, seams=seams, **asked))
         if ended.report is None:
             status, _ = ended.hear()
         else:

@@ -159,11 +159,11 @@ def test_the_text_of_backend_and_device(choice: Choice, names: tuple[str, ...], 
 def run(
     world: RecordedWorld,
     options: Options = QUICK,
-    seats: tuple[RankInfo, ...] = (RankInfo(0, 2, 0, 2, 0), RankInfo(1, 2, 1, 2, 0)),
+    rank_infos: tuple[RankInfo, ...] = (RankInfo(0, 2, 0, 2, 0), RankInfo(1, 2, 1, 2, 0)),
 ) -> Report:
     """A smoke test of all ranks of this process, after a check of a recorded machine with a CUDA build."""
-    looked = smoke.look(seats, Launch("planned", nproc=len(seats)), world, Selection())
-    ended = smoke.run(seats, looked, smoke.Request(options=options))
+    looked = smoke.look(rank_infos, Launch("planned", nproc=len(rank_infos)), world, Selection())
+    ended = smoke.run(rank_infos, looked, smoke.Request(options=options))
     assert ended.report is not None
     ended.publish(0)
     return ended.report
@@ -209,7 +209,7 @@ def test_mixed_gpus_are_tested_with_nccl(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_a_rank_without_local_rank_is_tested_with_nccl(tmp_path: Path) -> None:
-    report = run(machine(RecordedWorld, tmp_path, nvml=pcie_a100()), seats=(RankInfo(0, 1),))
+    report = run(machine(RecordedWorld, tmp_path, nvml=pcie_a100()), rank_infos=(RankInfo(0, 1),))
     assert report.measurements["backend"] == "nccl"
     assert report.worst is not None
     assert report.worst.word == "error"

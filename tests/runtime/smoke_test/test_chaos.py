@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.quiet]
 
 #: Runs in all; each takes one to ten seconds.
 RUNS = 64
-KINDS = ("kill", "kill-guardian", "stop", "stop-guardian", "raise", "exit", "cut", "slow", "wrong")
+KINDS = ("kill", "kill-supervisor", "stop", "stop-supervisor", "raise", "exit", "cut", "slow", "wrong")
 PHASES = ("start", "prove", "measure", "find")
 TIMEOUT_S = 6.0
 OPTIONS = Options(timeout_s=TIMEOUT_S, min_bytes=1024, max_bytes=4096, iterations=3, warmup=1, pairs=True)
@@ -41,7 +41,7 @@ class Draw(NamedTuple):
     size: int
     #: at which of the phase's steps
     step: int
-    #: one guardian for all ranks, or one each as a launcher starts them
+    #: one supervisor for all ranks, or one each as a launcher starts them
     together: bool
 
 
@@ -51,8 +51,8 @@ def draws() -> list[Draw]:
     for number in range(RUNS):
         kind = KINDS[number % len(KINDS)]
         size = chance.choice((2, 3, 4))
-        # a guardian of all ranks can't be lost: the run is lost with it
-        together = not kind.endswith("guardian") and kind != "cut" and chance.random() < 0.4
+        # a supervisor of all ranks can't be lost: the run is lost with it
+        together = not kind.endswith("supervisor") and kind != "cut" and chance.random() < 0.4
         phase = "prove" if kind == "wrong" else chance.choice(PHASES)
         found.append(Draw(number, kind, phase, chance.randrange(size), size, chance.choice((1, 2, 3)), together))
     return found
@@ -163,7 +163,7 @@ def test_a_fault_at_random(draw: Draw, tmp_path: Path) -> None:
         )  # fmt: skip
         spoken = [item.report for item in said if item.report is not None]
         # one that was killed, or stopped until the launcher killed it, can say nothing
-        struck = draw.rank if draw.kind.endswith("guardian") else None
+        struck = draw.rank if draw.kind.endswith("supervisor") else None
         slowest = max(item.seconds for item in said if item.rank != struck)
         statuses = {item.rank: item.status for item in said if item.rank != struck}
         # one that has left the smoke test may still be ended by the launcher
@@ -196,14 +196,14 @@ def judge(draw: Draw, spoken: list[dict[str, Any]]) -> None:
     assert failure is not None, found["measurements"]["sentence"]
     assert codes & {"DC501", "DC511", "DC512"}, codes
     culprits = {rank for plain in spoken for rank in plain["measurements"]["failure"]["culprits"]}
-    if draw.kind == "cut" or (draw.kind.endswith("guardian") and draw.rank == 0):
+    if draw.kind == "cut" or (draw.kind.endswith("supervisor") and draw.rank == 0):
         # what served the store went with rank 0, or the way to it: then each host says that it lost the others
         assert culprits <= {draw.rank} or failure["kind"] == "lost"
     else:
         assert culprits == {draw.rank}
     phases = {plain["measurements"]["failure"]["phase"] for plain in spoken}
-    # a guardian that is gone, or that nobody can reach, says nothing of its own: the others may have been one phase behind
+    # a supervisor that is gone, or that nobody can reach, says nothing of its own: the others may have been one phase behind
     # or ahead, as where rank 0 is cut off in the first step of a phase that the others have not entered yet
-    apart = draw.kind.endswith("guardian") or (draw.kind == "cut" and draw.rank == 0)
+    apart = draw.kind.endswith("supervisor") or (draw.kind == "cut" and draw.rank == 0)
     order = ["roll-call", "compare", *PHASES, "end"]
     assert all(abs(order.index(phase) - order.index(draw.phase)) <= apart for phase in phases)

@@ -236,10 +236,10 @@ def cases() -> dict[str, Callable[[int], Operations]]:
 
     @case("rank dropped in one chunk", "reduce_scatter")
     def _(rank: int, real: Any, output: Any, tensor: Any) -> None:
-        mended = tensor.clone()
+        fixed = tensor.clone()
         if rank == 1:
-            mended[: len(output)] = 0
-        real(output, mended)
+            fixed[: len(output)] = 0
+        real(output, fixed)
 
     @case("nothing happens", "all_reduce")
     def _(rank: int, real: Any, tensor: Any) -> None:

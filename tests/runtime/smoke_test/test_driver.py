@@ -1,4 +1,4 @@
-"""The smoke test with real ranks: healthy ones, and one that is at fault, in one guardian and in one a rank."""
+"""The smoke test with real ranks: healthy ones, and one that is at fault, in one supervisor and in one a rank."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def errors(plain: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_good_ranks_of_one_guardian(size: int) -> None:
+def test_good_ranks_of_one_supervisor(size: int) -> None:
     plain = ranks.run_alone(size, QUICK).as_dict()
     assert errors(plain) == []
     assert plain["measurements"]["failure"] is None
@@ -44,7 +44,7 @@ def test_good_ranks_of_one_guardian(size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 16])
-def test_good_many_ranks_of_one_guardian(size: int) -> None:
+def test_good_many_ranks_of_one_supervisor(size: int) -> None:
     plain = ranks.run_alone(size, Options(quick=True, timeout_s=60.0)).as_dict()
     assert errors(plain) == []
     assert plain["measurements"]["proof"]["ranks"] == size
@@ -77,7 +77,7 @@ def test_good_one_rank_is_told_what_has_no_meaning() -> None:
 
 
 @pytest.mark.parametrize(("size", "per_node"), [(2, 2), (3, 3), (4, 2)])
-def test_good_one_guardian_a_rank(size: int, per_node: int, tmp_path: Path) -> None:
+def test_good_one_supervisor_a_rank(size: int, per_node: int, tmp_path: Path) -> None:
     """Only rank 0 speaks, also of two hosts; nobody is left waiting."""
     options = QUICK._replace(timeout_s=30.0)
     said = ranks.launch(size, tmp_path, options, per_node=per_node)
@@ -147,7 +147,7 @@ def test_bad_a_fault_is_told_by_rank_0_alone(kind: str, tmp_path: Path) -> None:
 
 
 def test_bad_the_process_of_a_rank_is_killed(tmp_path: Path) -> None:
-    """Its guardian goes with it, so that nobody can say how; the others name it."""
+    """Its supervisor goes with it, so that nobody can say how; the others name it."""
 
     def kill(_rank: int, step: Step) -> None:
         if _rank == 1 and step.collective == "broadcast":
@@ -178,8 +178,8 @@ def test_bad_rank_0_is_killed_and_another_speaks(tmp_path: Path) -> None:
 
 def test_bad_a_rank_that_never_comes(tmp_path: Path) -> None:
     port = ranks.free_port()
-    seats = tuple(ranks.Seat(rank, 4, rank % 2, 2, rank // 2, "127.0.0.1", port) for rank in (0, 1, 2))
-    said = ranks.launch(4, tmp_path, QUICK._replace(timeout_s=2.0), seats=seats, as_torchrun=False)
+    rank_infos = tuple(ranks.Rank_info(rank, 4, rank % 2, 2, rank // 2, "127.0.0.1", port) for rank in (0, 1, 2))
+    said = ranks.launch(4, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
     assert all(item.status == 1 for item in said)
     assert said[0].report is not None
     assert errors(said[0].report) == ["DC501"]
@@ -192,8 +192,8 @@ def test_bad_a_rank_that_never_comes(tmp_path: Path) -> None:
 
 def test_bad_a_number_is_given_twice(tmp_path: Path) -> None:
     port = ranks.free_port()
-    seats = tuple(ranks.Seat(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (0, 1, 1))
-    said = ranks.launch(3, tmp_path, QUICK._replace(timeout_s=4.0), seats=seats, as_torchrun=False)
+    rank_infos = tuple(ranks.Rank_info(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (0, 1, 1))
+    said = ranks.launch(3, tmp_path, QUICK._replace(timeout_s=4.0), rank_infos=rank_infos, as_torchrun=False)
     assert said[0].report is not None
     assert {"DC501", "DC502"} & set(errors(said[0].report))
     assert all(item.status == 1 for item in said)
@@ -202,16 +202,16 @@ def test_bad_a_number_is_given_twice(tmp_path: Path) -> None:
 def test_bad_ranks_count_differently(tmp_path: Path) -> None:
     """Rank 0 believes in two ranks, the other in three: that one says so itself."""
     port = ranks.free_port()
-    seats = (ranks.Seat(0, 2, 0, 2, 0, "127.0.0.1", port), ranks.Seat(1, 3, 1, 2, 0, "127.0.0.1", port))
-    said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), seats=seats, as_torchrun=False)
+    rank_infos = (ranks.Rank_info(0, 2, 0, 2, 0, "127.0.0.1", port), ranks.Rank_info(1, 3, 1, 2, 0, "127.0.0.1", port))
+    said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
     assert [item.status for item in said] == [1, 1]
     codes = {code for item in said if item.report is not None for code in errors(item.report)}
     assert "DC103" in codes
 
 
 def test_bad_nobody_serves_the_store(tmp_path: Path) -> None:
-    seats = (ranks.Seat(1, 2, 0, 1, 1, "127.0.0.1", ranks.free_port()),)
-    [said] = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=3.0), seats=seats, as_torchrun=False)
+    rank_infos = (ranks.Rank_info(1, 2, 0, 1, 1, "127.0.0.1", ranks.free_port()),)
+    [said] = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=3.0), rank_infos=rank_infos, as_torchrun=False)
     assert said.status == 1
     assert said.report is not None
     assert errors(said.report)
@@ -221,8 +221,8 @@ def test_bad_nobody_serves_the_store(tmp_path: Path) -> None:
 def test_bad_rank_0_never_comes_and_another_rank_of_the_host_says_so(tmp_path: Path) -> None:
     """None of those that came is the first of its host, which speaks as a rule."""
     port = ranks.free_port()
-    seats = tuple(ranks.Seat(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (1, 2))
-    said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), seats=seats, as_torchrun=False)
+    rank_infos = tuple(ranks.Rank_info(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (1, 2))
+    said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
     assert [item.status for item in said] == [1, 1]
     spoken = [item.report for item in said if item.report is not None]
     assert spoken
@@ -242,8 +242,8 @@ def test_every_rank_leaves_a_record(tmp_path: Path) -> None:
 
 def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
     """What the comparison finds ends the run; the live phases are listed as not run."""
-    seats = tuple(ranks.Seat(rank, 2, rank, 2, 0) for rank in range(2))
-    looked = ranks.looked(seats)
+    rank_infos = tuple(ranks.Rank_info(rank, 2, rank, 2, 0) for rank in range(2))
+    looked = ranks.looked(rank_infos)
     from distcheck.checks.cluster.records import Device
 
     device = Device("GPU-1", "00000000:1A:00.0", "NVIDIA H100")
@@ -253,7 +253,7 @@ def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
         backends=("gloo", "nccl"),
     )
     ask = ranks.smoke.Ask(options=QUICK)
-    ended = ranks.smoke.run(seats, looked._replace(record=record), ask)
+    ended = ranks.smoke.run(rank_infos, looked._replace(record=record), ask)
     assert ended.report is not None
     plain = ended.report.as_dict()
     assert errors(plain) == ["DC303"]

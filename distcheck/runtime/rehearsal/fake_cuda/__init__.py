@@ -1,4 +1,4 @@
-"""GPUs that are not there: ``pretend(Gpus(2))`` makes this process believe in two of them.
+"""GPUs that are not there: ``simulate(Gpus(2))`` makes this process believe in two of them.
 
 Everything is computed on the CPU; counts, numbers, masks, devices of tensors, memory, streams, checkpoints, autocast,
 and NCCL's groups are what they would be on a node with such GPUs, and so are the errors of a script that has them
@@ -23,11 +23,11 @@ __all__ = [
     "from_environment",
     "notes",
     "on_import",
-    "pretend",
+    "simulate",
 ]
 
-#: says to the processes that a rehearsed script starts what they have to pretend
-VARIABLE = "DISTCHECK_PRETENDED_GPUS"
+#: says to the processes that a rehearsed script starts what they have to simulate
+VARIABLE = "DISTCHECK_SIMULATED_GPUS"
 
 
 #: stands on PYTHONPATH of the processes that a rehearsed script starts
@@ -54,18 +54,18 @@ class FakeGpus(NamedTuple):
         return cls(int(number), int(memory), name, (int(major), int(minor)))
 
 
-_pretending: FakeGpus | None = None
+_simulating: FakeGpus | None = None
 
 
-def pretend(gpus: FakeGpus) -> None:
+def simulate(gpus: FakeGpus) -> None:
     """Patch torch in this process, now; once is enough."""
-    global _pretending
-    if _pretending is None:
+    global _simulating
+    if _simulating is None:
         # may do all of it, where ``on_import`` waits for torch
         import torch
-    if _pretending is not None:
-        if _pretending != gpus:
-            raise RuntimeError(f"this process pretends {_pretending.number} GPUs already")
+    if _simulating is not None:
+        if _simulating != gpus:
+            raise RuntimeError(f"this process simulates {_simulating.number} GPUs already")
         return
     check(torch)
     # with the defaults of a build for CUDA, before anything looks at them
@@ -74,7 +74,7 @@ def pretend(gpus: FakeGpus) -> None:
     from . import batch_norm, calls, device_marks, device_numbers, driver_functions, groups, tensors
     from .driver import FakeDriver
 
-    _pretending = gpus
+    _simulating = gpus
     _tell_children(gpus)
     driver = FakeDriver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
     driver_functions.install(driver)
@@ -103,7 +103,7 @@ def check(torch: Any) -> None:
     if numbers < OLDEST or missing:
         lacks = f" (it has no torch.{missing[0]})" if missing and numbers >= OLDEST else ""
         raise CannotSimulateError(
-            f"GPUs can't be pretended with torch {torch.__version__}{lacks}; it works from torch "
+            f"GPUs can't be simulated with torch {torch.__version__}{lacks}; it works from torch "
             f"{'.'.join(map(str, OLDEST))} on, and was tried with 2.13: rehearse with --gpus-per-node 0, or with a "
             "newer torch in an environment of its own"
         )
@@ -118,7 +118,7 @@ def _has(thing: Any, path: str) -> bool:
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
-    """In a process that a rehearsed script started: pretend what it pretends, as soon as torch is imported."""
+    """In a process that a rehearsed script started: simulate what it simulates, as soon as torch is imported."""
     if text := environ.get(VARIABLE):
         on_import(FakeGpus.parse(text))
         return True
@@ -134,10 +134,10 @@ def _tell_children(gpus: FakeGpus) -> None:
 
 
 def on_import(gpus: FakeGpus) -> None:
-    """Pretend as soon as torch has been imported, and not before: a script that never does pays nothing."""
+    """Simulate as soon as torch has been imported, and not before: a script that never does pays nothing."""
     _tell_children(gpus)
     if "torch" in sys.modules:
-        pretend(gpus)
+        simulate(gpus)
     else:
         sys.meta_path.insert(0, _Waiting(gpus))
 
@@ -161,7 +161,7 @@ class _Waiting:
 
         def exec_module(module: Any) -> None:
             execute(module)
-            pretend(self.gpus)
+            simulate(self.gpus)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

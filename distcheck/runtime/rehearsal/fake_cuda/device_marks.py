@@ -1,4 +1,4 @@
-"""Where a pretended tensor is: a mark on its storage, which views, parameters and loaded checkpoints share."""
+"""Where a simulated tensor is: a mark on its storage, which views, parameters and loaded checkpoints share."""
 
 from __future__ import annotations
 

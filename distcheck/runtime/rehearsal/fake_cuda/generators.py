@@ -1,4 +1,4 @@
-"""Generators of pretended GPUs: a seed and an offset, as on a real one; the numbers themselves are the CPU's.
+"""Generators of simulated GPUs: a seed and an offset, as on a real one; the numbers themselves are the CPU's.
 
 CUDA's generator counts (Philox): its state is 16 bytes, which scripts save and restore, and to which DTensor adds what
 the shards before its own would have drawn. Here each draw seeds the generator of the CPU with both: equal states give

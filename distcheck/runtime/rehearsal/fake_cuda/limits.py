@@ -1,4 +1,4 @@
-"""What could not be pretended, as the script came across it: each thing once for each line that asked for it."""
+"""What could not be simulated, as the script came across it: each thing once for each line that asked for it."""
 
 from __future__ import annotations
 

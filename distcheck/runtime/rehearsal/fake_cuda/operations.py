@@ -168,7 +168,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             )
         except NotImplementedError as error:
             if "'CUDA' backend" in str(error):
-                raise refuse(str(operation), "it asks for memory of a GPU below all that is pretended") from error
+                raise refuse(str(operation), "it asks for memory of a GPU below all that is simulated") from error
             raise
         if kind.method == "wrapper_CUDA__pack_padded_sequence":
             # the sizes of the batches stay on the CPU
@@ -313,7 +313,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
         key = torch._C.DispatchKey.CUDA if gpu else torch._C.DispatchKey.CPU
         kernel = operation.py_kernels.get(torch._ops.resolve_key(operation, key))
         if kernel is None:
-            raise refuse(str(operation), "it has no parts that could be pretended")
+            raise refuse(str(operation), "it has no parts that could be simulated")
         try:
             with self:
                 return kernel(*args, **kwargs)

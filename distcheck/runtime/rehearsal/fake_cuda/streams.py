@@ -1,4 +1,4 @@
-"""Streams and events of pretended GPUs: what is put on one has been done when the call returns."""
+"""Streams and events of simulated GPUs: what is put on one has been done when the call returns."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ class CoveredCall(NamedTuple):
 
     #: dotted names, as a script writes them
     names: tuple[str, ...]
-    #: ``pretended``, ``passed over`` (the script goes on, and it is listed as not checked) or ``stops``
+    #: ``simulated``, ``passed over`` (the script goes on, and it is listed as not checked) or ``stops``
     how: str
     what: str
 
@@ -19,12 +19,12 @@ class CoveredCall(NamedTuple):
 COVERED = (
     CoveredCall(
         ("torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.is_initialized", "torch.cuda.init"),
-        "pretended",
+        "simulated",
         "the GPUs of the node that CUDA_VISIBLE_DEVICES leaves",
     ),
     CoveredCall(
         ("torch.cuda.set_device", "torch.cuda.current_device", "torch.cuda.device", "torch.cuda.device_of"),
-        "pretended",
+        "simulated",
         "for each thread; a number that is not there raises `CUDA error: invalid device ordinal`",
     ),
     CoveredCall(
@@ -35,7 +35,7 @@ COVERED = (
             "torch.cuda.is_bf16_supported",
             "torch.cuda.can_device_access_peer",
         ),
-        "pretended",
+        "simulated",
         "an H100 with 80 GB, if nothing else was said; `Invalid device id` beyond the last",
     ),
     CoveredCall(
@@ -48,7 +48,7 @@ COVERED = (
             "torch.nn.Module.cuda",
             "torch.nn.Module.to_empty",
         ),
-        "pretended",
+        "simulated",
         "with `non_blocking`, `copy`, `dtype`, `memory_format`; gradients flow back to where the tensor came from",
     ),
     CoveredCall(
@@ -60,12 +60,12 @@ COVERED = (
             "torch.Tensor.grad",
             "torch.get_device",
         ),
-        "pretended",
+        "simulated",
         "views, results, gradients and saved tensors are where their operands are",
     ),
     CoveredCall(
         ("torch.Tensor.numpy", "torch.from_numpy", "torch.Tensor.item", "torch.Tensor.tolist"),
-        "pretended",
+        "simulated",
         "a tensor on a GPU refuses `numpy()` as in torch",
     ),
     CoveredCall(
@@ -87,7 +87,7 @@ COVERED = (
             "torch.sparse_coo_tensor",
             "torch.set_default_device",
         ),
-        "pretended",
+        "simulated",
         "`device=`, `with torch.device(...)` and the default device",
     ),
     CoveredCall(
@@ -100,7 +100,7 @@ COVERED = (
             "torch.cuda.default_generators",
             "torch.Generator",
         ),
-        "pretended",
+        "simulated",
         "one generator a GPU, apart from the CPU's, with a seed and an offset for its state; not the numbers of a real"
         " GPU; another device's generator raises",
     ),
@@ -114,7 +114,7 @@ COVERED = (
             "torch.cuda.synchronize",
             "torch.Tensor.record_stream",
         ),
-        "pretended",
+        "simulated",
         "all work is done when a call returns; events measure the CPU's time",
     ),
     CoveredCall(
@@ -128,7 +128,7 @@ COVERED = (
             "torch.cuda.memory_summary",
             "torch.cuda.memory_stats",
         ),
-        "pretended",
+        "simulated",
         "bytes of the tensors alive, without workspaces; nothing runs out of memory",
     ),
     CoveredCall(
@@ -139,17 +139,17 @@ COVERED = (
             "torch.amp.GradScaler",
             "torch.cuda.amp.GradScaler",
         ),
-        "pretended",
+        "simulated",
         "the CPU's autocast with the same type: which operations keep 32 bits differs in details",
     ),
     CoveredCall(
         ("torch.Tensor.pin_memory", "torch.Tensor.is_pinned", "torch.utils.data.DataLoader"),
-        "pretended",
+        "simulated",
         "`pin_memory=True` with and without workers",
     ),
     CoveredCall(
         ("torch.save", "torch.load", "torch.UntypedStorage"),
-        "pretended",
+        "simulated",
         "checkpoints name the GPU; `map_location` in all forms; a GPU that is not there raises torch's error",
     ),
     CoveredCall(
@@ -161,7 +161,7 @@ COVERED = (
             "torch.distributed.barrier",
             "torch.distributed.all_reduce",
         ),
-        "pretended",
+        "simulated",
         "`nccl` by gloo; averages too; a tensor on the CPU in a group of NCCL raises",
     ),
     CoveredCall(
@@ -170,8 +170,8 @@ COVERED = (
             "torch.distributed.fsdp.fully_shard",
             "torch.distributed.device_mesh.init_device_mesh",
         ),
-        "pretended",
-        "torch's own code, on pretended devices",
+        "simulated",
+        "torch's own code, on simulated devices",
     ),
     CoveredCall(
         (
@@ -181,7 +181,7 @@ COVERED = (
             "torch.accelerator.set_device_index",
             "torch.accelerator.synchronize",
         ),
-        "pretended",
+        "simulated",
         "the accelerator is CUDA",
     ),
     CoveredCall(
@@ -193,12 +193,12 @@ COVERED = (
             "torch.cuda.nvtx.range_pop",
             "torch.cuda.cudart",
         ),
-        "pretended",
+        "simulated",
         "accepted, without effect",
     ),
     CoveredCall(
         ("torch.multiprocessing.spawn",),
-        "pretended",
+        "simulated",
         "the processes believe in the same GPUs; in a forked one CUDA can't start again, as in torch",
     ),
     CoveredCall(
@@ -208,7 +208,7 @@ COVERED = (
     ),
     CoveredCall(
         ("torch.nn.SyncBatchNorm", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"),
-        "pretended",
+        "simulated",
         "over all ranks of its group, by functions that torch has for GPUs only",
     ),
     CoveredCall(("torch.nn.DataParallel",), "passed over", "the first device computes the whole batch"),
@@ -231,7 +231,7 @@ COVERED = (
 
 
 _TITLES = {
-    "pretended": "Pretended",
+    "simulated": "Simulated",
     "passed over": "Passed over: the script goes on, and the line is listed as *not checked*",
     "stops": "The script stops there, and the line is listed as *not checked*",
 }

@@ -32,14 +32,14 @@ def _threads(devices: TensorDevices) -> None:
     FakeDeviceMode(devices).__enter__()
     start = threading.Thread.start
 
-    def start_pretending(self: threading.Thread) -> None:
+    def start_simulating(self: threading.Thread) -> None:
         run = self.run
 
-        def run_pretending() -> None:
+        def run_simulating() -> None:
             FakeDeviceMode(devices).__enter__()
             run()
 
-        self.run = run_pretending  # type: ignore[method-assign]
+        self.run = run_simulating  # type: ignore[method-assign]
         start(self)
 
-    threading.Thread.start = start_pretending  # type: ignore[method-assign]
+    threading.Thread.start = start_simulating  # type: ignore[method-assign]

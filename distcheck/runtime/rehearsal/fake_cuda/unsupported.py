@@ -1,4 +1,4 @@
-"""What is not pretended of CUDA: it stops the script, or is passed over, and is noted."""
+"""What is not simulated of CUDA: it stops the script, or is passed over, and is noted."""
 
 from __future__ import annotations
 

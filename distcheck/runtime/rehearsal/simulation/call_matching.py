@@ -1,6 +1,6 @@
 """The calls of all ranks side by side, as they come in: which of them belong together, and which can't.
 
-Pure, and the parent's: what the ranks say comes from :mod:`.prompter`.
+Pure, and the parent's: what the ranks say comes from :mod:`.coordinator`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parent's side of a rehearsal's agreement: ranks ask here before each call, and are told when to stop.
 
 It serves a Unix socket in lines of JSON: a store for the side threads that *watch* has too, a table of calls that must
-agree, and the ends of the ranks. It chairs the patrol itself, for it can't be stopped or killed by the script.
+agree, and the ends of the ranks. It judges the monitor itself, for it can't be stopped or killed by the script.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distcheck.runtime.coordination.coordinator import Coordinator
 from distcheck.runtime.coordination.hang_detector import GONE, standstill
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.processes import kernel_state
-from distcheck.runtime.coordination.protocol import CHAIR
+from distcheck.runtime.coordination.protocol import COORDINATOR
 from distcheck.runtime.coordination.rank_monitor import space
 from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
@@ -25,7 +25,7 @@ from .plan import RehearsalPlan
 from .socket_server import OF_THE_STORE, MemoryStore, Server, stored
 
 #: In the private folder: the path of the socket. A path in a socket's address has 108 bytes, and a folder may be deep.
-ADDRESS = "prompter"
+ADDRESS = "coordinator"
 _LONGEST = 100
 #: Exit status of a rank that was told to stop.
 STOPPED = 76
@@ -55,7 +55,7 @@ class RehearsalCoordinator:
         self.trouble = ""
         self._changed = threading.Condition()
         self._table = CallTable()
-        self._seats: dict[int, RehearsedRank] = {}
+        self._rank_infos: dict[int, RehearsedRank] = {}
         self._gone: dict[int, int] = {}
         self._departed: set[int] = set()
         #: rank → optimizer steps, of those that wait until all have done theirs
@@ -71,7 +71,7 @@ class RehearsalCoordinator:
 
     def start(self) -> None:
         """Serve from now on, in threads."""
-        path = os.path.join(self.plan.private, "prompter.socket")
+        path = os.path.join(self.plan.private, "coordinator.socket")
         if len(os.fsencode(path)) > _LONGEST:
             self._folder = tempfile.mkdtemp(prefix="distcheck-")
             path = os.path.join(self._folder, "socket")
@@ -79,7 +79,7 @@ class RehearsalCoordinator:
         with open(os.path.join(self.plan.private, ADDRESS), "w", encoding="utf-8") as file:
             file.write(path)
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
-        threading.Thread(target=self._chair, daemon=True).start()
+        threading.Thread(target=self._judge, daemon=True).start()
 
     def verdict(self) -> Positions | None:
         """A mismatch or a hang, with the stacks of all ranks; None while there is none."""
@@ -94,12 +94,12 @@ class RehearsalCoordinator:
         if not self._over:
             return ()
         ended = {*self._finished, *self._gone, *self._departed}
-        return tuple(rank for rank in sorted(self._seats) if rank not in ended)
+        return tuple(rank for rank in sorted(self._rank_infos) if rank not in ended)
 
-    def seats(self) -> dict[int, RehearsedRank]:
+    def rank_infos(self) -> dict[int, RehearsedRank]:
         """Who has said which rank it is."""
         with self._changed:
-            return dict(self._seats)
+            return dict(self._rank_infos)
 
     def gone(self, rank: int, status: int) -> None:
         """The process of a rank has ended.
@@ -109,7 +109,7 @@ class RehearsalCoordinator:
         with self._changed:
             self._gone[rank] = status
             self._changed.notify_all()
-            all_gone = set(self._seats) <= set(self._gone)
+            all_gone = set(self._rank_infos) <= set(self._gone)
         if all_gone:
             # a wait that ended with an error may have ended the last of them a moment ago
             self._turn(last=True)
@@ -151,9 +151,9 @@ class RehearsalCoordinator:
                 return {"stop": self._reason}
         return {"error": f"nothing answers to {what!r}"}
 
-    def _sit(self, seat: RehearsedRank) -> dict[str, Any]:
+    def _sit(self, rank_info: RehearsedRank) -> dict[str, Any]:
         with self._changed:
-            self._seats[seat.rank] = seat
+            self._rank_infos[rank_info.rank] = rank_info
         return {}
 
     def _agree(self, entry: RankCall, waits: bool) -> dict[str, Any]:
@@ -178,25 +178,27 @@ class RehearsalCoordinator:
 
     def _end_together(self) -> None:
         """All that still run have done their steps."""
-        everybody = set(self._seats) or set(range(self.plan.world_size))
+        everybody = set(self._rank_infos) or set(range(self.plan.world_size))
         if self._finished and everybody <= {*self._finished, *self._gone, *self._departed}:
             self._over = True
             self._changed.notify_all()
 
-    # the chair
+    # the judge
 
-    def _chair(self) -> None:
+    def _judge(self) -> None:
         while not self._closing.wait(TICK_S) and self._verdict is None and not self.trouble:
             self._turn()
 
     def _turn(self, *, last: bool = False) -> None:
         here = space()
         with self._changed:
-            world = max((seat.world_size for seat in self._seats.values()), default=self.plan.world_size)
+            world = max((rank_info.world_size for rank_info in self._rank_infos.values()), default=self.plan.world_size)
             if here:
                 # the parent of ranks that the script has started is not this process
                 self._departed = {
-                    rank for rank, seat in self._seats.items() if kernel_state(seat.pid) in ("", "Z", "X")
+                    rank
+                    for rank, rank_info in self._rank_infos.items()
+                    if kernel_state(rank_info.pid) in ("", "Z", "X")
                 }
             self._end_together()
         with self._looking:
@@ -239,12 +241,12 @@ class RehearsalCoordinator:
         with self._changed:
             return {group: ranks for group, ranks in self._table.groups() if not group.startswith(SETUP)}
 
-    def let_on(self, chair: Coordinator) -> None:
+    def let_on(self, judge: Coordinator) -> None:
         """Ranks that have done their steps go on where another can't without them."""
         finished = set(self._finished)
         if not finished or self._over:
             return
-        positions = chair.positions()
+        positions = judge.positions()
         ranks = tuple(
             position._replace(state="left") if position.rank in finished else position for position in positions.ranks
         )
@@ -259,13 +261,14 @@ class RehearsalCoordinator:
 class _Judge(Coordinator):
     """Looks at all ranks from outside; no rank takes its place."""
 
-    def __init__(self, prompter: RehearsalCoordinator, world_size: int) -> None:
+    def __init__(self, coordinator: RehearsalCoordinator, world_size: int) -> None:
         super().__init__(
-            prompter.store, world_size, patience_s=prompter.plan.patience_s, tick_s=TICK_S, report=prompter.report,
+            coordinator.store, world_size,
+            patience_s=coordinator.plan.patience_s, tick_s=TICK_S, report=coordinator.report,
             say=lambda _: None, space=space(),
         )  # fmt: skip
-        self.prompter = prompter
-        self.folder = prompter.plan.folder
+        self.coordinator = coordinator
+        self.folder = coordinator.plan.folder
         self._beat = 0
         self._lost_looks = 0
 
@@ -275,13 +278,13 @@ class _Judge(Coordinator):
         :param last: all have ended
         """
         self._beat += 1
-        self._store.set(CHAIR, f"-1 {self._beat} {self.question}")
-        ends = self.prompter.statuses()
+        self._store.set(COORDINATOR, f"-1 {self._beat} {self.question}")
+        ends = self.coordinator.statuses()
         self.known = {rank: _end(rank, status) for rank, status in ends.items()}
         if not self.look(self._beat) and self._lost_a_peer(last):
             self.look_back()
-        self.prompter.let_on(self)
-        self._store.set(CHAIR, f"-1 {self._beat} {self.question}")
+        self.coordinator.let_on(self)
+        self._store.set(COORDINATOR, f"-1 {self._beat} {self.question}")
 
     def first_to_tell(self) -> bool:
         """A rank that has lost a peer looks back too; what it sees goes nowhere."""
@@ -297,15 +300,15 @@ class _Judge(Coordinator):
 
     def positions(self, *, judged: bool = False, final: bool = False) -> Positions:
         positions = super().positions(judged=judged, final=final)
-        last = self.prompter.last_calls()
+        last = self.coordinator.last_calls()
         ranks = tuple(_with_last(item, last[item.rank]) if item.rank in last else item for item in positions.ranks)
-        return positions._replace(ranks=ranks, groups={**self.prompter.groups(), **positions.groups})
+        return positions._replace(ranks=ranks, groups={**self.coordinator.groups(), **positions.groups})
 
     def _mismatches(self) -> dict[str, tuple[int, int]]:
-        return {group: (0, ticket.ordinal) for group, ticket in self.prompter.differing().items()}
+        return {group: (0, ticket.ordinal) for group, ticket in self.coordinator.differing().items()}
 
     def _mismatch(self, group: str, between: tuple[int, int]) -> CallMismatch:
-        return self.prompter.mismatch(self.prompter.differing()[group])
+        return self.coordinator.mismatch(self.coordinator.differing()[group])
 
 
 def _only_follows(positions: Positions) -> bool:

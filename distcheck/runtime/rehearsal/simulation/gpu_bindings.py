@@ -75,7 +75,7 @@ class Load(NamedTuple):
 class Taken(NamedTuple):
     """What the ranks of a rehearsal did with GPUs, in the order of time."""
 
-    #: the job as it is pretended
+    #: the job as it is simulated
     plan: RehearsalPlan
     #: GPUs that ranks took, or asked for in vain
     bound: tuple[Bound, ...] = ()

@@ -134,7 +134,7 @@ class _Rehearsal:
         self.failed_at: float | None = None
         #: those that ran when all were told to end
         self.stopped: frozenset[int] = frozenset()
-        self.prompter = RehearsalCoordinator(plan)
+        self.coordinator = RehearsalCoordinator(plan)
         self._what = "node" if plan.launcher == "script" else "rank"
 
     def perform(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> RehearsalResult:
@@ -151,20 +151,20 @@ class _Rehearsal:
             apart.remove()
         ranks = [one for one in self.started if one.number != AGENT]
         rehearsal = Rehearsal(plan, ends_of(plan, ranks, rows, self.stopped), rows)
-        trouble = self.prompter.trouble
+        trouble = self.coordinator.trouble
         unjudged = (f"hangs, and calls that differ: what judges them has failed: {trouble}",) if trouble else ()
         rehearsal = rehearsal._replace(missed=(*unjudged, *left.notes, *trackers.notes(rehearsal)))
         return RehearsalResult(
-            rehearsal, why, self.prompter.verdict(),
+            rehearsal, why, self.coordinator.verdict(),
             {one.number: (kept(one.stdout), kept(one.stderr)) for one in self.started},
-            self.prompter.unfinished(), left.text, time.time() - self.begun,
+            self.coordinator.unfinished(), left.text, time.time() - self.begun,
         )  # fmt: skip
 
     def _play(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> str:
         """Let the ranks run, until the last of them has ended; why it is over."""
         live: PrefixedOutput | None = None
         try:
-            self.prompter.start()
+            self.coordinator.start()
             # one by one, so that those are known to be ended that run when one can't be started
             self.started.extend(start(self.plan, base, assigned, python))
             live = None if self.printed is None else PrefixedOutput(self.started, self._what, self.printed)
@@ -173,7 +173,7 @@ class _Rehearsal:
                 self._stop(why)
         finally:
             end_all(self.started, self.plan.private)
-            self.prompter.close()
+            self.coordinator.close()
         if live is not None:
             live.look(last=True)
         return why
@@ -189,9 +189,9 @@ class _Rehearsal:
             self.told(steps.text(self.plan))
             ranks = [one.number for one in self.started if one.number != AGENT]
             if all(number in self.gone for number in ranks):
-                return STANDS if self.prompter.verdict() is not None else ENDED
+                return STANDS if self.coordinator.verdict() is not None else ENDED
             now = time.time()
-            if self.prompter.verdict() is not None:
+            if self.coordinator.verdict() is not None:
                 return STANDS
             if self.failed_at is not None and now - self.failed_at > max(_GRACE_S, 3 * self.plan.patience_s):
                 return FAILED
@@ -199,12 +199,12 @@ class _Rehearsal:
                 return TIME
             if AGENT in self.gone:
                 return NO_STORE
-            if self.prompter.trouble:
+            if self.coordinator.trouble:
                 # nobody would tell that they hang
                 blind_since = blind_since or now
                 if now - blind_since > _BLIND_S:
                     return FAILED
-            if self.prompter.unfinished():
+            if self.coordinator.unfinished():
                 uneven_since = uneven_since or now
                 if now - uneven_since > _GRACE_S / 2:
                     return UNEVEN
@@ -219,13 +219,13 @@ class _Rehearsal:
             if one.number == AGENT:
                 continue
             if self.plan.launcher != "script":
-                self.prompter.gone(one.number, status)
+                self.coordinator.gone(one.number, status)
             if status != 0 and self.failed_at is None:
                 self.failed_at = time.time()
 
     def _stop(self, why: str) -> None:
         self.stopped = frozenset(one.number for one in self.started if one.number not in self.gone)
-        self.prompter.stop(why)
+        self.coordinator.stop(why)
         until = time.monotonic() + _STOP_S
         while time.monotonic() < until:
             self._reap()

@@ -1,4 +1,4 @@
-"""What became of the ranks of a rehearsal, in words: who failed, what was not reached, what could not be pretended."""
+"""What became of the ranks of a rehearsal, in words: who failed, what was not reached, what could not be simulated."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def steps_of(rehearsal: Rehearsal) -> int:
 
 
 def not_checked(performed: RehearsalResult) -> list[NotChecked]:
-    """What was not reached, and what could not be pretended or looked at."""
+    """What was not reached, and what could not be simulated or looked at."""
     rehearsal = performed.rehearsal
-    found = [*_not_reached(performed), *_not_pretended(rehearsal)]
+    found = [*_not_reached(performed), *_not_simulated(rehearsal)]
     for missed in rehearsal.missed:
         what, colon, why = missed.partition(": ")
         found.append(NotChecked(what, why) if colon else NotChecked("rehearsal", missed))
@@ -163,9 +163,9 @@ def _of_the_end(rehearsal: Rehearsal, plan: RehearsalPlan) -> list[NotChecked]:
     return found
 
 
-def _not_pretended(rehearsal: Rehearsal) -> list[NotChecked]:
+def _not_simulated(rehearsal: Rehearsal) -> list[NotChecked]:
     found = []
-    for row in rehearsal.of("stage.not_pretended"):
+    for row in rehearsal.of("stage.not_simulated"):
         what = row.data["what"]
         found.append(NotChecked(f"{row.place}: {what}" if row.place else what, row.data["instead"]))
     return found

@@ -12,7 +12,7 @@ VARIABLE = "DISTCHECK_REHEARSAL"
 
 
 class RehearsalPlan(NamedTuple):
-    """The job as it is pretended."""
+    """The job as it is simulated."""
 
     #: path of the script, or name of a module
     target: str
@@ -48,7 +48,7 @@ class RehearsalPlan(NamedTuple):
         return self.nnodes * self.nproc_per_node
 
     def node_of(self, rank: int) -> int:
-        """The pretended node of a rank."""
+        """The simulated node of a rank."""
         return rank // self.nproc_per_node
 
     def node_name(self, rank: int) -> str:
@@ -105,7 +105,7 @@ class Rehearsal(NamedTuple):
     ends: tuple[End, ...] = ()
     #: in the order of time
     rows: tuple[LoggedEvent, ...] = ()
-    #: what could not be pretended or looked at, and why
+    #: what could not be simulated or looked at, and why
     missed: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Iterator[LoggedEvent]:

@@ -20,7 +20,7 @@ from .plan import VARIABLE, RehearsalPlan
 if TYPE_CHECKING:
     import subprocess
 
-#: What the environment of this shell says about launches and GPUs is not what the pretended nodes say.
+#: What the environment of this shell says about launches and GPUs is not what the simulated nodes say.
 _OF_LAUNCHES = frozenset(
     {
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "NODE_RANK",

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class MemoryStore:
-    """What :class:`Patrol` needs of torch's stores, in memory."""
+    """What :class:`Monitor` needs of torch's stores, in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

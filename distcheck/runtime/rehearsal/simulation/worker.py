@@ -1,4 +1,4 @@
-"""One process of a rehearsal: pretends the GPUs, writes down what the script does, and becomes the script.
+"""One process of a rehearsal: simulates the GPUs, writes down what the script does, and becomes the script.
 
 Started by :mod:`.processes` with ``python -m``; children of the script that are ranks of
 their own begin with :func:`enter` too.
@@ -36,7 +36,7 @@ _here: RankWorker | None = None
 
 
 def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> RankWorker:
-    """Pretend and observe in this process, from here on.
+    """Simulate and observe in this process, from here on.
 
     :param role: ``rank``; ``starter``: it starts the ranks of its node itself; ``child``: it may become a rank
     :raises KeyError: this process is in no rehearsal

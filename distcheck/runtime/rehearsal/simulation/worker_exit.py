@@ -105,6 +105,6 @@ class WorkerExit:
         self.notebook.close()
         notes = sys.modules.get("distcheck.runtime.rehearsal.fake_cuda.limits")
         for item in notes.notes() if notes is not None else ():
-            self.notebook.note("stage.not_pretended", place=(item.place, ""), what=item.what, instead=item.instead)
+            self.notebook.note("stage.not_simulated", place=(item.place, ""), what=item.what, instead=item.instead)
         if self.notebook.lost:
             self.notebook.note("stage.lost", place=("", ""), kinds=dict(self.notebook.lost))

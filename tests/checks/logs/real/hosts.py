@@ -202,7 +202,7 @@ def the_cable_is_pulled(hosts: Hosts, folder: Path) -> Recording:
     finally:
         pull.cancel()
         pull.join()
-        lab.mend(1)
+        lab.fix(1)
     return recording
 
 

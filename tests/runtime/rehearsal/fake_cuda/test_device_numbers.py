@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .test_pretended import told
+from .test_simulated import told
 
 pytestmark = pytest.mark.torch
 

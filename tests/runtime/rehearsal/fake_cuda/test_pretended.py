@@ -1,4 +1,4 @@
-"""GPUs that are not there: each test runs its programs in forks of one Python, because pretending has no way back."""
+"""GPUs that are not there: each test runs its programs in forks of one Python, because simulating has no way back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distcheck.runtime.rehearsal.fake_cuda.limits import NotSimulated
 from distcheck.runtime.rehearsal.fake_cuda.table import as_markdown
 
 ROOT = Path(__file__).parents[4]
-PRETEND = "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, notes, pretend\npretend(FakeGpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
+SIMULATE = "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, notes, simulate\npretend(FakeGpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
 
 
 #: Imports torch once; each program is run in a fork of it, which has its own copy of all that is patched.
@@ -87,7 +87,7 @@ def server() -> Server:
 
 def run(program: str, *, count: int = 2, name: str = "train.py", tmp_path: Path | None = None, **environ: str) -> str:
     """What the program prints; it must end well."""
-    text = PRETEND.format(count=count) + textwrap.dedent(program)
+    text = SIMULATE.format(count=count) + textwrap.dedent(program)
     folder = tmp_path or ROOT
     return server().run(text, str(folder / name), folder, environ)
 
@@ -453,7 +453,7 @@ def test_a_tensor_of_several_ranks_is_filled_at_random(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_an_operation_over_operations_has_its_parts_pretended() -> None:
+def test_an_operation_over_operations_has_its_parts_simulated() -> None:
     program = """
     from torch._higher_order_ops.cond import cond_op
     x = torch.ones(2, device="cuda:1")
@@ -528,7 +528,7 @@ def test_a_build_for_cuda_is_taken_as_well() -> None:
     end.record(stream)
     print(torch.cuda.device_count(), x.device, stream.device, start.elapsed_time(end) > 0, "cuda_stream" in repr(stream))
     """
-    text = LIKE_A_BUILD_FOR_CUDA + PRETEND.format(count=2) + textwrap.dedent(program)
+    text = LIKE_A_BUILD_FOR_CUDA + SIMULATE.format(count=2) + textwrap.dedent(program)
     assert server().run(text, "train.py", ROOT, {}) == "2 cuda:1 cuda:0 True True\n"
 
 
@@ -544,10 +544,10 @@ def test_a_build_for_cuda_is_taken_as_well() -> None:
 def test_where_it_can_not_be_done_the_reason_is_said(change: str, told: str) -> None:
     program = f"""
 import torch
-from distcheck.runtime.rehearsal.fake_cuda import CannotPretendError, FakeGpus, pretend
+from distcheck.runtime.rehearsal.fake_cuda import CannotPretendError, FakeGpus, simulate
 {change}
 try:
-    pretend(FakeGpus(2))
+    simulate(FakeGpus(2))
 except CannotPretendError as error:
     print(error)
 """
@@ -589,14 +589,14 @@ def test_a_python_in_which_it_can_not_be_done_says_so_and_goes_on() -> None:
     started = str(ROOT / "distcheck" / "runtime" / "rehearsal" / "fake_cuda" / "startup")
     done = subprocess.run(
         [sys.executable, "-c", "print('went on')"], capture_output=True, text=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": started, "DISTCHECK_PRETENDED_GPUS": "of another version"},
+        env={**os.environ, "PYTHONPATH": started, "DISTCHECK_SIMULATED_GPUS": "of another version"},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "went on\n")
     assert done.stderr.startswith("distcheck: this process does not see the rehearsal's GPUs: ")
 
 
 @pytest.mark.torch
-def test_what_is_not_pretended_is_listed_with_the_line(tmp_path: Path) -> None:
+def test_what_is_not_simulated_is_listed_with_the_line(tmp_path: Path) -> None:
     program = """
     f = torch.compile(abs)
     assert f(-2) == 2
@@ -640,8 +640,8 @@ def test_what_is_a_class_stays_one(tmp_path: Path) -> None:
         for name, value in list(vars(module).items())
         if isinstance(value, type) and not name.startswith("_")  # some functions that a build for the CPU lacks
     ]
-    from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, pretend
-    pretend(FakeGpus(1))
+    from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, simulate
+    simulate(FakeGpus(1))
     print([(module.__name__, name) for module, name in names if not isinstance(getattr(module, name), type)])
     """
     assert server().run(textwrap.dedent(program), "train.py", tmp_path, {}) == "[]\n"
@@ -672,13 +672,13 @@ def test_every_call_of_the_table_exists() -> None:
             operator.attrgetter(name.removeprefix("torch."))(torch)
             print(row.how)
     """
-    assert set(run(program).split("\n")) == {"pretended", "passed over", "stops", ""}
+    assert set(run(program).split("\n")) == {"simulated", "passed over", "stops", ""}
 
 
 #: One training script, for plain CPUs and for GPUs: what it ends with must be equal.
 TRAINING = """
 import io, os, sys
-{pretending}
+{simulating}
 import torch, torch.distributed as dist, torch.multiprocessing as mp, torch.nn as nn, torch.nn.functional as F
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -829,11 +829,11 @@ def test_a_group_that_nobody_holds_is_let_go_at_its_end(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_training_on_two_ranks_ends_as_on_the_cpu(tmp_path: Path) -> None:
     ends = []
-    for name, pretending in (
+    for name, simulating in (
         ("cpu.py", ""),
-        ("gpu.py", "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, pretend; pretend(FakeGpus(2))"),
+        ("gpu.py", "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, simulate; simulate(FakeGpus(2))"),
     ):
-        (tmp_path / name).write_text(TRAINING.format(pretending=pretending), encoding="utf-8")
+        (tmp_path / name).write_text(TRAINING.format(simulating=simulating), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, "-W", "ignore", name, str(tmp_path), *WAYS],
             check=False,

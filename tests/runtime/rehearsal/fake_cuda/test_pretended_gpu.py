@@ -1,4 +1,4 @@
-"""What a real GPU says of mistakes, and what a pretended one says."""
+"""What a real GPU says of mistakes, and what a simulated one says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_pretended import PRETEND, ROOT, TELL, server
+from .test_simulated import ROOT, SIMULATE, TELL, server
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch, pytest.mark.slow]
 #: N is the number of GPUs, and so of none of them.
@@ -42,7 +42,7 @@ MISTAKES = (
 )  # fmt: skip
 
 
-def test_a_pretended_gpu_says_what_a_real_one_says() -> None:
+def test_a_simulated_gpu_says_what_a_real_one_says() -> None:
     text = TELL + SETTING + "".join(f"tell({mistake!r})\n" for mistake in MISTAKES)
     real = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", "import torch\n" + text + "print('GPUs', N)"],
@@ -50,10 +50,10 @@ def test_a_pretended_gpu_says_what_a_real_one_says() -> None:
     )  # fmt: skip
     assert real.returncode == 0, real.stderr[-2000:]
     *said, count = real.stdout.splitlines()
-    pretended = server().run(PRETEND.format(count=count.split()[1]) + text, "train.py", Path(ROOT), {}).splitlines()
+    simulated = server().run(SIMULATE.format(count=count.split()[1]) + text, "train.py", Path(ROOT), {}).splitlines()
     differ = [
-        f"{mistake}\n  real       {one}\n  pretended  {other}"
-        for mistake, one, other in zip(MISTAKES, said, pretended, strict=True)
+        f"{mistake}\n  real       {one}\n  simulated  {other}"
+        for mistake, one, other in zip(MISTAKES, said, simulated, strict=True)
         if one != other
     ]
     assert not differ, "\n".join(differ)

@@ -37,12 +37,12 @@ class Rank:
         self.answers: dict[str, dict[str, Any]] = {}
         self._threads: list[threading.Thread] = []
         ParentConnection(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
-        self.patrol = RankMonitor(
+        self.monitor = RankMonitor(
             self.posts, RankHost(rank, plan.world_size, "node 0"), connect=lambda: ParentStore(ParentConnection(plan.private)),
             report=lambda _: None, say=lambda _: None, patience_s=plan.patience_s,
         )  # fmt: skip
-        self.patrol.tick_s = TICK_S
-        self.patrol.start()
+        self.monitor.tick_s = TICK_S
+        self.monitor.start()
 
     def calls(self, call: CollectiveCall = X, *, waits: bool = True) -> None:
         """Enter a call, and wait in it until the parent lets it begin."""
@@ -78,12 +78,12 @@ class Rank:
 
 
 class Stage:
-    """A prompter with ranks of this process."""
+    """A coordinator with ranks of this process."""
 
     def __init__(self, folder: Path) -> None:
         self.plan = RehearsalPlan("train.py", private=str(folder), steps=3, patience_s=PATIENCE_S)
-        self.prompter = RehearsalCoordinator(self.plan)
-        self.prompter.start()
+        self.coordinator = RehearsalCoordinator(self.plan)
+        self.coordinator.start()
         self.ranks = [Rank(self.plan, rank) for rank in range(self.plan.world_size)]
 
     def until(self, what: Callable[[], object], limit_s: float = 30.0) -> None:
@@ -93,14 +93,14 @@ class Stage:
             time.sleep(0.01)
 
     def verdict(self) -> tuple[Finding, ...]:
-        self.until(self.prompter.verdict)
+        self.until(self.coordinator.verdict)
         checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
-        return checker.plan(Positions, command="rehearse", closed=True).run(self.prompter.verdict()).findings
+        return checker.plan(Positions, command="rehearse", closed=True).run(self.coordinator.verdict()).findings
 
     def stays_silent(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            assert self.prompter.verdict() is None
+            assert self.coordinator.verdict() is None
             time.sleep(0.05)
 
 
@@ -108,9 +108,9 @@ class Stage:
 def stage(tmp_path: Path) -> Iterator[Stage]:
     made = Stage(tmp_path)
     yield made
-    made.prompter.close()
+    made.coordinator.close()
     for rank in made.ranks:
-        rank.patrol.leave()
+        rank.monitor.leave()
 
 
 def test_a_call_begins_when_all_have_come(stage: Stage) -> None:
@@ -131,14 +131,14 @@ def test_bad_calls_that_differ_do_not_begin(stage: Stage) -> None:
     zero, one = stage.ranks
     zero.calls()
     # the first of two that differ is known by nothing, and one that does not wait would begin
-    stage.until(lambda: 0 in stage.prompter.last_calls())
+    stage.until(lambda: 0 in stage.coordinator.last_calls())
     one.calls(X._replace(sizes=((30,),)), waits=False)
     (finding,) = stage.verdict()
     assert finding.code == "DC517"
     assert "differs in sizes: rank 0 calls all_reduce #1 (float32 [20]) at train.py:8; rank 1" in finding.message
     assert not zero.answers
     assert not one.answers
-    positions = stage.prompter.verdict()
+    positions = stage.coordinator.verdict()
     assert positions is not None
     assert all(position.stack for position in positions.ranks), "no stacks"
 
@@ -146,7 +146,7 @@ def test_bad_calls_that_differ_do_not_begin(stage: Stage) -> None:
 @pytest.mark.slow
 def test_bad_a_rank_has_ended_before_a_call(stage: Stage) -> None:
     stage.ranks[0].calls()
-    stage.prompter.gone(1, 3)
+    stage.coordinator.gone(1, 3)
     (finding,) = stage.verdict()
     assert finding.code == "DC702"
     assert finding.message == (
@@ -163,8 +163,8 @@ def test_good_a_rank_that_computes_may_yet_come(stage: Stage) -> None:
 @pytest.mark.slow
 def test_good_who_waits_for_a_rank_that_has_raised_is_no_news(stage: Stage) -> None:
     zero, one = stage.ranks
-    one.patrol.ended("raised", 1, "ValueError: a bad file")
-    one.patrol.leave()
+    one.monitor.ended("raised", 1, "ValueError: a bad file")
+    one.monitor.leave()
     zero.calls()
     stage.stays_silent(4 * PATIENCE_S)
 
@@ -178,8 +178,8 @@ def test_ranks_end_together(stage: Stage) -> None:
     one.finishes(3)
     stage.until(lambda: zero.answers and one.answers)
     assert zero.answers["finished"] == one.answers["finished"] == {"end": True}
-    assert stage.prompter.over()
-    assert stage.prompter.unfinished() == ()
+    assert stage.coordinator.over()
+    assert stage.coordinator.unfinished() == ()
 
 
 @pytest.mark.slow
@@ -195,13 +195,13 @@ def test_good_a_rank_that_has_done_its_steps_goes_on_for_another(stage: Stage) -
     # it has waited for long enough when it has done twice as many
     zero.finishes(7)
     stage.until(lambda: zero.answers.get("finished") == {"end": True})
-    assert stage.prompter.unfinished() == (1,)
-    assert stage.prompter.verdict() is None
+    assert stage.coordinator.unfinished() == (1,)
+    assert stage.coordinator.verdict() is None
 
 
 def test_the_last_end_together_with_those_that_have_left(stage: Stage) -> None:
     stage.ranks[0].finishes(3)
-    stage.prompter.gone(1, 0)
+    stage.coordinator.gone(1, 0)
     stage.until(lambda: stage.ranks[0].answers)
     assert stage.ranks[0].answers["finished"] == {"end": True}
 
@@ -221,8 +221,8 @@ time.sleep(60)
 
 @pytest.mark.parametrize("how", ["told", "alone"])
 def test_a_rank_ends_when_it_is_told_to_or_left_alone(tmp_path: Path, how: str) -> None:
-    prompter = RehearsalCoordinator(RehearsalPlan("train.py", private=str(tmp_path)))
-    prompter.start()
+    coordinator = RehearsalCoordinator(RehearsalPlan("train.py", private=str(tmp_path)))
+    coordinator.start()
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(tmp_path)], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -230,24 +230,24 @@ def test_a_rank_ends_when_it_is_told_to_or_left_alone(tmp_path: Path, how: str) 
         assert child.stderr is not None
         assert child.stderr.readline() == b"here\n"
         if how == "told":
-            prompter.stop("enough")
+            coordinator.stop("enough")
         else:
-            prompter.close()
+            coordinator.close()
         out, error = child.communicate(timeout=60)
     assert child.returncode == STOPPED
     assert out == b"buffered"
     assert error.decode().startswith("stopped: enough" if how == "told" else "stopped: ")
     if how == "told":
-        prompter.close()
+        coordinator.close()
 
 
 def test_a_folder_too_deep_for_the_address_of_a_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
-    prompter = RehearsalCoordinator(RehearsalPlan("train.py", private=str(deep)))
-    prompter.start()
+    coordinator = RehearsalCoordinator(RehearsalPlan("train.py", private=str(deep)))
+    coordinator.start()
     store = ParentStore(ParentConnection(str(deep)))
-    folder = Path((deep / "prompter").read_text()).parent
+    folder = Path((deep / "coordinator").read_text()).parent
     try:
         store.set("a", "1")
         assert store.get("a") == b"1"
@@ -263,5 +263,5 @@ def test_a_folder_too_deep_for_the_address_of_a_socket(tmp_path: Path) -> None:
         assert store.delete_key("c")
         assert not store.delete_key("c")
     finally:
-        prompter.close()
+        coordinator.close()
     assert not folder.exists()

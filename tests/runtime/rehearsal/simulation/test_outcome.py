@@ -162,9 +162,9 @@ def test_without_a_store_nothing_was_looked_at() -> None:
     assert list(reasons(performed(End(0, 10, "stopped"), why=NO_STORE))) == ["rehearsal"]
 
 
-def test_what_could_not_be_pretended_is_named_once_with_its_line() -> None:
+def test_what_could_not_be_simulated_is_named_once_with_its_line() -> None:
     note = [
-        row("stage.not_pretended", rank, "a.py:7", what="torch.compile", instead="it runs as it is") for rank in (0, 1)
+        row("stage.not_simulated", rank, "a.py:7", what="torch.compile", instead="it runs as it is") for rank in (0, 1)
     ]
     found = reasons(performed(*AT_END, rows=(*JOINED, *note)))
     assert found["a.py:7: torch.compile"] == "it runs as it is"

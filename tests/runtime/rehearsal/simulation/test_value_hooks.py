@@ -1,4 +1,4 @@
-"""What the hooks for devices, groups, gradients and pickling write down, in a process with pretended GPUs of its own."""
+"""What the hooks for devices, groups, gradients and pickling write down, in a process with simulated GPUs of its own."""
 
 from __future__ import annotations
 

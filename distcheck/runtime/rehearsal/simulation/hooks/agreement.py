@@ -16,7 +16,7 @@ from typing import Any
 
 from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
-from distcheck.runtime.coordination.child_processes import follow, seat_in
+from distcheck.runtime.coordination.child_processes import follow, rank_info_in
 from distcheck.runtime.coordination.frames import leave_out_inside
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import SETUP
@@ -107,72 +107,72 @@ class Agreement:
     def renew(self) -> None:
         """In a fork: it is no rank yet, and its parent's lines are not its own."""
         self.posts.forget()
-        self.seat: RankHost | None = None
+        self.rank_info: RankHost | None = None
         self._pid = os.getpid()
         self._lines = threading.local()
-        self._patrol: RankMonitor | None = None
+        self._monitor: RankMonitor | None = None
 
     def joining(self, given: tuple[tuple[Any, ...], dict[str, Any]] | None) -> None:
         """A process that the script itself has started says which rank it is when it joins the others."""
-        if self.seat is not None or os.getpid() != self._pid:
+        if self.rank_info is not None or os.getpid() != self._pid:
             return
         module = sys.modules["torch.distributed.distributed_c10d"]
         if given is not None:
-            seat = seat_in(*given, self._environ)
+            rank_info = rank_info_in(*given, self._environ)
         else:
-            seat = (module.get_rank(), module.get_world_size()) if module.is_initialized() else None
-        if seat is not None:
-            self.sit(*seat)
+            rank_info = (module.get_rank(), module.get_world_size()) if module.is_initialized() else None
+        if rank_info is not None:
+            self.sit(*rank_info)
 
     def sit(self, rank: int, world_size: int) -> None:
         """This process is that rank."""
-        self.seat = RankHost(rank, world_size, self.plan.node_name(rank))
+        self.rank_info = RankHost(rank, world_size, self.plan.node_name(rank))
         self.notebook.rank = rank
         line = ParentConnection(self.plan.private)
         line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
-        patrol = RankMonitor(
-            self.posts, self.seat, connect=lambda: ParentStore(ParentConnection(self.plan.private)),
+        monitor = RankMonitor(
+            self.posts, self.rank_info, connect=lambda: ParentStore(ParentConnection(self.plan.private)),
             report=lambda _: None,
             say=lambda _: None, patience_s=self.plan.patience_s,
         )  # fmt: skip
-        patrol.tick_s = TICK_S
-        self._patrol = patrol
-        patrol.start()
-        threading.Thread(target=self._listen, args=(line,), name="distcheck prompter", daemon=True).start()
+        monitor.tick_s = TICK_S
+        self._monitor = monitor
+        monitor.start()
+        threading.Thread(target=self._listen, args=(line,), name="distcheck coordinator", daemon=True).start()
 
     def before(self, note: RecordedCall, waits: bool) -> None:
         """Lay a call beside those of the other ranks; wait for them where the call itself would."""
-        seat = self.seat
-        if seat is None or os.getpid() != self._pid:
+        rank_info = self.rank_info
+        if rank_info is None or os.getpid() != self._pid:
             return
         call = note.call
         ranks, ordinal = self.posts.groups.get(call.group, ()), note.ordinal
         if call.group.startswith(SETUP):
             # the store makes them wait, and torch makes names of groups without asking anybody
-            ranks, ordinal, waits = ranks or tuple(range(seat.world_size)), call.number, False
-        if not ordinal or seat.rank not in ranks:
+            ranks, ordinal, waits = ranks or tuple(range(rank_info.world_size)), call.number, False
+        if not ordinal or rank_info.rank not in ranks:
             return
         if call.operation in _ROOT_ONLY_SENDS:
-            waits = waits and call.peer != seat.rank
+            waits = waits and call.peer != rank_info.rank
         elif call.operation in _ROOT_ONLY_TAKES:
-            waits = waits and call.peer == seat.rank
-        self._ask("agree", rank=seat.rank, ranks=ranks, ordinal=ordinal, call=to_plain(call), waits=waits)
+            waits = waits and call.peer == rank_info.rank
+        self._ask("agree", rank=rank_info.rank, ranks=ranks, ordinal=ordinal, call=to_plain(call), waits=waits)
 
     def finished(self, steps: int) -> bool:
         """This rank has done its steps: whether to end now, with all; False: another rank can't go on without it."""
-        if self.seat is None or os.getpid() != self._pid:
+        if self.rank_info is None or os.getpid() != self._pid:
             return True
-        return bool(self._ask("finished", rank=self.seat.rank, steps=steps)["end"])
+        return bool(self._ask("finished", rank=self.rank_info.rank, steps=steps)["end"])
 
     def ended(self, ended: ScriptExit) -> None:
         """The script has ended."""
-        if self._patrol is not None:
-            self._patrol.ended(ended.state, ended.status, ended.detail, ended.stack)
+        if self._monitor is not None:
+            self._monitor.ended(ended.state, ended.status, ended.detail, ended.stack)
 
     def leave(self) -> None:
         """Before the interpreter ends."""
-        if self._patrol is not None:
-            self._patrol.leave()
+        if self._monitor is not None:
+            self._monitor.leave()
 
     def _ask(self, what: str, **more: Any) -> dict[str, Any]:
         line = getattr(self._lines, "line", None)

@@ -1,5 +1,5 @@
-"""Collectives that torch's compiled code makes by itself (DDP's reducer, functional collectives): the pretended GPUs'
-dispatch mode sees them, and they are noted with those of Python. Without pretended GPUs the side thread still knows
+"""Collectives that torch's compiled code makes by itself (DDP's reducer, functional collectives): the simulated GPUs'
+dispatch mode sees them, and they are noted with those of Python. Without simulated GPUs the side thread still knows
 their numbers.
 """
 
@@ -55,7 +55,7 @@ _MADE = {
 
 
 def watch(posts: CallRecorder) -> None:
-    """Note them as soon as GPUs are pretended."""
+    """Note them as soon as GPUs are simulated."""
 
     def see(operation: Any, args: Sequence[Any]) -> None:
         try:

@@ -170,7 +170,7 @@ class _DeviceHook:
         if index < len(words) and words[index].upper().startswith(("GPU-", "MIG-")):
             return words[index]
         uuid = str(getattr(self.torch.cuda.get_device_properties(index), "uuid", index))
-        # a pretended one ends with its number on the node
+        # a simulated one ends with its number on the node
         return uuid if self.plan.real_gpus else str(int(uuid.rpartition("-")[2]))
 
     def _first(self, *key: Any) -> bool:

@@ -31,7 +31,7 @@ def install(notebook: EventLog, plan: RehearsalPlan) -> None:
                     devices=_backends(c10d),
                     size=dist.get_world_size(),
                     device=_index(device),
-                    # a library that makes the group for the script is not the script's to mend
+                    # a library that makes the group for the script is not the script's to fix
                     direct=called_by_script(sys._getframe(1)),
                 )
             return result
