@@ -47,7 +47,7 @@ from distcheck.launch.schedulers import expand_hostlist
 RANKS_A_HOST = 8
 TARGET_S, TARGET_MIB = 2.0, 1024
 #: Seconds for the roll against a real store: far more than it takes, also where other work has the processors.
-PATIENCE_S = 300.0
+HANG_TIMEOUT_S = 300.0
 VERSIONS = {
     "python": "3.12.4", "torch": "2.13.0+cu130", "cuda": "13.0", "nccl": "2.28.9", "driver": "580.65.06",
     "kernel": "6.8.0", "distcheck": "0.1.0",
@@ -281,8 +281,8 @@ def call_roll(clients: int, processes: int = 8) -> None:
     meeting = TorchStoreClient(server, "scale")
     while meeting.add(f"count/{clients}", 0) < clients:
         time.sleep(0.02)
-        if time.perf_counter() - start > PATIENCE_S:
-            sys.exit(f"{meeting.add(f'count/{clients}', 0):,} of {clients:,} clients within {PATIENCE_S:g} s")
+        if time.perf_counter() - start > HANG_TIMEOUT_S:
+            sys.exit(f"{meeting.add(f'count/{clients}', 0):,} of {clients:,} clients within {HANG_TIMEOUT_S:g} s")
     called_s = time.perf_counter() - start
     missing = [rank for rank in range(clients) if not meeting.has([f"who/{rank}/1"])]
     assert not missing, missing
@@ -306,12 +306,12 @@ def _clients(port: int, ranks: range, clients: int) -> int:
     heard = []
 
     def call(rank: int) -> None:
-        meeting = TorchStoreClient(open_store("127.0.0.1", port, serve=False, timeout_s=PATIENCE_S), "scale")
+        meeting = TorchStoreClient(open_store("127.0.0.1", port, serve=False, timeout_s=HANG_TIMEOUT_S), "scale")
         meeting.post(
             f"who/{rank}/{meeting.add(f'here/{rank}', 1)}", to_json(Caller(rank, f"host{rank // 8}", 1, clients))
         )
         meeting.add(f"count/{clients}", 1)
-        text = meeting.wait("roll", PATIENCE_S)
+        text = meeting.wait("roll", HANG_TIMEOUT_S)
         heard.append(text is not None and from_json(Roll, json.loads(text)["roll"]).present == clients)
 
     threads = [threading.Thread(target=call, args=(rank,)) for rank in ranks]

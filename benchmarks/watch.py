@@ -250,7 +250,7 @@ def coordinator_of(ranks: int) -> dict[str, float]:
     found: list[Any] = []
     clock = [0.0]
     coordinator = Coordinator(
-        store, ranks, patience_s=20.0, tick_s=ranks / 2000, report=found.append, say=lambda _: None,
+        store, ranks, hang_timeout_s=20.0, tick_s=ranks / 2000, report=found.append, say=lambda _: None,
         clock=lambda: clock[0],
     )  # fmt: skip
     call = CollectiveCall(

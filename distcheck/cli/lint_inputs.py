@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds after which a terminal is told how far the run is.
-_PATIENCE_S = 2.0
+_PROGRESS_AFTER_S = 2.0
 
 
 class LintOptions(NamedTuple):
@@ -72,7 +72,7 @@ class DelayedProgress:
 
     def __init__(self, line: Progress, began: float) -> None:
         self.line = line
-        self._from = began + _PATIENCE_S
+        self._from = began + _PROGRESS_AFTER_S
 
     def tell(self, phase: str, done: int = 0, total: int = 0) -> None:
         """Say where the run is."""

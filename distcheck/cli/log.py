@@ -102,7 +102,7 @@ def look(asked: LogOptions) -> int:
         def tell(done: int, total: int) -> None:
             # a pipe has no length
             step = f"{done / 1e6:,.0f} MB" if total <= done else f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
-            if time.monotonic() - began > _PATIENCE_S:
+            if time.monotonic() - began > _PROGRESS_AFTER_S:
                 line.show("read", step)
 
         timeline = read_timeline(asked.paths, jobs=asked.jobs, told=tell)
@@ -111,7 +111,7 @@ def look(asked: LogOptions) -> int:
 
 
 #: Seconds after which a terminal is told how far the run is.
-_PATIENCE_S = 0.5
+_PROGRESS_AFTER_S = 0.5
 
 
 def _refuse_absent(paths: tuple[str, ...]) -> None:

@@ -38,7 +38,7 @@ _DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 #: What is read at once of standard input, in bytes.
 _PIECE = 1 << 20
 #: Seconds after which a terminal is told how far the run is.
-_PATIENCE_S = 1.0
+_PROGRESS_AFTER_S = 1.0
 
 Told = Callable[[int, int], None]
 #: What the options are where none is given, as far as a run asks for them.
@@ -301,7 +301,7 @@ def _patient(show: Callable[[str, str, int, int], None], began: float) -> Told:
     """What tells a terminal how far the run is, silent for as long as nobody wonders."""
 
     def tell(done: int, total: int) -> None:
-        if time.monotonic() >= began + _PATIENCE_S:
+        if time.monotonic() >= began + _PROGRESS_AFTER_S:
             show("pickle", "reading files", done, total)
 
     return tell

@@ -26,7 +26,7 @@ from . import output
 JOB, END, RUN = "The job that is simulated", "When it ends", "How it runs"
 _TITLES = {
     **dict.fromkeys(("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"), JOB),
-    **dict.fromkeys(("steps", "seconds", "epoch_steps", "patience"), END),
+    **dict.fromkeys(("steps", "seconds", "epoch_steps", "hang_timeout"), END),
     **dict.fromkeys(("in_place", "real_gpus"), RUN),
 }
 
@@ -90,10 +90,9 @@ class RehearseCommand(shared.GroupedCommand):
     "--epoch-steps", type=click.IntRange(1), metavar="N",
     help="Batches that one pass over a data loader gives at most, so that epochs end soon.",
 )  # fmt: skip
-@click.option(
-    "--patience", type=click.FloatRange(0.5, 86400.0), default=5.0, show_default=True, metavar="S",
-    help="Seconds without any movement, while ranks wait, before it is called a hang.",
-)  # fmt: skip
+@shared.hang_timeout_option(
+    "rehearse", 5.0, "Seconds without progress, while ranks wait, after which it is reported as a hang."
+)
 @click.option("--in-place", is_flag=True, help="Let the script write where it belongs.")
 @click.option("--real-gpus", is_flag=True, help="Use this machine's GPUs and NCCL in place of simulated ones.")
 @shared.selection_options
@@ -167,7 +166,7 @@ def typed_of(given: dict[str, Any], world: World) -> Any:
     options = RehearseOptions(
         given["nnodes"], given["nproc_per_node"], given["gpus_per_node"],
         None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"], given["seconds"],
-        given["epoch_steps"], given["patience"], given["in_place"], given["real_gpus"],
+        given["epoch_steps"], given["hang_timeout"], given["in_place"], given["real_gpus"],
     )  # fmt: skip
     try:
         return read(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WHICH, HOSTS = "Which job", "Many hosts, one report"
 _TITLES = {
-    **dict.fromkeys(("pid", "job", "patience"), WHICH),
+    **dict.fromkeys(("pid", "job", "hang_timeout"), WHICH),
     **dict.fromkeys(("merge", "merge_dir", "wait", "expect"), HOSTS),
 }
 ROOMS = ("distcheck.runtime.inspect.hang_detector", "distcheck.runtime.inspect.collective_numbers")
@@ -43,7 +43,7 @@ Examples:
   distcheck stuck                              all jobs of this user on this host
   distcheck stuck --job 4711                   a job of Slurm, PBS, LSF …, or a run id of torchrun
   distcheck stuck --pid 12345                  the job of a rank, of its launcher, or of its child
-  distcheck stuck --patience 30                what has not moved then is a hang
+  distcheck stuck --hang-timeout 30                what has not moved then is a hang
   sudo distcheck stuck                         where only root may read stacks: still this user's ranks
   srun --overlap --jobid=4711 --ntasks-per-node=1 distcheck stuck --merge
 
@@ -65,14 +65,7 @@ class StuckCommand(shared.GroupedCommand):
 @click.command("stuck", cls=StuckCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_STUCK"})
 @click.option("--pid", type=click.IntRange(min=1), metavar="P", help="The job that this process belongs to.")
 @click.option("--job", metavar="ID", help="The job that its scheduler or torchrun calls so.")
-@click.option(
-    "--patience",
-    type=click.FloatRange(0.5, 86400.0),
-    default=2.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds between the two looks.",
-)
+@shared.hang_timeout_option("stuck", 2.0, "Seconds between the two samples; no progress in between is a hang.")
 @click.option("--merge", is_flag=True, help="One report of all hosts that srun or mpirun started this on.")
 @click.option(
     "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for what they saw.  [default: this one]"
@@ -105,7 +98,7 @@ def command(**given: Any) -> int:
         raise click.UsageError("--pid and --job both name a job; give one of them")
     if given["pid"] is not None and given["merge"]:
         raise click.UsageError("--pid is a process of one host; with --merge, name the job with --job ID")
-    interval_s: float = given["patience"]
+    interval_s: float = given["hang_timeout"]
     if given["merge"]:
         return _merged(given, world, configuration, selection, interval_s)
     start = time.monotonic()
@@ -300,7 +293,9 @@ def finish(
         )
         return output.NOT_CHECKED
     if any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
-        output.say("distcheck: nothing has moved between the two looks; --patience 30 tells a hang from a long step")
+        output.say(
+            "distcheck: nothing has moved between the two looks; --hang-timeout 30 tells a hang from a long step"
+        )
         return output.NOT_CHECKED
     if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
         output.say("distcheck: no stack could be read, so that nobody knows where the ranks stand")

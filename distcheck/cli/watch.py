@@ -15,7 +15,7 @@ import click
 from distcheck.core.model import Report, Severity
 from distcheck.reporters import FORMATS
 from distcheck.rules import Selection
-from distcheck.runtime.coordination.rank_monitor import PATIENCE_S
+from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
 
 from . import options as shared
 
@@ -37,13 +37,13 @@ DOOR = f"{__name__}:child"
 EPILOG = """\b
 Examples:
   torchrun --nproc-per-node=8 -m distcheck.watch train.py --lr 0.1
-  torchrun --nnodes=2 --nproc-per-node=8 -m distcheck.watch --patience 60 -m package.train
+  torchrun --nnodes=2 --nproc-per-node=8 -m distcheck.watch --hang-timeout 60 -m package.train
   srun python -m distcheck.watch --on-hang abort -o hang.json train.py
   python -m distcheck.watch train.py             a script that starts its ranks itself (mp.spawn)
 
 \b
 What you see:
-  while it runs   nothing; a hang within the patience; a line when ranks wait for minutes for one that works
+  while it runs   nothing; a hang, after the hang timeout; a line when ranks wait for minutes for one that works
   at the end      one line: how long ranks waited, where, and who came last; warnings where something is wrong
 
 \b
@@ -51,7 +51,7 @@ Exit status: the script's own, whatever was found; 1 where --on-hang abort has e
 not right.
 
 Options of distcheck come before the script; what follows it is the script's. Where the line can't be changed, each
-option can be given as a variable: DISTCHECK_WATCH_PATIENCE=60, DISTCHECK_WATCH_ON_HANG=abort.
+option can be given as a variable: DISTCHECK_WATCH_HANG_TIMEOUT=60, DISTCHECK_WATCH_ON_HANG=abort.
 """
 
 
@@ -61,7 +61,7 @@ class WatchOptions(NamedTuple):
     target: str
     arguments: tuple[str, ...] = ()
     module: bool = False
-    patience_s: float = PATIENCE_S
+    hang_timeout_s: float = HANG_TIMEOUT_S
     abort: bool = False
     #: of the report: into the file, or on standard error where there is no file; None: json, and full
     output_format: str | None = None
@@ -75,10 +75,9 @@ class WatchOptions(NamedTuple):
     epilog=EPILOG,
     context_settings={"auto_envvar_prefix": "DISTCHECK_WATCH", "allow_interspersed_args": False},
 )
-@click.option(
-    "--patience", type=click.FloatRange(0.5, 86400.0), default=PATIENCE_S, show_default=True, metavar="S",
-    help="Seconds without any movement, while ranks wait, before it is called a hang.",
-)  # fmt: skip
+@shared.hang_timeout_option(
+    "watch", HANG_TIMEOUT_S, "Seconds without progress, while ranks wait, after which it is reported as a hang."
+)
 @click.option(
     "--on-hang", type=click.Choice(["report", "abort"]), default="report", show_default=True,
     help="Only say it, or end the job with status 1 as well.",
@@ -104,7 +103,7 @@ def command(context: click.Context, /, **given: Any) -> WatchOptions:
     selection = shared.selection_of(given["select"], given["extend_select"], given["ignore"])
     shared.check_output_file(given["output_file"])
     asked = WatchOptions(
-        given["script"], given["arguments"], given["module"], given["patience"], given["on_hang"] == "abort",
+        given["script"], given["arguments"], given["module"], given["hang_timeout"], given["on_hang"] == "abort",
         given["output_format"], given["output_file"], selection, given["quiet"],
     )  # fmt: skip
     if not (context.obj and context.obj.get("as_rank")):
@@ -210,7 +209,7 @@ def _monitor(asked: WatchOptions, rank_info: RankHost | None) -> RankMonitor:
         connect=connection, release=connection.release,
         report=lambda positions: _report(asked, positions), say=say,
         told_long=lambda wait: _tell_long(asked, wait), summarise=lambda summary: _summarise(asked, summary),
-        patience_s=asked.patience_s, abort=asked.abort, lasting=outlives_ranks(environ),
+        hang_timeout_s=asked.hang_timeout_s, abort=asked.abort, lasting=outlives_ranks(environ),
     )  # fmt: skip
 
 
@@ -264,10 +263,10 @@ def report_of(positions: Positions, selection: Selection) -> Report:
     from distcheck.runtime.coordination.stack_report import plain_job
 
     report = Checker(selection, rooms=ROOMS).plan(Positions, command="watch", closed=True).run(positions)
-    seen = "when a rank lost its peer" if positions.over else f"nothing has moved for {positions.patience_s:.0f} s"
+    seen = "when a rank lost its peer" if positions.over else f"nothing has moved for {positions.hang_timeout_s:.0f} s"
     if positions.mismatches:
         seen = "when calls were seen to differ"
-    job = plain_job(name_of(os.environ), positions, seen=seen, interval_s=positions.patience_s)
+    job = plain_job(name_of(os.environ), positions, seen=seen, interval_s=positions.hang_timeout_s)
     ranks = f"{positions.world_size} rank{'s' * (positions.world_size != 1)}"
     return report._replace(stage="rank", subject={"line": [ranks], "jobs": [job]}, facts={"Positions": positions})
 

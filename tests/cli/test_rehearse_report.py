@@ -147,7 +147,7 @@ def verdict(state: str, detail: str = "") -> Positions:
             Position(0, "node 0", 10, "waiting", call, 0, 9.0, (Frame("train.py", 9, "main", own=True),)),
             Position(1, "node 0", 11, state, None, 0, 9.0, own, 0 if state == "left" else 1, detail),
         ),
-        2, patience_s=5.0, groups={"0": (0, 1)},
+        2, hang_timeout_s=5.0, groups={"0": (0, 1)},
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .records import RankRecord
 
 #: Seconds that local rank 0 waits for the records of the others, and they for its folder.
-PATIENCE_S = 3.0
+WAIT_FOR_RANKS_S = 3.0
 _POLL_S = 0.02
 #: A folder of ours that is older was left by a run that was killed.
 _STALE_S = 3600.0
@@ -50,7 +50,7 @@ def send(place: LocalPosition, report: Report, rank: RankRecord | None = None) -
         folder = _folder(place)
     except OSError:  # there is no temporary folder at all
         return False
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_FOR_RANKS_S
     while not is_private(folder):
         if time.monotonic() > end:
             return False
@@ -100,7 +100,7 @@ def receive(
     folder = _folder(place)
     waiting = {rank for rank in range(place.local_size) if rank != place.local_rank}
     reports = []
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_FOR_RANKS_S
     while waiting:
         for rank in sorted(waiting):
             record = folder / f"{rank}.json"
@@ -116,7 +116,7 @@ def receive(
         if not waiting or time.monotonic() > end:
             break
         time.sleep(_POLL_S)
-    reports.extend(_absent(rank, f"its record did not come within {PATIENCE_S:g} s") for rank in sorted(waiting))
+    reports.extend(_absent(rank, f"its record did not come within {WAIT_FOR_RANKS_S:g} s") for rank in sorted(waiting))
     return tuple(reports)
 
 

@@ -44,7 +44,7 @@ from .root_cause import tells_of_lost_peer
 
 #: Ticks without a word from which on a rank is silent.
 SILENT_TICKS = 4
-#: Times the patience that a rank of another host may be silent where nobody there can say whether it lives.
+#: Times the hang timeout that a rank of another host may be silent where nobody there can say whether it lives.
 _UNVOUCHED = 3.0
 #: Part of its time that it may spend in comparing digests, and in judging waits that turn out to be none.
 _COMPARING, _JUDGING = 0.005, 0.02
@@ -69,7 +69,7 @@ class Coordinator:
         world_size: int,
         *,
         rank: int = -1,
-        patience_s: float,
+        hang_timeout_s: float,
         tick_s: float,
         report: Callable[[Positions], None],
         say: Callable[[str], None],
@@ -96,7 +96,7 @@ class Coordinator:
         #: it was the one that told of what stands
         self._tells = False
         self._store = store
-        self._patience_s = patience_s
+        self._hang_timeout_s = hang_timeout_s
         self._tick_s = tick_s
         self._report = report
         self._say = say
@@ -174,7 +174,7 @@ class Coordinator:
         self.read()
         positions = self.positions(final=True)
         ranks = tuple(self._afterwards(position) for position in positions.ranks)
-        positions = positions._replace(ranks=ranks, over=True, patience_s=0.0)
+        positions = positions._replace(ranks=ranks, over=True, hang_timeout_s=0.0)
         if not stands(positions) or not self.first_to_tell():
             return False
         self.tell(positions)
@@ -265,8 +265,8 @@ class Coordinator:
         return self._there(ranks[:half]) + self._there(ranks[half:])
 
     def _waits_long(self) -> bool:
-        """Whether anybody has waited for the patience: the one thing that is asked of every post."""
-        return any(head.state == "waiting" and head.since_s >= self._patience_s for head in self._heads.values())
+        """Whether a rank has waited for the hang timeout: the one check of every heartbeat."""
+        return any(head.state == "waiting" and head.since_s >= self._hang_timeout_s for head in self._heads.values())
 
     def positions(self, *, judged: bool = False, final: bool = False) -> Positions:
         """Where all are, by their last words.
@@ -301,7 +301,7 @@ class Coordinator:
             ranks.append(self._as_seen(post, position, now - self._heard[rank], vouched, final=final))
         groups.update((name, unpacked_ranks(text)) for name, text in texts.items())
         groups[SETUP] = groups["0"] = tuple(range(self.world_size))
-        return Positions(tuple(ranks), self.world_size, self._patience_s, groups, timeouts=timeouts)
+        return Positions(tuple(ranks), self.world_size, self._hang_timeout_s, groups, timeouts=timeouts)
 
     def _stack(self, name: str) -> Sequence[Sequence[Any]]:
         """Frames of a stack, each read from the store once."""
@@ -329,7 +329,7 @@ class Coordinator:
             return position._replace(state="stopped", detail="SIGSTOP, or a debugger", since_s=quiet_s)
         if letter in ("", "Z", "X"):
             return position._replace(state="left", detail="its process is gone", since_s=quiet_s)
-        enough = self._patience_s * (1.0 if vouched is None else _UNVOUCHED)
+        enough = self._hang_timeout_s * (1.0 if vouched is None else _UNVOUCHED)
         if letter is None and quiet_s >= enough:
             return position._replace(state="silent", detail=f"for {quiet_s:.0f} s", since_s=quiet_s)
         if final:
@@ -421,7 +421,7 @@ class Coordinator:
             self._longest[wait.key] = wait if before is None or wait.since_s > before.since_s else before
             # said when it has become long, and again when it has doubled
             last = before.said_s if before is not None and wait.since_s >= before.since_s else 0.0
-            if wait.since_s >= max(wait.worth_saying_s(self._patience_s), 2 * last):
+            if wait.since_s >= max(wait.worth_saying_s(self._hang_timeout_s), 2 * last):
                 self._longest[wait.key] = wait._replace(said_s=wait.since_s)
                 self._told_long(wait)
                 self._store.set(LONG, packed(sorted(self._longest.values(), key=lambda item: -item.since_s)[:4]))

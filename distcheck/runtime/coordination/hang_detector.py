@@ -29,8 +29,8 @@ from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positi
 
 #: States of a rank that comes to no call any more, as far as can be told.
 GONE = ("left", "raised", "stopped", "silent")
-#: Times the patience that a collective may take in which all ranks are; and seconds, at least: on a busy machine, and
-#: with thousands of ranks, making the groups takes long.
+#: A collective that all ranks have entered may take this many hang timeouts, and at least this many seconds: making the
+#: groups takes long on a busy machine, and with thousands of ranks.
 _LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
 #: Missing ranks that a message tells one by one.
 _TOLD = 3
@@ -142,8 +142,8 @@ def _may_end(wait: WaitingCall, free: set[int], positions: Positions) -> bool:
 
 
 def hangs(positions: Positions) -> tuple[WaitingCall, ...]:
-    """The waits of a standstill that have lasted for the patience."""
-    return tuple(wait for wait in standstill(positions) if wait.since_s >= positions.patience_s)
+    """The waits of a standstill that have lasted for the hang timeout."""
+    return tuple(wait for wait in standstill(positions) if wait.since_s >= positions.hang_timeout_s)
 
 
 def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCall | None:
@@ -192,12 +192,12 @@ _FAMILY = {
 
 
 def suspicious(positions: Positions) -> bool:
-    """Whether it is time to ask all ranks for more: it stands, or all wait, for as long as the patience; or one waits
-    that long in a call of which nobody knows the number yet."""
+    """Whether to request more of all ranks: for the hang timeout all have waited, or no rank made progress, or one has
+    waited in a call whose number is not known yet."""
     if hangs(positions):
         return True
     waiting = [position for position in positions.ranks if position.state == "waiting"]
-    long = [position for position in waiting if position.since_s >= positions.patience_s]
+    long = [position for position in waiting if position.since_s >= positions.hang_timeout_s]
     unseen = any(item.call is not None and item.call.operation == UNSEEN and not item.call.number for item in long)
     return unseen or len(long) == positions.world_size
 
@@ -205,11 +205,13 @@ def suspicious(positions: Positions) -> bool:
 def _too_long(wait: WaitingCall, positions: Positions) -> bool:
     """All have come, and it still does not end."""
     least_s = _LONG_SETUP_S if wait.call.group.startswith(SETUP) else _LONG_S
-    return not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.patience_s, least_s)
+    return (
+        not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.hang_timeout_s, least_s)
+    )
 
 
 def stands(positions: Positions) -> bool:
-    """Whether there is something to report: a mismatch, or a standstill of at least the patience."""
+    """Whether there is something to report: a mismatch, or a standstill of at least the hang timeout."""
     return bool(positions.mismatches or hangs(positions))
 
 

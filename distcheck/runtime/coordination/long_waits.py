@@ -1,4 +1,4 @@
-"""Long waits for a rank that computes: no hang, as long as nobody's patience ends, and worth knowing all the same."""
+"""Long waits for a rank that computes: no hang as long as no timeout ends, and worth knowing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distcheck.core.model import rank_ranges
 from .hang_detector import GONE, waits
 from .model import Positions
 
-#: Seconds from which on such a wait is said, whatever the patience.
+#: Seconds from which on such a wait is said, whatever the hang timeout.
 _LONG_S = 60.0
 #: Part of the group's timeout from which on it is said, and is a warning.
 _NEAR = 0.5
@@ -39,13 +39,13 @@ class LongWait(NamedTuple):
 
     @property
     def near(self) -> bool:
-        """The group's own patience will soon be over, or was nearly."""
+        """The group's own timeout will soon be over, or was nearly."""
         return bool(self.timeout_s) and self.since_s >= _NEAR * self.timeout_s
 
-    def worth_saying_s(self, patience_s: float) -> float:
+    def worth_saying_s(self, hang_timeout_s: float) -> float:
         """Seconds from which on it is said."""
-        long_s = max(3 * patience_s, _LONG_S)
-        return min(long_s, max(_NEAR * self.timeout_s, patience_s)) if self.timeout_s else long_s
+        long_s = max(3 * hang_timeout_s, _LONG_S)
+        return min(long_s, max(_NEAR * self.timeout_s, hang_timeout_s)) if self.timeout_s else long_s
 
     def told(self, when: str = "now") -> str:
         """``ranks 1-7 wait for 120 s in barrier at train.py:88, for rank 0, which is in tokenize() at data.py:33``.
@@ -70,10 +70,10 @@ class LongWait(NamedTuple):
 
 
 def long_waits(positions: Positions) -> Iterator[LongWait]:
-    """The waits of at least the patience that end as soon as a few ranks come that compute."""
+    """The waits of at least the hang timeout that end as soon as a few ranks come that compute."""
     by_rank = {position.rank: position for position in positions.ranks}
     for wait in waits(positions):
-        if wait.since_s < positions.patience_s or not wait.missing:
+        if wait.since_s < positions.hang_timeout_s or not wait.missing:
             continue
         missing = [by_rank[rank] for rank in wait.missing if rank in by_rank]
         # whoever waits for most of the job is early, and nobody is late

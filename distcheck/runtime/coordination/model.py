@@ -141,7 +141,7 @@ class Positions(NamedTuple):
     ranks: tuple[Position, ...]
     world_size: int
     #: seconds without any movement after which this was asked; 0 where it was asked at once
-    patience_s: float = 0.0
+    hang_timeout_s: float = 0.0
     #: name of a group → its global ranks; the default group need not be here
     groups: Mapping[str, tuple[int, ...]] = {}
     mismatches: tuple[CallMismatch, ...] = ()

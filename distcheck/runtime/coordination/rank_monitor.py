@@ -48,8 +48,8 @@ from .root_cause import tells_of_lost_peer
 from .shared_table import OtherRank, SharedTable
 from .store_client import RankHost
 
-#: Default of ``--patience``, in seconds.
-PATIENCE_S = 20.0
+#: Default of ``--hang-timeout``, in seconds.
+HANG_TIMEOUT_S = 20.0
 #: Seconds between two posts; longer in big jobs, where one store serves all of them: a thousand posts a second take
 #: some percent of its one thread (2.4 µs to send, some 10 µs to serve, torch 2.13).
 _TICK_S = 1.0
@@ -88,17 +88,17 @@ class RankMonitor:
         say: Callable[[str], None],
         told_long: Callable[[LongWait], None] = lambda _: None,
         summarise: Callable[[Summary], None] | None = None,
-        patience_s: float = PATIENCE_S,
+        hang_timeout_s: float = HANG_TIMEOUT_S,
         abort: bool = False,
         lasting: bool = True,
     ) -> None:
         self.posts = posts
         #: of this host, where a launcher has said who is there
         self.board: SharedTable | None = None
-        self.patience_s = patience_s
+        self.hang_timeout_s = hang_timeout_s
         self.abort = abort
-        self.tick_s = min(_TICK_S, patience_s / 4)
-        self._here = RankStateReader(posts, min(2 * self.tick_s, patience_s / 2))
+        self.tick_s = min(_TICK_S, hang_timeout_s / 4)
+        self._here = RankStateReader(posts, min(2 * self.tick_s, hang_timeout_s / 2))
         self._rank_infos = rank_info if callable(rank_info) else lambda: rank_info
         self._connect = connect
         self._release = release
@@ -262,7 +262,7 @@ class RankMonitor:
             return
         self._here.rank_info, self._store = rank_info, store
         self.tick_s = max(self.tick_s, rank_info.world_size / _POSTS_PER_S)
-        self._here.still_s = min(2 * self.tick_s, self.patience_s / 2)
+        self._here.still_s = min(2 * self.tick_s, self.hang_timeout_s / 2)
         if rank_info.rank == 0 and store.check([COORDINATOR]) and not store.get(COORDINATOR).startswith(b"-"):
             # ranks that were there before: a launcher has begun anew
             for rank in range(rank_info.world_size):
@@ -270,7 +270,7 @@ class RankMonitor:
             # not deleted: another rank may be about to read it
             store.set(COORDINATOR, "0 0 0")
         self._coordinator = Coordinator(
-            store, rank_info.world_size, rank=rank_info.rank, patience_s=self.patience_s, tick_s=self.tick_s,
+            store, rank_info.world_size, rank=rank_info.rank, hang_timeout_s=self.hang_timeout_s, tick_s=self.tick_s,
             report=self._report, say=self._say, space=self._space, told_long=self._told_long,
         )  # fmt: skip
 
@@ -324,8 +324,8 @@ class RankMonitor:
             self._coordinator_seen = (value, now)
             return False
         # the lower ranks first, so that few try at once
-        patience = self.tick_s * (SILENT_TICKS + min(self.rank_info.rank, 8))
-        if int(who) < 0 or (beat != "-" and now - at < patience) or self._here.end is not None:
+        limit_s = self.tick_s * (SILENT_TICKS + min(self.rank_info.rank, 8))
+        if int(who) < 0 or (beat != "-" and now - at < limit_s) or self._here.end is not None:
             return False
         taken = self._store.compare_set(COORDINATOR, value.decode(), f"{mine}{self._beat} {question}")
         if taken.decode().startswith(mine):

@@ -18,7 +18,7 @@ from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, P
 from .snapshot import Snapshot
 
 #: Seconds without any movement that *watch* waits by default.
-PATIENCE_S = 20.0
+HANG_TIMEOUT_S = 20.0
 #: Operations whose ranks all give tensors of one size, as the recorder calls them.
 _OF_ONE_SIZE = frozenset({"all_reduce", "allreduce", "broadcast", "_all_gather_base", "_reduce_scatter_base"})
 
@@ -52,7 +52,7 @@ def _positions(snapshot: Snapshot) -> Positions:
     """With whom nothing is known of as one who may yet come, and with what does not fit."""
     seen = [item._replace(state="computing") if item.state == "silent" else item for item in snapshot.positions.ranks]
     positions = snapshot.positions._replace(
-        ranks=(*seen, *(Position(rank) for rank in snapshot.elsewhere)), patience_s=PATIENCE_S
+        ranks=(*seen, *(Position(rank) for rank in snapshot.elsewhere)), hang_timeout_s=HANG_TIMEOUT_S
     )
     return positions._replace(mismatches=(*hang_detector.differing(positions), *_of_other_sizes(positions)))
 

@@ -16,12 +16,12 @@ from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
 
-from .collective_numbers import PATIENCE_S, is_decided, is_numbered
+from .collective_numbers import HANG_TIMEOUT_S, is_decided, is_numbered
 from .snapshot import Snapshot
 
 #: Ranges of ranks that a sentence takes.
 _RANGES = 4
-_LONGER = "distcheck stuck --patience 30"
+_LONGER = "distcheck stuck --hang-timeout 30"
 #: Calls that say little about which collective it is, or whose other side is another call by right.
 _VAGUE = frozenset({"backward", "cuda.synchronize", "send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
@@ -39,7 +39,7 @@ class _JobState(NamedTuple):
     @property
     def long(self) -> bool:
         """It has been looked at for long enough to call it a hang: for as long as *watch* waits by default."""
-        return self.snapshot.interval_s >= PATIENCE_S
+        return self.snapshot.interval_s >= HANG_TIMEOUT_S
 
     @property
     def since(self) -> str:

@@ -19,7 +19,7 @@ FIX = Fix("fix it")
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(host_records, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(host_records, "WAIT_FOR_RANKS_S", 0.3)
     return tmp_path
 
 

@@ -68,7 +68,7 @@ class Store:
 class Job:
     """Ranks that tell where they are, and the coordinator that reads them."""
 
-    def __init__(self, world_size: int, *, patience_s: float = 20.0, space: str = "") -> None:
+    def __init__(self, world_size: int, *, hang_timeout_s: float = 20.0, space: str = "") -> None:
         self.store = Store()
         self.now = 1000.0
         self.beat = 0
@@ -78,7 +78,7 @@ class Job:
         self.coordinator = Coordinator(
             self.store,
             world_size,
-            patience_s=patience_s,
+            hang_timeout_s=hang_timeout_s,
             tick_s=1.0,
             report=self.reports.append,
             say=self.said.append,
@@ -204,7 +204,7 @@ def test_good_a_rank_has_not_begun_yet() -> None:
 # what stands
 
 
-def test_bad_a_rank_has_left_and_is_named_within_the_patience() -> None:
+def test_bad_a_rank_has_left_and_is_named_within_the_hang_timeout() -> None:
     """DC519 or DC702, by where it was before: that is for the probes; here it is when, and how often."""
     job = Job(2)
     said_at = None
@@ -292,7 +292,7 @@ def test_bad_a_neighbour_sees_that_it_does_not(letter: str, state: str) -> None:
     assert report.ranks[1].state == state
 
 
-def test_who_can_not_be_vouched_for_is_given_three_times_the_patience() -> None:
+def test_who_can_not_be_vouched_for_is_given_three_times_the_hang_timeout() -> None:
     job = silent_job()
     assert job.reports == []
     for second in range(45, 80):
@@ -420,7 +420,7 @@ class Apart(Job):
     """
 
     def __init__(self, *others: Any, told: bool = True, second: str = "barrier", **more: Any) -> None:
-        super().__init__(2 + len(others), patience_s=5.0)
+        super().__init__(2 + len(others), hang_timeout_s=5.0)
         self.group = "1" if others else "0"
         self.calls = (call(2, group=self.group), call(2, second, group=self.group, **more))
         if told:
@@ -445,7 +445,7 @@ class Apart(Job):
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_bad_a_hang_in_calls_that_differ_is_known_within_the_patience(told: bool) -> None:
+def test_bad_a_hang_in_calls_that_differ_is_known_within_the_hang_timeout(told: bool) -> None:
     """DC517 is reported at once, and once; that the job hangs since is known, with its cause."""
     job = Apart(told=told)
     known_at = None

@@ -206,12 +206,12 @@ def test_options_end_at_the_script(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; print(sys.argv[1:])\n")
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "RANK": "0", "WORLD_SIZE": "2"}
     done = subprocess.run(
-        [sys.executable, "-m", "distcheck.watch", "--patience", "5", "train.py", "--patience", "x", "-m", "--", "-h"],
+        [sys.executable, "-m", "distcheck.watch", "--hang-timeout", "5", "train.py", "--hang-timeout", "x", "-m", "--", "-h"],
         cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "['--patience', 'x', '-m', '--', '-h']\n")
+    assert (done.returncode, done.stdout) == (0, "['--hang-timeout', 'x', '-m', '--', '-h']\n")
     wrong = subprocess.run(
-        [sys.executable, "-m", "distcheck.watch", "--patience", "soon", "train.py"],
+        [sys.executable, "-m", "distcheck.watch", "--hang-timeout", "soon", "train.py"],
         cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert wrong.returncode == 2

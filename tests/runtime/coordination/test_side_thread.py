@@ -48,7 +48,7 @@ class Ranks:
     def monitor(self, rank_info: Any, **more: Any) -> RankMonitor:
         given: dict[str, Any] = {
             "connect": lambda: self.store, "report": self.reports.append, "say": self.said.append,
-            "summarise": self.summaries.append, "patience_s": 0.5,
+            "summarise": self.summaries.append, "hang_timeout_s": 0.5,
         }  # fmt: skip
         return RankMonitor(CallRecorder(), rank_info, **{**given, **more})
 

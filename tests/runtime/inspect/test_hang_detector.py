@@ -86,7 +86,7 @@ def test_bad_a_rank_is_elsewhere() -> None:
         "nothing has moved for 2 s"
     )
     assert (finding.where.path, finding.where.line, finding.where.rank) == ("eval.py", 41, 1)
-    assert finding.fix.command == "distcheck stuck --patience 30"
+    assert finding.fix.command == "distcheck stuck --hang-timeout 30"
     assert stands_still(seen)
 
 

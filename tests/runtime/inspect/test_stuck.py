@@ -99,7 +99,7 @@ def job() -> str:
 
 def stuck(*options: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "distcheck", "stuck", "--patience", "0.6", "--isolated", *options],
+        [sys.executable, "-m", "distcheck", "stuck", "--hang-timeout", "0.6", "--isolated", *options],
         cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **(environ or {})},
     )  # fmt: skip
 
@@ -178,7 +178,7 @@ def test_without_py_spy_states_are_told_and_stacks_are_not_checked(start: Start,
     start(1)
     done = subprocess.run(
         [sys.executable, "-c", "import sys; sys.executable = '/none/python'; sys.argv[0] = 'distcheck'; from distcheck.cli.main import main; main()",
-         "stuck", "--job", job(), "--patience", "0.5", "--isolated", "--output-format", "json"],
+         "stuck", "--job", job(), "--hang-timeout", "0.5", "--isolated", "--output-format", "json"],
         cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": "/none"},
     )  # fmt: skip
     plain = json.loads(done.stdout)
@@ -222,8 +222,8 @@ def test_its_json_is_in_the_published_shape(start: Start) -> None:
         (("--pid", "4194999"), "no such process"),
         (("--pid", str(os.getppid() or 1), "--job", "x"), "both name a job"),
         (("--job", "no-such-job"), "no rank of it"),
-        (("--patience", "soon"), "not a valid float"),
-        (("--patience", "0"), "not in the range"),
+        (("--hang-timeout", "soon"), "not a valid float"),
+        (("--hang-timeout", "0"), "not in the range"),
         (("--wait", "3s"), "belongs to --merge"),
         (("--merge", "--pid", "1"), "--job ID"),
     ],
@@ -251,7 +251,7 @@ def test_hosts_are_merged_into_one_report(start: Start, tmp_path: Path) -> None:
             "SLURMD_NODENAME": f"gpu0{number}", "SLURM_STEP_NODELIST": "gpu[00-01]", "SLURM_JOB_NODELIST": "gpu[00-01]",
         }  # fmt: skip
         return subprocess.Popen(
-            [sys.executable, "-m", "distcheck", "stuck", "--merge", "--job", job(), "--patience", "0.5", "--wait", "20s",
+            [sys.executable, "-m", "distcheck", "stuck", "--merge", "--job", job(), "--hang-timeout", "0.5", "--wait", "20s",
              "--merge-dir", str(shared), "--isolated", "--output-format", "json"],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ,
         )  # fmt: skip
@@ -300,7 +300,7 @@ def test_as_a_user_without_rights_its_own_ranks_are_read_and_the_hidden_one_is_n
             )
             assert started[-1].stdout.readline() == b"ready\n"
         done = subprocess.run(
-            [*AS_NOBODY, sys.executable, "-m", "distcheck", "stuck", "--job", job(), "--patience", "0.6", "--isolated", "--output-format", "json"],
+            [*AS_NOBODY, sys.executable, "-m", "distcheck", "stuck", "--job", job(), "--hang-timeout", "0.6", "--isolated", "--output-format", "json"],
             cwd=ROOT, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
     finally:

@@ -155,7 +155,7 @@ def test_who_waits_for_one_that_waits_is_not_counted() -> None:
     assert [(wait.waiting, wait.missing) for wait in long_waits(positions)] == [("1", "2")]
     gone = positions._replace(ranks=(*positions.ranks[:2], Position(2, state="left"), positions.ranks[3]))
     assert list(long_waits(gone)) == []
-    assert list(long_waits(positions._replace(patience_s=81.0))) == []
+    assert list(long_waits(positions._replace(hang_timeout_s=81.0))) == []
 
 
 @pytest.mark.parametrize(("timeout_s", "seconds"), [(0.0, 60.0), (1800.0, 60.0), (100.0, 50.0), (30.0, 20.0)])

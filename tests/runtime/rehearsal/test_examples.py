@@ -98,7 +98,7 @@ def test_a_right_script_is_silent_under_rehearse(tmp_path: Path, example: str) -
 def test_a_right_script_is_as_it_is_under_watch(tmp_path: Path, example: str) -> None:
     (tmp_path / f"{example}.py").write_text(source_of(example), encoding="utf-8")
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"] if example != "spawn" else []
-    command = [sys.executable, *launcher, "-m", "distcheck.watch", "--patience", "5", "-q", f"{example}.py"]
+    command = [sys.executable, *launcher, "-m", "distcheck.watch", "--hang-timeout", "5", "-q", f"{example}.py"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False

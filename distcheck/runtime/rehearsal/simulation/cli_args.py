@@ -34,7 +34,7 @@ class RehearseOptions(NamedTuple):
     steps: int = 3
     seconds: float | None = None
     epoch_steps: int | None = None
-    patience_s: float = 5.0
+    hang_timeout_s: float = 5.0
     in_place: bool = False
     real_gpus: bool = False
 
@@ -96,7 +96,7 @@ def read(
     plan = RehearsalPlan(
         target, tuple(command.script_args), command.module, nnodes, nproc,
         _gpus(command, nproc) if gpus is None else gpus,
-        launcher, options.steps or None, options.seconds, options.epoch_steps, options.patience_s, options.in_place,
+        launcher, options.steps or None, options.seconds, options.epoch_steps, options.hang_timeout_s, options.in_place,
         options.real_gpus, folder, gpus_per_task=command.gpus_per_task if launcher == "slurm" else None,
         local_rank_argument=command.local_rank_argument or "",
     )  # fmt: skip

@@ -264,7 +264,7 @@ class _Judge(Coordinator):
     def __init__(self, coordinator: RehearsalCoordinator, world_size: int) -> None:
         super().__init__(
             coordinator.store, world_size,
-            patience_s=coordinator.plan.patience_s, tick_s=TICK_S, report=coordinator.report,
+            hang_timeout_s=coordinator.plan.hang_timeout_s, tick_s=TICK_S, report=coordinator.report,
             say=lambda _: None, space=space(),
         )  # fmt: skip
         self.coordinator = coordinator

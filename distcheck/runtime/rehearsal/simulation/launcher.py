@@ -193,7 +193,7 @@ class _Rehearsal:
             now = time.time()
             if self.coordinator.verdict() is not None:
                 return STANDS
-            if self.failed_at is not None and now - self.failed_at > max(_GRACE_S, 3 * self.plan.patience_s):
+            if self.failed_at is not None and now - self.failed_at > max(_GRACE_S, 3 * self.plan.hang_timeout_s):
                 return FAILED
             if self.plan.seconds is not None and now - self.begun > self.plan.seconds:
                 return TIME

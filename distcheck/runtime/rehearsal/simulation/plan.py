@@ -30,7 +30,7 @@ class RehearsalPlan(NamedTuple):
     #: batches that one pass over a loader gives at most; None: all
     epoch_steps: int | None = None
     #: seconds that nothing may move, while ranks wait, before it is a hang
-    patience_s: float = 5.0
+    hang_timeout_s: float = 5.0
     #: writes go where the script sends them
     in_place: bool = False
     real_gpus: bool = False

@@ -31,7 +31,7 @@ def rehearsed(folder: Path, body: str, *, launcher: str = "torchrun", ranks: int
     (folder / "train.py").write_text(HEAD + body)
     plan = RehearsalPlan(
         "train.py", nproc_per_node=ranks, gpus_per_node=ranks, launcher=launcher, steps=None, seconds=240.0,
-        patience_s=3.0, folder=str(folder),
+        hang_timeout_s=3.0, folder=str(folder),
     )  # fmt: skip
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
     return perform(plan, environ, sys.executable)

@@ -23,7 +23,7 @@ from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, 
 from distcheck.runtime.rehearsal.simulation.hooks.agreement import ParentConnection, ParentStore
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
-PATIENCE_S = 0.5
+HANG_TIMEOUT_S = 0.5
 X = CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum", place="train.py:8")
 
 
@@ -39,7 +39,7 @@ class Rank:
         ParentConnection(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
         self.monitor = RankMonitor(
             self.posts, RankHost(rank, plan.world_size, "node 0"), connect=lambda: ParentStore(ParentConnection(plan.private)),
-            report=lambda _: None, say=lambda _: None, patience_s=plan.patience_s,
+            report=lambda _: None, say=lambda _: None, hang_timeout_s=plan.hang_timeout_s,
         )  # fmt: skip
         self.monitor.tick_s = TICK_S
         self.monitor.start()
@@ -81,7 +81,7 @@ class Stage:
     """A coordinator with ranks of this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.plan = RehearsalPlan("train.py", private=str(folder), steps=3, patience_s=PATIENCE_S)
+        self.plan = RehearsalPlan("train.py", private=str(folder), steps=3, hang_timeout_s=HANG_TIMEOUT_S)
         self.coordinator = RehearsalCoordinator(self.plan)
         self.coordinator.start()
         self.ranks = [Rank(self.plan, rank) for rank in range(self.plan.world_size)]
@@ -157,7 +157,7 @@ def test_bad_a_rank_has_ended_before_a_call(stage: Stage) -> None:
 @pytest.mark.slow
 def test_good_a_rank_that_computes_may_yet_come(stage: Stage) -> None:
     stage.ranks[0].calls()
-    stage.stays_silent(6 * PATIENCE_S)
+    stage.stays_silent(6 * HANG_TIMEOUT_S)
 
 
 @pytest.mark.slow
@@ -166,14 +166,14 @@ def test_good_who_waits_for_a_rank_that_has_raised_is_no_news(stage: Stage) -> N
     one.monitor.ended("raised", 1, "ValueError: a bad file")
     one.monitor.leave()
     zero.calls()
-    stage.stays_silent(4 * PATIENCE_S)
+    stage.stays_silent(4 * HANG_TIMEOUT_S)
 
 
 @pytest.mark.slow
 def test_ranks_end_together(stage: Stage) -> None:
     zero, one = stage.ranks
     zero.finishes(3)
-    stage.stays_silent(2 * PATIENCE_S)
+    stage.stays_silent(2 * HANG_TIMEOUT_S)
     assert not zero.answers
     one.finishes(3)
     stage.until(lambda: zero.answers and one.answers)

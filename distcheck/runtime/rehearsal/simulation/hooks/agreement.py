@@ -133,7 +133,7 @@ class Agreement:
         monitor = RankMonitor(
             self.posts, self.rank_info, connect=lambda: ParentStore(ParentConnection(self.plan.private)),
             report=lambda _: None,
-            say=lambda _: None, patience_s=self.plan.patience_s,
+            say=lambda _: None, hang_timeout_s=self.plan.hang_timeout_s,
         )  # fmt: skip
         monitor.tick_s = TICK_S
         self._monitor = monitor
