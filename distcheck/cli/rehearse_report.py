@@ -136,7 +136,7 @@ def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
 def _failed(performed: RehearsalResult, *, explained: bool) -> str:
     """Why the rehearsal says less than it should, where no finding says that; one line."""
     bad = outcome.failures(performed.rehearsal.ends)
-    if bad and "CannotPretendError" in bad[0].ends[0].detail:
+    if bad and "CannotSimulateError" in bad[0].ends[0].detail:
         return "the script needs what only a real GPU has, and could not go on; --real-gpus is for machines with some"
     if bad and not explained and performed.why != STANDS:
         return "the script itself failed, and no rule says why"

@@ -13,7 +13,7 @@ import pytest
 from .test_cli import distcheck, environment
 
 _LAUNCH = re.compile(r"torchrun … (-m distcheck\.watch) train\.py")
-LOGS = Path(__file__).parent.parent / "logs"
+LOGS = Path(__file__).parent.parent / "checks" / "logs"
 BEGIN = """
 import datetime, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -118,7 +118,7 @@ def test_a_failure_that_no_rule_explains_is_the_scripts_own(folder: Path) -> Non
 
 
 def test_what_can_not_be_simulated_is_no_fault_of_the_script(folder: Path) -> None:
-    detail = "distcheck.runtime.rehearsal.fake_cuda.limits.CannotPretendError: triton can't be rehearsed without a GPU"
+    detail = "distcheck.runtime.rehearsal.fake_cuda.limits.CannotSimulateError: triton can't be rehearsed without a GPU"
     ends = tuple(End(rank, 10, "raised", 1, 0, detail, "train.py:5", "main") for rank in range(2))
     report = reported(performed(*ends))
     assert report.subject["failed"].startswith("the script needs what only a real GPU has")

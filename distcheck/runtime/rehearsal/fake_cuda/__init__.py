@@ -95,7 +95,7 @@ _NEEDED = (
 
 
 def check(torch: Any) -> None:
-    """Raise CannotPretendError, with what to type, where this torch can't be made to believe in GPUs any more."""
+    """Raise CannotSimulateError, with what to type, where this torch can't be made to believe in GPUs any more."""
     if torch.cuda.is_initialized():
         raise CannotSimulateError("CUDA has been started in this process already: its GPUs are real")
     numbers = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2] if part.isdecimal())

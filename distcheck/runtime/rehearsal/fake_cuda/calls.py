@@ -60,7 +60,7 @@ def _spawning() -> None:
         if "-c" in words:
             place = words.index("-c") + 1
             words[place] = (
-                f"from distcheck.runtime.coordination import simulated; simulated.from_environment(); {words[place]}"
+                f"from distcheck.runtime.rehearsal import fake_cuda; fake_cuda.from_environment(); {words[place]}"
             )
         return list(words)
 

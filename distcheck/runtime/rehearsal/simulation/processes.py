@@ -229,10 +229,10 @@ def start(
         _put_scontrol(plan)
     if plan.launcher == "torchrun":
         own = {**base, VARIABLE: plan.private}
-        yield _start(plan, AGENT, [python, "-m", f"{__package__}.agent", str(port)], own)
+        yield _start(plan, AGENT, [python, "-m", f"{__package__}.store_server", str(port)], own)
     for number in range(plan.nnodes if plan.launcher == "script" else plan.world_size):
         own = environment(plan, number, port, base, assigned)
-        yield _start(plan, number, [python, "-m", f"{__package__}.actor"], own)
+        yield _start(plan, number, [python, "-m", f"{__package__}.worker"], own)
 
 
 def _start(plan: RehearsalPlan, number: int, words: list[str], environ: Mapping[str, str]) -> RehearsedProcess:

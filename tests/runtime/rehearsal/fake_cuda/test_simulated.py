@@ -20,7 +20,7 @@ from distcheck.runtime.rehearsal.fake_cuda.limits import NotSimulated
 from distcheck.runtime.rehearsal.fake_cuda.table import as_markdown
 
 ROOT = Path(__file__).parents[4]
-SIMULATE = "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, notes, simulate\npretend(FakeGpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
+SIMULATE = "from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, notes, simulate\nsimulate(FakeGpus({count}))\nimport torch\ntorch.set_num_threads(1)\n"
 
 
 #: Imports torch once; each program is run in a fork of it, which has its own copy of all that is patched.
@@ -544,11 +544,11 @@ def test_a_build_for_cuda_is_taken_as_well() -> None:
 def test_where_it_can_not_be_done_the_reason_is_said(change: str, told: str) -> None:
     program = f"""
 import torch
-from distcheck.runtime.rehearsal.fake_cuda import CannotPretendError, FakeGpus, simulate
+from distcheck.runtime.rehearsal.fake_cuda import CannotSimulateError, FakeGpus, simulate
 {change}
 try:
     simulate(FakeGpus(2))
-except CannotPretendError as error:
+except CannotSimulateError as error:
     print(error)
 """
     assert told in server().run(program, "train.py", ROOT, {})
