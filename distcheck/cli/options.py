@@ -59,10 +59,10 @@ class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 class _WithOldName(click.Option):
-    """An option whose names after the first are old ones: they work, and no help shows them."""
+    """An option whose names before the last are old ones: they work, and no help shows them."""
 
     def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
-        names, self.opts = self.opts, self.opts[:1]
+        names, self.opts = self.opts, self.opts[-1:]
         try:
             return super().get_help_record(context)
         finally:
@@ -73,7 +73,7 @@ def hang_timeout_option(command: str, default_s: float, text: str) -> Callable[[
     """``--hang-timeout``, with its old name ``--patience``."""
     prefix = f"DISTCHECK_{command.upper()}"
     return click.option(
-        "--hang-timeout", "--patience", "hang_timeout", cls=_WithOldName, type=click.FloatRange(0.5, 86400.0),
+        "--patience", "--hang-timeout", "hang_timeout", cls=_WithOldName, type=click.FloatRange(0.5, 86400.0),
         default=default_s, show_default=True, metavar="S", help=text,
         envvar=[f"{prefix}_HANG_TIMEOUT", f"{prefix}_PATIENCE"],
     )  # fmt: skip

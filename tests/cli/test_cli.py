@@ -12,8 +12,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
+from click.testing import CliRunner
+
+from distcheck.cli.main import group
 
 SCHEMA = json.loads(files("distcheck").joinpath("reporters/report.schema.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).parent.parent.parent
@@ -375,3 +379,20 @@ def test_explain_invents_nothing_from_a_log(tmp_path: Path) -> None:
         timeout=20,
     )
     assert result.returncode == 2, result.stdout[:300]
+
+
+@pytest.mark.parametrize("command", ["rehearse", "watch", "stuck"])
+def test_the_old_name_of_the_hang_timeout_works_and_is_not_shown(command: str) -> None:
+    found = group.get_command(click.Context(group), command)
+    assert found is not None
+    shown = CliRunner().invoke(group, [command, "--help"])
+    assert "--hang-timeout S" in shown.output
+    assert "--patience" not in shown.output
+    words = ["train.py"] if command != "stuck" else []
+    for option in ("--patience", "--hang-timeout"):
+        context = found.make_context(command, [option, "7", *words], auto_envvar_prefix=f"DISTCHECK_{command.upper()}")
+        assert context.params["hang_timeout"] == 7.0
+    old = {f"DISTCHECK_{command.upper()}_PATIENCE": "9"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(*next(iter(old.items())))
+        assert found.make_context(command, words).params["hang_timeout"] == 9.0

@@ -394,7 +394,8 @@ def test_what_is_silenced_or_not_selected_is_not_fixed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_meanwhile_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from distcheck.cli.main import group, lint_run
+    from distcheck.cli import lint_run
+    from distcheck.cli.main import group
 
     path = project(tmp_path, train=TRAIN) / "train.py"
     monkeypatch.chdir(tmp_path)
