@@ -20,7 +20,7 @@ def test_the_readme_shows_real_output() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("tool", [["make_rules_index.py"], ["make_variables.py", "tools/envvars.json"]])
+@pytest.mark.parametrize("tool", [["make_rules.py"], ["make_variables.py", "tools/envvars.json"]])
 def test_what_is_generated_is_current(tool: list[str]) -> None:
     command = [sys.executable, f"tools/{tool[0]}", *tool[1:], "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -25,7 +25,7 @@ _MOST_MATCHES, _MOST_EQUAL = 3, 6
 @click.argument("texts", metavar="CODE|NAME|'ERROR TEXT' …", nargs=-1, required=True)
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
 def command(texts: tuple[str, ...], output_format: str) -> int:
-    """Print what a rule means, why it hurts and how to fix it.
+    """Print what a rule detects, why it matters and how to fix it.
 
     A text that is neither a code nor a name is looked up among the error messages that the rules know:
     distcheck explain "environment variable RANK expected, but not set". A lone - reads it from standard input.

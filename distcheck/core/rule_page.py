@@ -1,22 +1,45 @@
-"""The page of a rule in its parts, from the Markdown that is shipped with the package."""
+"""The page of a rule in its parts, from the Markdown that is shipped with the package.
+
+A page begins with front matter, from which ``tools/make_rules.py`` generates the catalogue:
+
+    ---
+    code: DC401
+    name: master-port-in-use
+    severities: error, info
+    checks: env, log
+    summary: The port for the rendezvous is taken
+    default: off
+    ---
+
+The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
+page of a rule that has to be selected.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+from .model import Rule, Severity
 from .resources import read_shipped
+
+#: The keys of front matter, in their order.
+_KEYS = ("code", "name", "severities", "checks", "summary", "default")
+_LEVELS = {level.word: level for level in Severity}
 
 
 class Page(NamedTuple):
     """A page in its parts."""
 
-    code: str
-    name: str
-    summary: str
+    rule: Rule
     #: Markdown by section
     sections: dict[str, str]
-    text: str
+
+    @property
+    def text(self) -> str:
+        """The page as Markdown, with a title in place of the front matter."""
+        parts = (f"## {name}\n\n{body}\n" for name, body in self.sections.items())
+        return "\n".join((f"# {self.rule.code} {self.rule.name}\n\n{self.rule.summary}.\n", *parts))
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -25,7 +48,7 @@ class Page(NamedTuple):
 
 
 def read_page(code: str) -> Page | None:
-    """The page of a rule, None where it has none yet."""
+    """Return the page of a rule, None where it has none."""
     try:
         text = read_shipped("distcheck.rules", f"pages/{code}.md")
     except FileNotFoundError:
@@ -34,10 +57,24 @@ def read_page(code: str) -> Page | None:
 
 
 def parse_page(text: str) -> Page:
-    """A page from its Markdown; raises ValueError where its first line is no title."""
-    head, *parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
-    title = re.match(r"# (DC\d+|[A-Z]+\d+) ([\w-]+)\n", head)
-    if title is None:
-        raise ValueError(f"a page begins with '# CODE name', not with {text[:40]!r}")
-    sections = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    return Page(title[1], title[2], head[title.end() :].strip(), sections, text)
+    """Return a page from its Markdown; raises ValueError for front matter that is absent or wrong."""
+    found = re.match(r"---\n(.*?)^---\n", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError(f"a page begins with front matter between two lines '---', not with {text[:40]!r}")
+    rule = _rule(dict(re.findall(r"^(\w+): (.+)$", found[1], re.MULTILINE)), found[1])
+    _, *parts = re.split(r"^## (.+)\n", text[found.end() :], flags=re.MULTILINE)
+    return Page(rule, {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)})
+
+
+def _rule(values: dict[str, str], text: str) -> Rule:
+    missing = [key for key in _KEYS if key not in values and key != "default"]
+    if missing or list(values) != [key for key in _KEYS if key in values] or len(values) != text.count("\n"):
+        raise ValueError(f"front matter has the lines {', '.join(_KEYS)}, in this order, not {text!r}")
+    levels = values["severities"].split(", ")
+    if not set(levels) <= set(_LEVELS) or values.get("default", "off") != "off":
+        raise ValueError(f"expected severities out of {', '.join(_LEVELS)} and 'default: off' or no default: {text!r}")
+    severities = tuple(_LEVELS[level] for level in levels)
+    checks = tuple(values["checks"].split(", "))
+    return Rule(
+        values["code"], values["name"], severities[0], checks, values["summary"], severities, "default" not in values
+    )

@@ -118,7 +118,7 @@ def _rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
 
 def _meaning(page: Page | None) -> str:
     """What a rule means, in one paragraph; code scanning takes no more than 1024 characters."""
-    text = "" if page is None else page.sections.get("What it means", "")
+    text = "" if page is None else page.sections.get("What it detects", "")
     return " ".join(text.partition("\n\n")[0].split())[:1000]
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distcheck.core.model import Rule
-from distcheck.core.rule_page import read_page
+
+from .messages import MESSAGES
 
 #: Where the pages stand in a checkout or an installed package; in ``distcheck.pyz`` it is no folder.
 FOLDER = Path(__file__).with_name("pages")
 
-#: What every page holds, in this order; ``Error messages`` only where there are any.
-SECTIONS = ("What it means", "Why it hurts", "How to fix it", "Bad", "Good", "Error messages", "References")
+#: The sections of a page, in this order. ``Error messages``, ``Limits`` and ``References`` only where there are any.
+SECTIONS = ("What it detects", "Why it matters", "How to fix it", "Example", "Error messages", "Limits", "References")
 
 #: Shortest literal part of a message that may decide, in characters: shorter ones are in every log.
 _SHORTEST_PART = 6
@@ -45,8 +46,7 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
     found: list[Match] = []
     near: list[Match] = []
     for rule in rules:
-        page = read_page(rule.code)
-        for message in () if page is None else page.messages:
+        for message in MESSAGES.get(rule.code, ()):
             parts = [part for part in _normal(message).split("…") if len(part.strip()) >= _SHORTEST_PART]
             if parts and _in_order(parts, wanted):
                 found.append(Match(rule.code, message, sum(map(len, parts))))

@@ -28,7 +28,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import find_pending_xref_condition
 
 from distcheck import rules
-from tools.make_rules_index import FAMILIES
+from tools.make_rules import FAMILIES
 
 #: What is made here, relative to the sources; nothing else may stand in these folders.
 FOLDERS = ("rules", "cli")

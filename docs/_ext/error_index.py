@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from distcheck import rules
-from distcheck.core.rule_page import read_page
+from distcheck.rules.messages import MESSAGES
 from distcheck.rules.signatures import Kind, every
-from tools.make_rules_index import FAMILIES
+from tools.make_rules import FAMILIES
 
 #: Lines of these kinds say that something failed; the others are worth knowing, or a fact about the job.
 _FAILURES = (Kind.CAUSE, Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL)
@@ -36,8 +36,7 @@ def messages() -> dict[str, tuple[str, ...]]:
     """Each text with the codes of its rules, the likeliest first; no code where only the log around it can tell."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for rule in rules.ALL:
-        page = read_page(rule.code)
-        for message in () if page is None else page.messages:
+        for message in MESSAGES.get(rule.code, ()):
             found[_without_ticks(message)][rule.code] = None
     for row in every():
         if row.codes or row.kind in _FAILURES:

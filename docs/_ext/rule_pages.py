@@ -16,7 +16,7 @@ from distcheck.cli.main import COMMANDS
 from distcheck.core.model import Rule
 from distcheck.core.rule_page import read_page
 from distcheck.rules.signatures import every
-from tools.make_rules_index import FAMILIES
+from tools.make_rules import FAMILIES
 
 #: A way of being seen, the command that looks this way, and what it looks at where the command alone does not say it.
 WAYS = {
@@ -75,7 +75,7 @@ def rule_page(rule: Rule, related: Iterable[Rule]) -> str:
     else:
         sections = dict(page.sections)
         references = sections.pop("References", None)
-        body = f"{page.summary}\n\n{facts}" + "".join(f"## {name}\n\n{text}\n\n" for name, text in sections.items())
+        body = f"{rule.summary}.\n\n{facts}" + "".join(f"## {name}\n\n{text}\n\n" for name, text in sections.items())
         body += _in_logs(rule)
         if references is not None:
             body += f"## References\n\n{references}\n\n"

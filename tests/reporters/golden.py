@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from distcheck.core.model import Rule, Severity
 from distcheck.core.rule_page import Page
 from distcheck.reporters import render
 
@@ -57,8 +58,9 @@ def checkout() -> Iterator[Path]:
 
 def page(code: str) -> Page:
     """A page that does not change with the real one."""
-    sections = {"What it means": f"What {code}\nmeans.\n\nAnd more.", "Why it hurts": "It does."}
-    return Page(code, "a-name", "A summary.", sections, f"# {code} a-name\n\nA summary.\n")
+    sections = {"What it detects": f"What {code}\nmeans.\n\nAnd more.", "Why it matters": "It does."}
+    rule = Rule(code, "a-name", Severity.ERROR, ("env",), "A summary", (Severity.ERROR,))
+    return Page(rule, sections)
 
 
 def made(name: str, output_format: str, root: Path) -> str:

@@ -122,8 +122,12 @@ def examples(code: str) -> tuple[Example, Example]:
     page = read_page(code)
     assert page is not None
     bad, good = (
-        Example(code, name, tuple(Block(*found) for found in _BLOCK.findall(page.sections[name])))
-        for name in ("Bad", "Good")
+        Example(code, name, tuple(Block(*found) for found in _BLOCK.findall(text)))
+        for name, text in zip(
+            ("Bad", "Good"),
+            re.split(r"^### (?:Bad|Good)\n", page.sections["Example"], flags=re.MULTILINE)[1:],
+            strict=True,
+        )
     )
     return bad, good
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from distcheck import rules
-from distcheck.core.model import Rule
+from distcheck.core.model import Rule, Severity
 from distcheck.core.rule_page import parse_page, read_page
 from distcheck.rules.error_messages import FOLDER, SECTIONS, find_by_message
 
@@ -19,22 +20,22 @@ VISIBLE = [rule for rule in rules.ALL if {"env", "pickle", "lint", "launch", "lo
 def test_a_rule_that_can_be_seen_has_a_page(rule: Rule) -> None:
     page = read_page(rule.code)
     assert page is not None, f"{rule.code} has no page"
-    assert (page.code, page.name) == (rule.code, rule.name)
-    assert page.summary
+    assert page.rule == rule
     names = list(page.sections)
     assert names == [name for name in SECTIONS if name in names], "sections stand in the order of SECTIONS"
-    assert not set(SECTIONS) - {"Error messages", "References"} - set(names)
+    assert not set(SECTIONS) - {"Error messages", "Limits", "References"} - set(names)
     assert all(page.sections.values()), "no section is empty"
-    assert "```" in page.sections["Bad"]
-    assert "```" in page.sections["Good"]
-    assert page.sections["Bad"] != page.sections["Good"]
+    _, bad, good = re.split(r"^### (?:Bad|Good)\n", page.sections["Example"], flags=re.MULTILINE)
+    assert "```" in bad
+    assert "```" in good
+    assert bad != good
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.stem)
 def test_a_page_belongs_to_a_rule(path: Path) -> None:
     page = parse_page(path.read_text(encoding="utf-8"))
-    assert page.code == path.stem
-    assert rules.find(page.code).name == page.name
+    assert page.rule.code == path.stem
+    assert rules.find(page.rule.code) == page.rule
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.stem)
@@ -42,7 +43,7 @@ def test_the_messages_of_a_page_lead_to_it(path: Path) -> None:
     page = parse_page(path.read_text(encoding="utf-8"))
     for message in page.messages:
         found = [match.code for match in find_by_message(message.replace("…", "4711"), rules.ALL)]
-        assert page.code in found, f"{message!r} leads to {found}"
+        assert page.rule.code in found, f"{message!r} leads to {found}"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,29 @@ def test_an_ordinary_text_finds_nothing() -> None:
     assert find_by_message("the quick brown fox jumps over the lazy dog", rules.ALL) == []
 
 
-def test_a_page_without_a_title_is_refused() -> None:
-    with pytest.raises(ValueError, match="a page begins with"):
-        parse_page("no title\n")
+FRONT = "---\ncode: DC999\nname: a-rule\nseverities: error, info\nchecks: env, log\nsummary: It is so\n---\n"
+
+
+def test_front_matter_holds_the_rule() -> None:
+    page = parse_page(f"{FRONT}\n## What it detects\n\nThis.\n")
+    levels = (Severity.ERROR, Severity.INFO)
+    assert page.rule == Rule("DC999", "a-rule", Severity.ERROR, ("env", "log"), "It is so", levels)
+    assert page.sections == {"What it detects": "This."}
+    assert page.text == "# DC999 a-rule\n\nIt is so.\n\n## What it detects\n\nThis.\n"
+    assert not parse_page(FRONT.replace("summary: It is so\n", "summary: It is so\ndefault: off\n")).rule.on_by_default
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("---\ncode", "code", "a page begins with front matter"),
+        ("name: a-rule\n", "", "front matter has the lines"),
+        ("name: a-rule\n", "name: a-rule\nmore: x\n", "front matter has the lines"),
+        ("name: a-rule\nseverities: error, info\n", "severities: error\nname: a-rule\n", "front matter has the lines"),
+        ("error, info", "error, fatal", "expected severities out of"),
+        ("summary: It is so\n", "summary: It is so\ndefault: on\n", "expected severities out of"),
+    ],
+)
+def test_wrong_front_matter_is_refused(old: str, new: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_page(FRONT.replace(old, new))
