@@ -246,7 +246,7 @@ def check_machine(plan: Any, world: World) -> None:
     spec = find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise click.UsageError(
-            f"torch is not installed for {sys.executable}; install distcheck beside it, and type the same with the "
+            f"torch is not installed for {sys.executable}; install distcheck next to it, and type the same with the "
             "Python that your training has: python -m distcheck rehearse …"
         )
     for_cuda = _built_for_cuda(spec.submodule_search_locations[0])

@@ -298,7 +298,7 @@ def finish(
         )
         return output.NOT_CHECKED
     if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
-        output.say("distcheck: no stack could be read, so that nobody knows where the ranks stand")
+        output.say("distcheck: no stack could be read, so the state of the ranks is unknown")
         return output.NOT_CHECKED
     return status
 

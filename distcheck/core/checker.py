@@ -161,7 +161,7 @@ class Checker:
             absent.add(made)
             return
         if reader is None:
-            raise PlanError(f"nobody reads the fact {made.__name__}, and it is not given")
+            raise PlanError(f"no reader makes the fact {made.__name__}, and it is not given")
         asked = registry.parameters(reader.function)
         for parameter in asked:
             self._need(parameter.type, given, readers, needed, absent, (*path, made))

@@ -42,7 +42,7 @@ PLACES = {
 }
 
 
-BY = {"user": "", "admin": ", by an administrator", "site": ", by whoever runs the site"}
+BY = {"user": "", "admin": ", by an administrator", "site": ", by the site's administrators"}
 
 
 def not_checked_lines(report: Report, style: Style) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The extension of Sphinx that makes pages from the package, and links what stands in texts.
 
 - Before Sphinx looks for files, the pages of the rules, the index of error messages and the pages of the commands are
-  written beside the others; git does not know them.
+  written next to the others; git does not know them.
 - In every document a code (``DC401``) and an issue (``owner/project#12``) become links.
 - Names of Python's own library in signatures lead to its documentation, without a request at build time.
 - After the build each rule can be reached by ``rules/DC401.html``, by ``rules/DC401/`` (the address that findings
@@ -237,7 +237,7 @@ class LinkPython(SphinxPostTransform):
             target = node.get("reftarget", "")
             if node.get("refdomain") != "py":
                 continue
-            # the short form of a name stands beside the long one, for when it is known
+            # the short form of a name stands next to the long one, for when it is known
             short = find_pending_xref_condition(node, "resolved")
             content = (node if short is None else short).children
             if _is_type_variable(target):

@@ -6,7 +6,7 @@
 #                HealthCheckNodeState=IDLE
 #
 # distcheck only says what it saw; it is this script, which is yours, that calls scontrol. It never brings a node back:
-# whoever fixed it does (scontrol update NodeName=… State=RESUME).
+# the administrator who fixed it does (scontrol update NodeName=… State=RESUME).
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PYTHONNOUSERSITE=1

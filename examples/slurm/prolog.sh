@@ -9,7 +9,7 @@
 
 # slurmd sets no PATH
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-# what is run as root must not depend on packages in somebody's home
+# what is run as root must not depend on packages in a user's home
 export PYTHONNOUSERSITE=1
 
 distcheck=/opt/distcheck/bin/distcheck

@@ -29,7 +29,7 @@ def two_spirals(number: int, seed: int) -> Dataset:
 
 
 class Progress:
-    """How far the training is; Accelerate writes it beside model, optimizer, schedule and random states."""
+    """How far the training is; Accelerate writes it with model, optimizer, schedule and random states."""
 
     def __init__(self) -> None:
         self.epochs_done = 0

@@ -53,7 +53,7 @@ class Autoencoder(nn.Module):
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens on."""
+    """A port of this host without a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -102,7 +102,7 @@ def train(rank: int, device: torch.device, noise_of: Callable[[int], float], opt
         optimizer.load_state_dict(checkpoint["optimizer"])
         schedule.load_state_dict(checkpoint["schedule"])
         first_epoch = checkpoint["epoch"] + 1
-    # nobody writes the file before all have read it
+    # the file is written after all have read it
     dist.barrier()
 
     for epoch in range(first_epoch, options.epochs):

@@ -53,7 +53,7 @@ class CharacterModel(nn.Module):
 
 
 class Callback:
-    """What may be done beside the training; each method is called on all ranks."""
+    """What may be done in addition to the training; each method is called on all ranks."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Before the first epoch."""

@@ -77,7 +77,7 @@ def collecting(place: LocalPosition) -> Iterator[str | None]:
         _sweep(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
-        trouble = None if is_private(folder) else f"{folder} is there and belongs to somebody else"
+        trouble = None if is_private(folder) else f"{folder} exists and belongs to another user"
     except OSError as error:
         trouble = f"no folder can be made for their records: {error.strerror}"
     try:

@@ -75,7 +75,7 @@ def no_rank_came_twice(roll: Roll) -> Iterator[Finding]:
     ranks = sorted({item.rank for item in doubled})
     noun = "node" if hosts else "rank"
     several = len(ranks) > 1
-    gap = f", and nobody is {_numbered(roll.missing, roll)}" if roll.missing and _others_explain(roll) else ""
+    gap = f", and no process is {_numbered(roll.missing, roll)}" if roll.missing and _others_explain(roll) else ""
     yield rules.DC502.found(
         f"{noun}{'s' * several} {_short_ranks(ranks)} {'were' if several else 'was'} taken twice, the second time by "
         f"{_callers(doubled)}{gap}",

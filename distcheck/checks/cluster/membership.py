@@ -114,14 +114,14 @@ def _not_reached(trouble: MembershipProblem, answer: MembershipAnswer) -> Findin
             fix=Fix("give the address of the first host in place of its name", where="launch-line"),
         )
     if kind == "refused":
-        message = f"nobody has called the roll at {place}: its host is there, and the first host's distcheck is not"
+        message = f"no membership check runs at {place}: its host answers, and the first host's distcheck does not"
         text = (
             "start the same command on the first host within the time limit (--timeout), with the same address and "
             "port; where it runs there, a firewall rejects this port"
         )
         if trouble.own:
             rank = "" if answer.node_rank is None else f", which is node {answer.node_rank}"
-            message = f"nobody has called the roll at {place}, an address of this host itself{rank}"
+            message = f"no membership check was started at {place}, an address of this host itself{rank}"
             text = "give the address of the host with --node-rank 0; here it is another host's turn to be the first"
         return rules.DC501.found(message, where=where, evidence=evidence, fix=Fix(text, where="launch-line"))
     if kind == "lost":

@@ -277,7 +277,7 @@ def collecting(base: Path, step: JobStep) -> Iterator[Path]:
     """The folder stands for as long as this task collects; it is gone afterwards, whatever happens.
 
     :raises TakenError: another task collects there already
-    :raises ExchangeError: it can't be made, or belongs to somebody else
+    :raises ExchangeError: it can't be made, or belongs to another user
     """
     folder = folder_of(base, step)
     try:
@@ -301,7 +301,7 @@ def collecting(base: Path, step: JobStep) -> Iterator[Path]:
 def _adopt(folder: Path, step: JobStep) -> None:
     """A folder of this run that stands already: left by a killed run of the same name, or another task collects."""
     if not is_private(folder):
-        raise ExchangeError(f"{folder} is there and belongs to somebody else")
+        raise ExchangeError(f"{folder} exists and belongs to another user")
     end = time.monotonic() + _SETTLE_S
     while True:
         with contextlib.suppress(OSError):
@@ -349,7 +349,7 @@ def send(base: Path, step: JobStep, text: str, wait_s: float) -> bool:
         time.sleep(min(pause, max(0.0, end - time.monotonic())))
         pause = min(pause * 1.5, _LAST_POLL_S)
     if not is_private(folder):
-        raise ExchangeError(f"{folder} belongs to somebody else")
+        raise ExchangeError(f"{folder} belongs to another user")
     draft = folder / f"draft.{step.node or ''}.{os.getpid()}.{step.rank}"
     try:
         draft.write_text(text, encoding="utf-8")

@@ -132,8 +132,8 @@ def google_plug_in_is_complete(
                 "other_plugins": list(fabric.other_plugins),
             },
             fix=Fix(
-                "source the plug-in's own script (nccl-env-profile.sh, beside its library) unchanged in the job script "
-                "for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
+                "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
+                "script for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
                 "'ls /sys/class/net': they differ between virtual machines and GKE",
                 where="job-script",
             ),

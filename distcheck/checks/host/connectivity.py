@@ -112,7 +112,7 @@ def master_is_reachable(master: MasterName, reach: MasterReach, platform: Platfo
     evidence["elapsed_s"] = reach.elapsed_s
     if reach.outcome == "refused":
         yield rules.DC403.found(
-            f"{named} refuses connections: its host is there, and nobody listens on the port yet",
+            f"{named} refuses connections: its host answers, and no process listens on the port yet",
             severity=Severity.INFO,
             where=where,
             evidence=evidence,

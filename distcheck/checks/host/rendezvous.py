@@ -260,7 +260,7 @@ def address_trouble(text: str) -> tuple[str, str] | None:
         return "it holds a scheme; expected a bare host name or address", f"set it to {_shown(_host_of_url(bare))}"
     if has_expansion(text) or bare.startswith("<"):
         return (
-            "nobody put a value in its place",
+            "it was not replaced by a value",
             "let a shell expand it (double quotes, no single ones), or write the host's name",
         )
     if text != bare:

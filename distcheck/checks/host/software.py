@@ -277,7 +277,7 @@ def torch_is_the_installed_one(launch: Launch, software: Software) -> Iterator[F
             where=Where(path=path),
             evidence={"path": path, "torch": software.torch},
             fix=Fix(
-                f"rename {path}, and remove the compiled copy in __pycache__ beside it"
+                f"rename {path}, and remove the compiled copy in __pycache__ next to it"
                 if module
                 else "start the job from another folder, or build the tree in place "
                 "(python -m pip install --no-build-isolation -e .)",

@@ -335,7 +335,7 @@ def connections_fit_the_parallelism(
     elif setting is None and megatron and launch.launched and not _installed(software).cpu_only:
         yield rules.DC126.found(
             "CUDA_DEVICE_MAX_CONNECTIONS is not set: with tensor or context parallelism Megatron-LM insists on 1 on "
-            "GPUs before Blackwell, and refuses 1 beside FSDP",
+            "GPUs before Blackwell, and refuses 1 with FSDP",
             where=where,
             evidence={"value": None},
             fix=Fix(

@@ -710,8 +710,8 @@ def _masked(site: LaunchSite) -> Iterator[Finding]:
     yield _deepspeed_finding(
         site,
         option,
-        f"CUDA_VISIBLE_DEVICES={_short(text.strip())} has no effect beside {option}: deepspeed then takes the GPUs "
-        f"{_short(','.join(map(str, sorted(taken))))} of this host",
+        f"CUDA_VISIBLE_DEVICES={_short(text.strip())} has no effect together with {option}: deepspeed then takes the "
+        f"GPUs {_short(','.join(map(str, sorted(taken))))} of this host",
         f"leave {option} away to take the GPUs of CUDA_VISIBLE_DEVICES, or leave that away: --include "
         f"localhost:{_short(numbers)}",
     )

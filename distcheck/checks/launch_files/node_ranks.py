@@ -297,7 +297,7 @@ def _all_alike(site: LaunchSite, rank: str, nodes: str) -> Finding:
     seen = f"{name}={rank}, which this shell expands to 0 before srun starts a task" if expanded else f"{name}={rank}"
     loop = next((repeat for repeat in site.repeats if repeat.what == "hosts"), None)
     return rules.DC805.found(
-        f"{nodes}, and every node gets {seen}: the others wait for ranks that nobody has",
+        f"{nodes}, and every node gets {seen}: the others wait for ranks that no process has",
         where=place(site, word, name),
         evidence={"node_rank": rank},
         fix=Fix(_per_node(site, name, loop), where="job-script" if step_of(site).starter == "srun" else "launch-line"),

@@ -334,7 +334,7 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
         value = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
         yield rules.DC744.found(
             f"{name} is fixed to {shown(meets.host)}, but Slurm chooses the nodes of this job: "
-            "where that one is not among them, nobody answers there",
+            "if that one is not among them, no process answers there",
             where=_where(site, meets, None if meets.variable else meets.name),
             evidence={"setting": name, "value": meets.host},
             fix=Fix(

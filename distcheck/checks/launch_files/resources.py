@@ -165,9 +165,7 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
                         else f"a rank needs {_size(each)}"
                     ),
                     evidence={"asked_bytes": room, "ranks_on_node": ranks, "needed_bytes": ranks * each},
-                    fix=Fix(
-                        "ask for more, or for all memory of a node: --mem=0 beside --exclusive", where="job-script"
-                    ),
+                    fix=Fix("ask for more, or for all memory of a node: --mem=0 with --exclusive", where="job-script"),
                 ),
             )
     if isinstance(nodes, Unavailable) or nodes.memory_bytes is None:

@@ -215,7 +215,7 @@ def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> 
     who = "init_process_group" if need.by_torch else "the script"
     word = script_word(site)
     return rules.DC802.found(
-        f"{start.path} is started by {starter or 'plain'} python, and nobody sets {names}, "
+        f"{start.path} is started by {starter or 'plain'} python, and no launcher sets {names}, "
         f"which {who} reads at {place}",
         where=site.where(None if word is None else word.span)._replace(object=start.path),
         evidence={"script": start.path, "missing": list(missing), "flow": [f"{place}: {need.row.text()}"]},

@@ -582,7 +582,7 @@ def _said(error: Any, text: str, at: int) -> str:
     if "\t" in line[: len(line) - len(line.lstrip())] and ("token" in problem or "tab" in problem):
         return "a tab stands in the indentation; YAML takes spaces only"
     if problem.startswith("mapping values are not allowed"):
-        problem = "a second colon, or a key that is indented otherwise than those beside it"
+        problem = "a second colon, or a key that is indented differently from its siblings"
     return f"malformed YAML: {problem[:120]}"
 
 

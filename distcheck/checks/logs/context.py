@@ -36,7 +36,7 @@ def found_at_first_failed(
 def severity_of(timeline: Timeline) -> dict[str, Any]:
     """How loud a finding about something bad is: an error where the job died, a remark where it went on."""
     if timeline.went_on:
-        return {"severity": Severity.INFO, "role": "beside"}
+        return {"severity": Severity.INFO, "role": "context"}
     return {"severity": Severity.ERROR, "role": "cause"}
 
 

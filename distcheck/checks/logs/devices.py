@@ -405,7 +405,7 @@ def rocm_masks_agreed(timeline: Timeline) -> Iterator[Finding]:
         if differ
         else "ROCR_VISIBLE_DEVICES applies first and numbers its GPUs anew; a second mask chooses from what is left"
         if not ray
-        else "ROCR_VISIBLE_DEVICES is set beside HIP_VISIBLE_DEVICES, and Ray takes the second only",
+        else "ROCR_VISIBLE_DEVICES is set together with HIP_VISIBLE_DEVICES, and Ray takes the second only",
         fix=Fix("set HIP_VISIBLE_DEVICES only", command="unset CUDA_VISIBLE_DEVICES", where="job-script")
         if differ
         else Fix(
@@ -454,10 +454,10 @@ def ranks_were_bound_to_a_device(timeline: Timeline) -> Iterator[Finding]:
         rules.DC206,
         timeline,
         events,
-        "a barrier has guessed the GPU of its rank" + (f" (GPU {gpu})" if gpu else "") + ", since nobody bound one",
+        "a barrier has guessed the GPU of its rank" + (f" (GPU {gpu})" if gpu else "") + ", since none was bound",
         fix=fix,
         severity=Severity.WARNING if harmful else Severity.INFO,
-        role="beside",
+        role="context",
     )
 
 

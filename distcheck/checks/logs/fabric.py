@@ -66,7 +66,7 @@ def debugging_is_off(timeline: Timeline) -> Iterator[Finding]:
             where="job-script",
         ),
         severity=Severity.INFO,
-        role="beside",
+        role="context",
     )
 
 
@@ -100,7 +100,7 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
                 where="job-script",
             ),
             severity=Severity.WARNING if hurts and not failed(timeline) else Severity.INFO,
-            role="beside",
+            role="context",
         )
 
 
@@ -138,7 +138,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
             f"{_hosts(with_one)} use a network plug-in of NCCL, and {_hosts(without)} none",
             fix=_same_plug_in(),
             severity=Severity.ERROR if dead else Severity.INFO if failed(timeline) else None,
-            role="cause" if dead else "beside",
+            role="cause" if dead else "context",
             rank=-1,
         )
         return
@@ -152,7 +152,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
             _misfit(lines[0]),
             fix=_same_plug_in(),
             severity=None if slow else Severity.INFO,
-            role="beside",
+            role="context",
         )
 
 
@@ -231,7 +231,7 @@ def infiniband_is_used(timeline: Timeline) -> Iterator[Finding]:
         f"NCCL sends over TCP on {_hosts(slow_hosts) or 'all hosts'}, although {evidence}",
         fix=_give_devices(),
         severity=Severity.INFO if failed(timeline) and not dead else None,
-        role="cause" if dead else "beside",
+        role="cause" if dead else "context",
         rank=-1,
     )
 
@@ -258,7 +258,7 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
             _went_down(names, broken),
             fix=_raise_port(),
             severity=Severity.ERROR if dead else Severity.INFO,
-            role="cause" if dead else "beside",
+            role="cause" if dead else "context",
         )
     elif lost and _layer(timeline) == "IB" and not another_cause(timeline):
         yield found(
@@ -363,7 +363,7 @@ def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
         + (f", and on at {_hosts(on - there)}" if on - there else ""),
         fix=fix,
         severity=None if disabled and not failed(timeline) else Severity.INFO,
-        role="beside",
+        role="context",
         rank=-1,
     )
 
@@ -410,11 +410,11 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
             # a channel over the network leads to another host, also where only one of them is in the text
             node_count(everyone) > 1 or any(process.transport.count("NET") for process in everyone)
         ):
-            severity, part = (Severity.INFO if failed(timeline) else Severity.WARNING), "beside"
+            severity, part = (Severity.INFO if failed(timeline) else Severity.WARNING), "context"
         elif not everyone and not failed(timeline) and not timeline.went_on:
             # the text ends before NCCL takes another network, or before the job dies
             ends = timeline.sources[unusable[-1].source].lines - unusable[-1].line < _LAST_LINES
-            severity, part = Severity.WARNING, "cause" if ends else "beside"
+            severity, part = Severity.WARNING, "cause" if ends else "context"
         else:
             return
         yield found(
@@ -439,7 +439,7 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"the plug-in {name} is not complete here",
             fix=Fix(
-                "source the plug-in's own script (nccl-env-profile.sh, beside its library) unchanged in the job "
+                "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
                 "script for "
                 "all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
                 "'ls /sys/class/net': they differ between virtual machines and GKE",
@@ -461,7 +461,7 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
                 where="job-script",
             ),
             severity=Severity.INFO if failed(timeline) else None,
-            role="beside",
+            role="context",
         )
 
 
@@ -508,7 +508,7 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
             "this container may not choose NUMA nodes, so that NCCL uses /dev/shm instead of CUDA's host memory",
             fix=Fix("start the container with --cap-add=SYS_NICE", where="launch-line"),
             severity=Severity.INFO,
-            role="beside",
+            role="context",
         )
 
 
@@ -566,7 +566,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             f"NCCL differs between processes: {said}",
             fix=fix,
             severity=Severity.ERROR if dead else Severity.INFO,
-            role="cause" if dead else "beside",
+            role="cause" if dead else "context",
         )
 
 
@@ -613,7 +613,7 @@ def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
                 where="host",
             ),
             severity=Severity.INFO if failed(timeline) else None,
-            role="beside",
+            role="context",
         )
     tcp = [process for process in everyone if _on_tcp(process)]
     nodes = node_count(everyone)
@@ -632,7 +632,7 @@ def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
                 where="host",
             ),
             severity=Severity.INFO,
-            role="beside",
+            role="context",
         )
 
 

@@ -100,7 +100,7 @@ def weight(timeline: Timeline, event: Event) -> Severity:
 
 def role(timeline: Timeline, event: Event, otherwise: str = "cause") -> str:
     """What ended the job is a cause, what it survived stands beside."""
-    return "beside" if survived(timeline, event) else otherwise
+    return "context" if survived(timeline, event) else otherwise
 
 
 @probe(rules.DC303)
@@ -298,7 +298,7 @@ def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
             "cards are left, or take the slowest card as the measure of the job",
             where="job-script",
         ),
-        role="beside",
+        role="context",
     )
 
 
@@ -342,7 +342,7 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
                 where="code",
             ),
             severity=Severity.INFO,
-            role="beside",
+            role="context",
         )
 
 
@@ -472,7 +472,7 @@ def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
         events,
         f"CUDA's compatibility library is used where it can't work (error {number}): on a card that it is not made "
         "for, or "
-        "beside a driver that it does not fit",
+        "with a driver that it does not fit",
         fix=Fix(
             "take the compat folder out of LD_LIBRARY_PATH where the job or the image sets it, or the package "
             "cuda-compat "
@@ -518,7 +518,7 @@ def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
             where="host",
         ),
         severity=weight(timeline, first) if events else Severity.INFO,
-        role=role(timeline, first) if events else "beside",
+        role=role(timeline, first) if events else "context",
     )
 
 
@@ -570,7 +570,7 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
                 where="host",
             ),
             severity=Severity.ERROR if hung else Severity.INFO,
-            role="cause" if hung else "beside",
+            role="cause" if hung else "context",
         )
 
 

@@ -103,7 +103,7 @@ def collectives_end(timeline: Timeline) -> Iterator[Finding]:
     verdict = _consequence(timeline, waits, events) or _judge(timeline, waits, behind)
     loudness = severity_of(timeline)
     if timeline.went_on:
-        verdict = verdict._replace(role="beside")
+        verdict = verdict._replace(role="context")
     yield found(
         verdict.rule,
         timeline,
@@ -699,7 +699,7 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
         message,
         fix=_COME,
         severity=loudness["severity"],
-        role="beside" if timeline.went_on else role,
+        role="context" if timeline.went_on else role,
         rank=missing[0] if len(missing) == 1 else -1,
     )
 
@@ -941,5 +941,5 @@ def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
         said.rstrip(". "),
         fix=_READ_NCCL if spelt else _CAST,
         severity=loudness["severity"],
-        role="beside" if timeline.went_on else "failure",
+        role="context" if timeline.went_on else "failure",
     )

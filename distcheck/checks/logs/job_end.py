@@ -92,14 +92,14 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         timeline,
         stopped,
         "the launcher was told to stop (SIGTERM) from outside, and nothing had failed before: a time limit, a "
-        "preemption, an eviction, or somebody's kill",
+        "preemption, an eviction, or a kill",
         fix=Fix(
             "ask the scheduler why ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', 'kubectl describe pod'); "
             "then a longer limit, and a checkpoint on SIGTERM (#SBATCH --signal=TERM@120)",
             where="job-script",
         ),
         severity=Severity.INFO,
-        role="beside",
+        role="context",
         rank=-1,
     )
 
@@ -130,7 +130,7 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
         f"the ranks were restarted {times} time{'s' * (times != 1)}: what the log ends with is of the last attempt",
         fix=Fix("while you look for an error, start with --max-restarts=0", where="launch-line"),
         severity=Severity.INFO,
-        role="beside",
+        role="context",
         rank=-1,
     )
 
@@ -167,7 +167,7 @@ def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
             where="launch-line",
         ),
         severity=Severity.INFO,
-        role="beside",
+        role="context",
         rank=-1,
         evidence={"peers": _peers(lost), "silent_ranks": list(timeline.silent_ranks[:64])},
     )

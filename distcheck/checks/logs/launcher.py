@@ -162,7 +162,7 @@ def _what_is_missing(names: list[str], scheduler: str | None, tasks: int) -> str
         starter = "srun" if scheduler == "slurm" else "mpirun"
         return f"{listed(names)} {verb} not set: {starter} started the tasks, and sets only variables of its own"
     if tasks > 1:
-        return f"{listed(names)} {verb} not set in {tasks} tasks: whoever started them sets only variables of its own"
+        return f"{listed(names)} {verb} not set in {tasks} tasks: their launcher sets only variables of its own"
     return f"{listed(names)} {verb} not set: no launcher has started this process"
 
 
@@ -256,7 +256,7 @@ def somebody_served_the_store(timeline: Timeline) -> Iterator[Finding]:
             timeline,
             events,
             "init_process_group has a tcp:// address of its own under torchrun, whose "
-            "TORCHELASTIC_USE_AGENT_STORE=True makes every rank a client: nobody serves that store",
+            "TORCHELASTIC_USE_AGENT_STORE=True makes every rank a client: no process serves that store",
             fix=Fix(
                 "leave init_method out (env://), so that the ranks use torchrun's store; a group of a nested program: "
                 "start that program without TORCHELASTIC_ variables",
@@ -399,4 +399,4 @@ def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, fix: Fix) -> Finding:
-    return found(rule, timeline, events, message, fix=fix, severity=Severity.INFO, role="beside")
+    return found(rule, timeline, events, message, fix=fix, severity=Severity.INFO, role="context")

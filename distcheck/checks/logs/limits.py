@@ -243,7 +243,7 @@ def workers_fit_the_cpus(timeline: Timeline) -> Iterator[Finding]:
             where="job-script",
         ),
         severity=Severity.INFO,
-        role="beside",
+        role="context",
     )
 
 

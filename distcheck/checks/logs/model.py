@@ -262,7 +262,7 @@ class Timeline(NamedTuple):
 
 
 #: What a finding of a log is to the story, the strongest first; stands in its evidence as ``role``.
-ROLES = ("cause", "failure", "timeout", "lost", "beside")
+ROLES = ("cause", "failure", "timeout", "lost", "context")
 _ROLE_OF = {Kind.CAUSE: "cause", Kind.FAILURE: "failure", Kind.TIMEOUT: "timeout", Kind.LOST: "lost"}
 
 
@@ -283,8 +283,8 @@ def found(
     :param rule: the rule
     :param timeline: the fact that the probe was given
     :param events: at least one, the decisive one first
-    :param role: what it is to the story, one of ROLES: by default what the first event's kind says, ``beside`` for a
-        notice. ``beside`` findings are never told as the cause
+    :param role: what it is to the story, one of ROLES: by default what the first event's kind says, ``context`` for a
+        notice. ``context`` findings are never told as the cause
     :param rank: the guilty rank where it is not the one that wrote the first line (-1: no rank is to blame)
     :param message: one sentence, no full stop at its end: what is wrong, with the values seen
     :param fix: what to do about it, for exactly this case
@@ -305,7 +305,7 @@ def found(
         local_rank=who.local_rank if named is None and who.rank is None else None,
     )
     seen: dict[str, Any] = {
-        "role": role or _ROLE_OF.get(first.kind, "beside"),
+        "role": role or _ROLE_OF.get(first.kind, "context"),
         "text": first.text,
         "lines": len(lines) + sum(event.repeated for event in lines),
     }

@@ -64,7 +64,7 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
         which = f"port {number}" if number else "the port on which the ranks meet"
         loudness = severity_of(timeline)
         if any(ranks_were_started_once(timeline)) or two_servers(timeline):
-            loudness = {"severity": Severity.INFO, "role": "beside"}
+            loudness = {"severity": Severity.INFO, "role": "context"}
         yield found_at_first_failed(
             rules.DC401,
             timeline,
@@ -186,7 +186,7 @@ def _judge_master(
             timeline,
             [*events, *rendezvous],
             f"all nodes, the endpoint's own host among them, gave up on {place}: none of them took itself for the host "
-            "of the rendezvous, so nobody listens there",
+            "of the rendezvous, so no process listens there",
             fix=Fix(
                 "add --rdzv-conf=is_host=1 to the launch on the endpoint's host and --rdzv-conf=is_host=0 on all "
                 "others, or give as the endpoint exactly the name that this host has for itself (hostname)",
@@ -405,7 +405,7 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
         f"torch warns that {what}, which does no harm where ranks meet by IPv4",
         fix=Fix("none is needed; an IPv4 address in place of the name spares you the warning", where="launch-line"),
         severity=Severity.INFO,
-        role="beside",
+        role="context",
     )
 
 

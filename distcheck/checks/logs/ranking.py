@@ -115,7 +115,7 @@ def rank_findings(timeline: Timeline, findings: Sequence[Finding]) -> Ranked:
 def role_of(finding: Finding) -> str:
     """What a finding is to the story, one of ROLES."""
     role = finding.evidence.get("role")
-    return role if role in ROLES else "beside"
+    return role if role in ROLES else "context"
 
 
 #: Roles of what follows from somebody's failure.
@@ -231,7 +231,7 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
 
     The rank that the launcher saw fail first counts more than the order of lines of several files.
     """
-    told = [finding for finding in findings if role_of(finding) != "beside"]
+    told = [finding for finding in findings if role_of(finding) != "context"]
     named = {(finding.where.path, finding.where.line) for finding in told}
     loud = [finding for finding in told if finding.severity > Severity.INFO]
     codes = {finding.code for finding in loud}

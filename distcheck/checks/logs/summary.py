@@ -37,7 +37,7 @@ _KNOWN = {
     "interrupted": KnownCause(
         "stopped from outside",
         "the job was stopped from outside; that is no mistake, and no rule of distcheck",
-        "somebody stopped the job (Ctrl-C, scancel, kill): there is nothing to fix",
+        "the job was stopped (Ctrl-C, scancel, kill): there is nothing to fix",
         "launch-line",
     ),
     "cuda-device-assert": KnownCause(
@@ -176,7 +176,7 @@ def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
         return (
             "only consequences are in this text: whatever happened first was written elsewhere, or nowhere"
             if first.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)
-            else "somebody was waited for and did not come; why is not in this text"
+            else "a rank was waited for and did not join; the reason is not in this text"
         )
     if first.signature in _KNOWN:
         return _KNOWN[first.signature].meaning + _said_of_it(timeline, first)
@@ -288,7 +288,7 @@ def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Even
         ]
     else:
         alike = list(by_rank(alike).values())
-    told = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "beside"}
+    told = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "context"}
     wanted = {_at(event) for event in (first, *alike[:_MOST_LINES])}
     wanted |= {_at(event) for event in timeline.events if (timeline.path(event), event.line) in told}
     for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):

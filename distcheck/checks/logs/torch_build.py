@@ -144,7 +144,7 @@ def torch_was_the_installed_one(timeline: Timeline) -> Iterator[Finding]:
             timeline,
             shadowed,
             seen + (f": it has no {attribute}" if attribute else ""),
-            fix=Fix(f"{remedy}, and remove the compiled copy in __pycache__ beside it{doubt}", where="code"),
+            fix=Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it{doubt}", where="code"),
             **severity_of(timeline),
         )
     if trees:

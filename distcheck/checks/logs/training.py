@@ -88,7 +88,7 @@ def group_was_destroyed(timeline: Timeline) -> Iterator[Finding]:
             "the process group is not destroyed at the end",
             fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
             severity=Severity.INFO,
-            role="beside",
+            role="context",
         )
 
 
@@ -119,7 +119,7 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
             rules.DC754,
             timeline,
             twice,
-            "the gradient of a parameter came twice in one step: find_unused_parameters=True beside activation "
+            "the gradient of a parameter came twice in one step: find_unused_parameters=True with activation "
             "checkpointing, or parameters that are used again",
             fix=Fix(
                 "leave find_unused_parameters out, and let checkpoint(..., use_reentrant=False); where the "
@@ -140,5 +140,5 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
                 where="code",
             ),
             severity=Severity.INFO,
-            role="beside",
+            role="context",
         )

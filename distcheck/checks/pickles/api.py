@@ -259,7 +259,7 @@ def _needs(verdict: FileVerdict, purpose: str) -> str:
     unknown = len(verdict.unvouched)
     vouched = f", {unknown} of unknown code" if unknown else ""
     if purpose == "pickle" or answer is None or answer.answer == "accept":
-        return f"runs code that nobody vouches for: {', '.join(found.path for found in verdict.unvouched[:3])}"
+        return f"runs code that is not on the trusted list: {', '.join(found.path for found in verdict.unvouched[:3])}"
     if answer.answer == "import":
         return f"loads with weights_only=True after import {', '.join(answer.modules)}"
     if answer.answer == "allowlist":

@@ -82,7 +82,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
                 "places": len(dangers),
             },
             fix=Fix(
-                "do not load this file, and delete it where others may; ask whoever made it for safetensors, or for a "
+                "do not load this file, and delete it where others may; ask its author for safetensors, or for a "
                 "state_dict that loads with weights_only=True",
                 where="code",
             ),
@@ -91,7 +91,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
 
 @probe(rules.DC611)
 def torch_loads_it_by_default(judged: JudgedFile) -> Iterator[Finding]:
-    """Loading needs no code that nobody vouches for, and ``weights_only=True`` needs no help."""
+    """Loading needs no code that is not on the trusted list, and ``weights_only=True`` needs no help."""
     verdict = judged.verdict
     if verdict.dangers:  # nothing of it is to be allowed
         return
@@ -103,12 +103,12 @@ def torch_loads_it_by_default(judged: JudgedFile) -> Iterator[Finding]:
         # also where torch takes its part of a file, and another part is for another reader
         names = [found.path for found in verdict.unvouched]
         yield rules.DC611.found(
-            f"loading it runs code that nobody vouches for: {_some(names)}",
+            f"loading it runs code that is not on the trusted list: {_some(names)}",
             severity=Severity.ERROR,
             where=Where(path=judged.file.path),
             evidence={"unvouched": names[:_LISTED]},
             fix=Fix(
-                f"read that code before you load the file{_allow(names)}; else ask whoever made it for plain data "
+                f"read that code before you load the file{_allow(names)}; else ask its author for plain data "
                 "(JSON, safetensors, numpy)",
                 where="code",
             ),
@@ -140,7 +140,7 @@ def _not_by_default(judged: JudgedFile, answer: WeightsOnly) -> Finding:
                 where="code",
             ),
         )
-    named = f"code that nobody vouches for: {_some(unvouched)}" if unvouched else f"{_some(inert)}"
+    named = f"code that is not on the trusted list: {_some(unvouched)}" if unvouched else f"{_some(inert)}"
     if answer.answer == "allowlist":
         paste = "paste this before torch.load"
         first = "read the code of these classes first: allowing them lets the file call them; if it is sound"
@@ -225,7 +225,7 @@ def _cure(oddity: Anomaly) -> Fix:
         return Fix(oddity.cure, where="code")
     if oddity.kind == "disagree":
         return Fix(
-            "do not load it: one program would read something else in it than another; ask whoever made it for a file "
+            "do not load it: one program would read something else in it than another; ask its author for a file "
             "as torch.save writes it",
             where="code",
         )

@@ -19,7 +19,7 @@ _TAIL = 65_535 + 22
 _AGAIN = "download or save the file again"
 #: What is no pickle and no archive: what it is, and what to do.
 _IN_WORDS = {
-    "empty": ("it is empty", "save or download it again: whoever wrote it was stopped"),
+    "empty": ("it is empty", "save or download it again: the program that wrote it was stopped"),
     "git LFS pointer": ("it is a git LFS pointer, not the file itself", "git lfs pull"),
     "HTML page": ("it is an HTML page, not a model: the download failed or wants a login", "download it again"),
     "XML": ("it is XML, not a model: the download failed or was refused", "download it again"),

@@ -583,7 +583,7 @@ def _of_tensor(value: object, mode: str) -> Catch | None:
     if mode in ("pickle", "torch.save"):
         if _tensor_says(value, "_backward_hooks"):
             return Catch(
-                "its gradient hooks are not written: whoever loads it trains without them, and nothing says so",
+                "its gradient hooks are not saved: a script that loads it trains without them, without a message",
                 "register them again after loading (register_hook)",
             )
         if _tensor_says(value, "_post_accumulate_grad_hooks"):

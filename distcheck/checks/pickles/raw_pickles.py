@@ -134,7 +134,7 @@ def follow_appended(
                     f"after its end: {counted(source.size - at, 'byte')} that are no pickle, which no reader looks at",
                     offset=at,
                     member=label,
-                    cure="have it saved again by whoever made it, without what was added",
+                    cure="have its author save it again, without what was added",
                 )
             return
         add_stream(source, label, "pickle", trace, depth, notes, role or "appended")

@@ -200,7 +200,7 @@ def read_torch_zip(
             member=label,
         )
     if found.count > len(found.others) >= _MOST_OTHERS:
-        notes.not_opened(f"more than {_MOST_OTHERS:,} members beside the tensors")
+        notes.not_opened(f"more than {_MOST_OTHERS:,} members in addition to the tensors")
     _note_equal_names(reading)
     for member in found.others:
         if not notes.take_member():

@@ -199,7 +199,7 @@ _NO_LAYERS = _words(
 
 # Of the standard library, and neither harmless nor harmful by themselves: they keep or pass on something callable.
 _NEUTRAL = """\
-functools.partial keeps a call that whoever uses it makes later
+functools.partial keeps a call that its user makes later
 builtins.iter may call what it is given
 builtins.print calls methods of what it is given, and prints it
 builtins.reversed calls a method of what it is given

@@ -137,7 +137,7 @@ def compare(member: Member, opened: Opened, notes: Collector, label: str) -> Non
     _compare_bytes(member, opened, notes, label)
 
 
-_CURE = "don't load it; have it saved again by whoever made it, or load the weights from a safetensors file"
+_CURE = "don't load it; have its author save it again, or load the weights from a safetensors file"
 
 
 def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str) -> None:

@@ -726,7 +726,7 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             else f"work = {call.text()}, and work.wait() before {tensor} is used"
         )
         yield rules.DC713.found(
-            f"{callee_text(call)}() returns a handle that nobody waits for: {tensor} may be used before it is ready",
+            f"{callee_text(call)}() returns a handle that is never waited for: {tensor} may be used before it is ready",
             where=call.where(),
             fix=Fix(text, where="code"),
             severity=_quiet(program, call.file) or (Severity.INFO if program.is_example(call.file) else None),

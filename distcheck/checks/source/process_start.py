@@ -332,7 +332,7 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
                 "leave init_method out: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
             )
             if local.intersection(program.component(row.file)):
-                message += "; under torchrun nobody listens there, and all ranks wait"
+                message += "; under torchrun no process listens there, and all ranks wait"
         else:
             message = f"{meeting.what} is set to {value}, over what the launcher gives"
             advice = (

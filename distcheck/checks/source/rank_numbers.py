@@ -184,7 +184,7 @@ def _slices(program: Program) -> Iterator[Finding]:
                     row,
                     atom,
                     "the slice starts at the local rank and steps by the world size: hosts take the same items, "
-                    "and nobody takes others",
+                    "and the other items are never used",
                     "start at `dist.get_rank()`",
                     row.where(),
                 )

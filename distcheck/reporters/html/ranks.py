@@ -117,7 +117,7 @@ def pairs(plain: Mapping[str, Any]) -> Iterator[str]:
     yield '<section aria-labelledby="pairs"><h2 id="pairs">Pairs of ranks</h2>'
     yield f"<p>{text(measured.pairs_text(plain, pairs))}</p>"
     size = max([measured.world_size(plain), *(pair.b + 1 for pair in pairs)], default=0)
-    yield '<div class="beside">'
+    yield '<div class="columns">'
     if 2 < size <= EACH_RANK and pairs:
         yield _heat_map(pairs, size, plain)
     if pairs:

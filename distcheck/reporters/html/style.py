@@ -131,9 +131,9 @@ _CHARTS = f"""
 .grid-of-figures{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,430px),1fr));gap:1rem}}
 figure{{margin:0;padding:.8rem;border:1px solid var(--line);border-radius:6px;min-width:0}}
 figure.whole{{margin-top:1rem;overflow-x:auto}}
-.beside{{display:flex;flex-wrap:wrap;gap:0 1.5rem;align-items:flex-start}}
-.beside>*{{flex:0 1 auto;min-width:0}}
-.beside th,.beside td{{padding:.22rem .5rem}}
+.columns{{display:flex;flex-wrap:wrap;gap:0 1.5rem;align-items:flex-start}}
+.columns>*{{flex:0 1 auto;min-width:0}}
+.columns th,.columns td{{padding:.22rem .5rem}}
 figcaption{{margin-bottom:.3rem;color:var(--ink);font-weight:600}}
 svg{{display:block;max-width:100%;height:auto;font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
 "DejaVu Sans",sans-serif}}

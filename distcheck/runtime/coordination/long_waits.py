@@ -76,7 +76,7 @@ def long_waits(positions: Positions) -> Iterator[LongWait]:
         if wait.since_s < positions.hang_timeout_s or not wait.missing:
             continue
         missing = [by_rank[rank] for rank in wait.missing if rank in by_rank]
-        # whoever waits for most of the job is early, and nobody is late
+        # whoever waits for most of the job is early, and no process is late
         if 2 * len(missing) > positions.world_size or any(position.state in (*GONE, "waiting") for position in missing):
             continue
         frame = missing[0].own_frame if missing else None

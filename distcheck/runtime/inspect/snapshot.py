@@ -228,7 +228,7 @@ def _position(
     base = Position(item.rank, pid=item.pid, stack=other.frames)
     letter = other.look.state
     if letter in ("", "Z", "X"):
-        return base._replace(state="left", detail="it has ended" + (", and nobody has asked how" * (letter == "Z")))
+        return base._replace(state="left", detail="it has ended" + (", and it was not queried" * (letter == "Z")))
     if letter in ("T", "t"):
         by = f"by process {other.look.tracer}, which traces it" if other.look.tracer else "by a signal"
         return base._replace(state="stopped", detail=by)

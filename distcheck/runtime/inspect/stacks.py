@@ -51,7 +51,7 @@ def find_py_spy(world: World) -> str:
         path = os.path.join(folder, "py-spy")
         if folder and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
-    raise Unavailable(f"py-spy, which reads stacks, is neither beside this Python nor on the PATH; {_INSTALL}")
+    raise Unavailable(f"py-spy, which reads stacks, is neither next to this Python nor on the PATH; {_INSTALL}")
 
 
 def read_stack(world: World, program: str, pid: int, folder: str = "") -> tuple[ThreadStack, ...]:
@@ -159,7 +159,7 @@ def why_not(error: str, yama: int | None, user_id: int) -> str:
     lower = error.lower()
     if "permission denied" in lower or "operation not permitted" in lower:
         if yama == 3:
-            return "this host lets nobody read another process's memory (kernel.yama.ptrace_scope is 3)"
+            return "no process may read another process's memory on this host (kernel.yama.ptrace_scope is 3)"
         if yama and user_id != 0:
             return (
                 f"this host lets only root read another process's memory (kernel.yama.ptrace_scope is {yama}); "

@@ -208,7 +208,7 @@ _SIGNALS = {
     ),
 }
 _FROM_OUTSIDE = (
-    "somebody ended it: a scheduler at its time limit or for another job, a launcher after another failure, a user",
+    "it was ended: by a scheduler at its time limit or for another job, a launcher after another failure, a user",
     Fix(
         "look at the scheduler's account of the job (time limit, preemption, a node that went down), and at what the "
         "launcher said before",

@@ -21,7 +21,7 @@ from .model import Lateness, Measurements, Pair, Pairs
 #: The phase that measures this, as the findings name it.
 PHASE = "find"
 #: Why a single rank is not judged; there is nothing to look at then.
-ALONE = "one rank has nobody to be compared with"
+ALONE = "one rank cannot be compared with others"
 #: With two ranks each is the only peer of the other: a difference names neither.
 FEWEST_RANKS = 3
 #: Seconds of computing, times the median of the peers: nccl-tests' analyzer calls 1.5 a straggler. GPUs of one model
@@ -667,7 +667,7 @@ def _fix_link(host: str | None, group: PairGroup, backend: str | None, *, other:
             where="host",
         )
     return Fix(
-        f"look at {counters} of {host or 'its host'} beside those of another host; "
+        f"look at {counters} of {host or 'its host'} next to those of another host; "
         "leave the host out of jobs until it is fixed",
         command="ip -s link",
         where="host",

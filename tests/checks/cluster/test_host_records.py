@@ -66,7 +66,7 @@ def test_somebody_elses_folder_is_not_used(scratch: Path) -> None:
     folder.chmod(0o777)
     with host_records.collecting(LocalPosition(0, 2, "run")) as trouble:
         (absent,) = host_records.receive(LocalPosition(0, 2, "run"), trouble)
-    assert "belongs to somebody else" in absent.not_checked[0].why
+    assert "belongs to another user" in absent.not_checked[0].why
     assert not host_records.send(LocalPosition(1, 2, "run"), report(1))
     assert folder.exists()
 

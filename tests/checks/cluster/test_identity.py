@@ -93,7 +93,7 @@ def test_bad_dc502_two_nodes_with_one_node_rank() -> None:
     (finding,) = no_rank_came_twice(roll)
     assert (finding.code, finding.severity) == ("DC502", Severity.ERROR)
     assert finding.message == (
-        "ranks 0-7 were taken twice, the second time by processes on gpu02, and nobody is ranks 8-15 of 16"
+        "ranks 0-7 were taken twice, the second time by processes on gpu02, and no process is ranks 8-15 of 16"
     )
     assert (finding.where.ranks, finding.where.host) == ("0-7", "gpu02")
     # one trouble, one finding: the gap is the other side of it

@@ -48,7 +48,12 @@ def test_good_who_is_missing_is_said_from_the_roll() -> None:
         ("foreign", "SSH (SSH-2.0-OpenSSH_9.2)", "DC403", "is held by SSH (SSH-2.0-OpenSSH_9.2), not by"),
         ("other-run", "gpu07", "DC403", "another run of distcheck calls its roll on gpu07"),
         ("other-version", "distcheck 2.0 there, 1.0 here", "DC403", "distcheck 2.0 there, 1.0 here"),
-        ("refused", "Connection refused", "DC501", "nobody has called the roll at 10.0.0.1:29501: its host is there"),
+        (
+            "refused",
+            "Connection refused",
+            "DC501",
+            "no membership check runs at 10.0.0.1:29501: its host answers",
+        ),
         ("lost", "Connection reset by peer", "DC501", "answered at 10.0.0.1:29501 and then went away"),
         ("unresolvable", "Name or service not known", "DC404", "leads to no address: Name or service not known"),
         ("port-taken", "SSH is there", "DC401", "port 29501, on which it would call the roll, is taken: SSH is there"),

@@ -311,9 +311,9 @@ def test_bad_somebody_elses_folder_is_not_used(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, step(0))
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(record_exchange.ExchangeError, match="belongs to somebody else"), collecting(tmp_path, step(0)):
+    with pytest.raises(record_exchange.ExchangeError, match="belongs to another user"), collecting(tmp_path, step(0)):
         pass
-    with pytest.raises(record_exchange.ExchangeError, match="belongs to somebody else"):
+    with pytest.raises(record_exchange.ExchangeError, match="belongs to another user"):
         send(tmp_path, step(1), to_text(report(1)), 0.1)
     assert folder.exists()
 

@@ -74,7 +74,9 @@ def master(*addresses: str) -> MasterName:
             "[2001:db8::4]:29500",
             id="IPv6",
         ),
-        pytest.param(MasterReach("10.0.0.4", 29500, "refused"), Severity.INFO, "nobody listens", id="not started yet"),
+        pytest.param(
+            MasterReach("10.0.0.4", 29500, "refused"), Severity.INFO, "no process listens", id="not started yet"
+        ),
     ],
 )
 def test_bad_master_reach(found: MasterReach, severity: Severity, message: str) -> None:

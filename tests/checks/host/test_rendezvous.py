@@ -249,8 +249,8 @@ def test_the_proposed_line_fixes_it() -> None:
         ("MASTER_ADDR", "[fe80::1]", "brackets"),
         ("MASTER_ADDR", "10.0.0.1/24", "slash"),
         ("MASTER_ADDR", "node1:29500", "port as well"),
-        ("MASTER_ADDR", "$(hostname)", "nobody put a value"),
-        ("MASTER_ADDR", "<your-ip>", "nobody put a value"),
+        ("MASTER_ADDR", "$(hostname)", "it was not replaced by a value"),
+        ("MASTER_ADDR", "<your-ip>", "it was not replaced by a value"),
     ],
 )
 def test_bad_values(name: str, value: str, words: str) -> None:

@@ -197,7 +197,7 @@ def test_tcp_counts_where_rdma_is_seen() -> None:
     )
     two = tcp("node01", "node02", more=("NCCL_IB_HCA set by environment to mlx5",))
     (finding,) = fabric.infiniband_is_used(timeline(*two))
-    assert (finding.severity, finding.evidence["role"]) == (Severity.WARNING, "beside")
+    assert (finding.severity, finding.evidence["role"]) == (Severity.WARNING, "context")
     assert [f.severity for f in fabric.infiniband_is_used(timeline(*two, ECHO))] == [Severity.INFO]
     off = tcp(
         "node01", "node02", more=("NCCL_IB_HCA set by environment to mlx5", "NCCL_IB_DISABLE set by environment to 1.")

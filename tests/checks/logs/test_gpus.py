@@ -174,7 +174,7 @@ def test_what_a_job_survives_is_no_error(probe: object, line: str) -> None:
     (loud,) = probe(timeline(*events(line)))  # type: ignore[operator]
     assert (loud.severity, loud.evidence["role"]) == (Severity.ERROR, "cause")
     (quiet,) = probe(timeline(*events(line), went_on=True))  # type: ignore[operator]
-    assert (quiet.severity, quiet.evidence["role"]) == (Severity.INFO, "beside")
+    assert (quiet.severity, quiet.evidence["role"]) == (Severity.INFO, "context")
     # the second attempt went on: the first one failed all the same
     (earlier,) = probe(timeline(*events(line), went_on=True, attempts=2))  # type: ignore[operator]
     assert earlier.severity is Severity.ERROR
@@ -194,7 +194,7 @@ def test_an_xid_of_the_hardware_is_a_broken_card(number: int) -> None:
 @pytest.mark.parametrize("number", [*sorted(gpus.PROGRAM_XIDS), 999])
 def test_an_xid_of_a_program_is_told_only(number: int) -> None:
     (finding,) = gpus.gpus_are_sound(timeline(*events(f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=1, name=python")))
-    assert (finding.severity, finding.evidence["role"]) == (Severity.INFO, "beside")
+    assert (finding.severity, finding.evidence["role"]) == (Severity.INFO, "context")
 
 
 def test_no_xid_has_two_meanings() -> None:

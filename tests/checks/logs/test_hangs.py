@@ -95,7 +95,7 @@ def test_what_failed_after_is_not() -> None:
 
 def test_a_job_that_went_on_is_no_error() -> None:
     one = only(collectives_end(timeline(wait(0, 9), wait(1, 10), ranks=2, went_on=True)))
-    assert one.severity is Severity.INFO and one.evidence["role"] == "beside"
+    assert one.severity is Severity.INFO and one.evidence["role"] == "context"
 
 
 def calls(*operations: str, group: str = "0 default_pg", sizes: str = "[20]") -> tuple[Collective, ...]:

@@ -84,7 +84,7 @@ def test_what_the_job_lived_through_is_a_remark() -> None:
     made = timeline(said("KeyError: 'RANK'"), went_on=True)
     (finding,) = rendezvous_variables_were_set(made)
     assert finding.severity is Severity.INFO
-    assert finding.evidence["role"] == "beside"
+    assert finding.evidence["role"] == "context"
 
 
 @pytest.mark.parametrize(
@@ -187,4 +187,4 @@ def test_what_healthy_jobs_print_is_never_above_info(
     probe: Callable[[Timeline], Iterator[Finding]], line: str, rule: str, went_on: bool
 ) -> None:
     (finding,) = probe(timeline(said(line), went_on=went_on))
-    assert (finding.code, finding.severity, finding.evidence["role"]) == (rule, Severity.INFO, "beside")
+    assert (finding.code, finding.severity, finding.evidence["role"]) == (rule, Severity.INFO, "context")

@@ -72,7 +72,7 @@ def test_a_taken_port_is_told_once_for_all_ranks() -> None:
 
 def test_a_taken_port_that_the_job_survived_is_a_remark() -> None:
     (found,) = port_is_taken(timeline(event("port-taken", port="29500"), went_on=True))
-    assert found.severity is Severity.INFO and found.evidence["role"] == "beside"
+    assert found.severity is Severity.INFO and found.evidence["role"] == "context"
 
 
 def test_what_one_address_of_two_refused_is_no_taken_port() -> None:
@@ -204,7 +204,7 @@ def test_gloos_variable_takes_no_list() -> None:
 
 def test_noise_is_never_above_info() -> None:
     (found,) = ipv6_is_noise(timeline(event("ipv6-noise"), event("reverse-name-noise", line=2)))
-    assert found.severity is Severity.INFO and found.evidence["role"] == "beside"
+    assert found.severity is Severity.INFO and found.evidence["role"] == "context"
     assert not list(ipv6_is_noise(timeline(event("name-unresolved", code="-2", host="a", port="1"))))
 
 

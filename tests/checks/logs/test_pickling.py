@@ -149,7 +149,7 @@ def test_who_fills_gpu_0(rank: int, path: str, text: str, told: list[str]) -> No
 
 def test_a_failure_that_was_lived_through_is_a_remark() -> None:
     (found,) = objects_pickle(timeline(event("unpicklable", type="_thread.lock"), went_on=True))
-    assert found.severity is Severity.INFO and found.evidence["role"] == "beside"
+    assert found.severity is Severity.INFO and found.evidence["role"] == "context"
 
 
 def test_a_spawn_is_seen_without_the_beginning_of_its_traceback() -> None:

@@ -146,4 +146,4 @@ def test_what_pickle_will_load_is_not_judged_by_torch() -> None:
     """The line on a plain pickle says what it runs, and not that torch.load refuses it."""
     report = distcheck.scan_pickle(b"\x80\x02cmy_project.config\nSettings\n)\x81.")
     assert report.verdict == "needs-allow-listing"
-    assert report.sentence == "runs code that nobody vouches for: my_project.config.Settings"
+    assert report.sentence == "runs code that is not on the trusted list: my_project.config.Settings"

@@ -268,7 +268,7 @@ BACKWARD = (Frame("torch/autograd/graph.py", 979, "_engine_run_backward"), TRAIN
         (seen_as(BACKWARD), seen_as(BACKWARD), "waiting", ""),
         (seen_as((EVAL,)), seen_as((EVAL,), "T"), "stopped", "by a signal"),
         (seen_as((EVAL,)), seen_as((EVAL,), "t", tracer=7), "stopped", "by process 7, which traces it"),
-        (seen_as((EVAL,)), seen_as(None, "Z"), "left", "it has ended, and nobody has asked how"),
+        (seen_as((EVAL,)), seen_as(None, "Z"), "left", "it has ended, and it was not queried"),
         (seen_as((EVAL,)), seen_as(None, ""), "left", "it has ended"),
         (seen_as(None), seen_as(None), "silent", "no stack"),
         (seen_as(()), seen_as(()), "computing", "its main thread runs no Python"),
