@@ -190,6 +190,7 @@ MACHINES: Mapping[str, Machine] = {
             "--time=24:00:00": {"environ": {"SLURM_JOB_END_TIME": str(_NOW + 24 * 3600 - 1)}},
         },
     ),
+    "DC128": Machine("laptop-no-gpu", {"facts": {"Software": {"python": "3.13.1", "torch": "2.13.0+cpu"}}}),
     "DC205": Machine("rocm-mi300x", {"options": {"nproc_per_node": "2"}}),
     "DC221": Machine(
         _A100,

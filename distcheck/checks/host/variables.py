@@ -346,6 +346,25 @@ def connections_fit_the_parallelism(
         )
 
 
+@probe(rules.DC128)
+def detail_debugging_does_not_crash(
+    launch: Launch, settings: Settings, software: Software | Unavailable
+) -> Iterator[Finding]:
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL is not combined with gloo and a torch whose DDP crashes with it."""
+    setting = settings.of("TORCH_DISTRIBUTED_DEBUG")
+    installed = _installed(software)
+    gloo = launch.backend == "gloo" or (launch.backend is None and installed.cpu_only)
+    if setting is None or setting.value.upper() != "DETAIL" or not gloo or (installed.torch or ())[:2] != (2, 13):
+        return
+    yield rules.DC128.found(
+        f"{shown(setting)} crashes DDP on gloo: with torch 2.13 each rank ends with SIGSEGV in DDP(…)",
+        where=Where(variable=setting.name),
+        severity=Severity.INFO if launch.stage == "shell" else None,
+        evidence={"value": setting.value, "origin": setting.origin},
+        fix=_fix(setting, "set it to INFO", "export TORCH_DISTRIBUTED_DEBUG=INFO"),
+    )
+
+
 # what is judged, of this host's settings and of those that a file makes
 
 

@@ -637,6 +637,41 @@ def test_good_connections(settings: Settings, launch: Launch, software: Software
     assert list(room.connections_fit_the_parallelism(launch, settings, software)) == []
 
 
+# DC128
+
+DETAIL = in_force(TORCH_DISTRIBUTED_DEBUG="DETAIL")
+
+
+@pytest.mark.parametrize(
+    ("settings", "launch", "software", "severity"),
+    [
+        pytest.param(DETAIL, PLANNED._replace(backend="gloo"), CUDA, WARNING, id="gloo by its name"),
+        pytest.param(DETAIL, PLANNED, CPU, WARNING, id="gloo by the build"),
+        pytest.param(in_force(TORCH_DISTRIBUTED_DEBUG="detail"), PLANNED, CPU, WARNING, id="in small letters"),
+        pytest.param(DETAIL, SHELL, CPU, INFO, id="no launch"),
+    ],
+)
+def test_bad_detail(settings: Settings, launch: Launch, software: Software, severity: Severity) -> None:
+    (finding,) = room.detail_debugging_does_not_crash(launch, settings, software)
+    assert (finding.code, finding.severity) == ("DC128", severity)
+    assert finding.fix.command == "export TORCH_DISTRIBUTED_DEBUG=INFO"
+
+
+@pytest.mark.parametrize(
+    ("settings", "launch", "software"),
+    [
+        pytest.param(in_force(TORCH_DISTRIBUTED_DEBUG="INFO"), PLANNED, CPU, id="the fix"),
+        pytest.param(in_force(), PLANNED, CPU, id="not set"),
+        pytest.param(DETAIL, PLANNED, CUDA, id="NCCL"),
+        pytest.param(DETAIL, PLANNED._replace(backend="nccl"), CPU, id="NCCL by its name"),
+        pytest.param(DETAIL, PLANNED, CPU._replace(torch="2.12.0+cpu"), id="another torch"),
+        pytest.param(DETAIL, PLANNED, Unavailable("no Python"), id="the torch is not known"),
+    ],
+)
+def test_good_detail(settings: Settings, launch: Launch, software: Software) -> None:
+    assert list(room.detail_debugging_does_not_crash(launch, settings, software)) == []
+
+
 # all together
 
 
