@@ -150,7 +150,7 @@ def test_a_fault_at_random(draw: Draw, tmp_path: Path) -> None:
     import torch.distributed  # noqa: F401 - once, before the forks
 
     before, files = processes_of(os.getpgid(0)), leftovers()
-    seams = ranks.Seams(wrong_on(draw.rank) if draw.kind == "wrong" else Operations, Chaos(draw))
+    seams = ranks.WorkerHooks(wrong_on(draw.rank) if draw.kind == "wrong" else Operations, Chaos(draw))
     begun = time.monotonic()
     if draw.together:
         report = ranks.run_alone(draw.size, OPTIONS, seams)

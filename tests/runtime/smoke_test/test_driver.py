@@ -125,7 +125,7 @@ KINDS = {"kill": "died", "exit": "died", "stop": "stopped", "raise": "raised", "
 def test_bad_a_fault_names_rank_and_phase(kind: str, phase: str) -> None:
     options = QUICK._replace(timeout_s=5.0)
     begun = time.monotonic()
-    report = ranks.run_alone(3, options, ranks.Seams(before_step=Fault(kind, 1, phase, 2)))
+    report = ranks.run_alone(3, options, ranks.WorkerHooks(before_step=Fault(kind, 1, phase, 2)))
     seconds = time.monotonic() - begun
     failure = report.as_dict()["measurements"]["failure"]
     assert (failure["kind"], failure["phase"], failure["culprits"]) == (KINDS[kind], phase, [1])
@@ -138,7 +138,7 @@ def test_bad_a_fault_names_rank_and_phase(kind: str, phase: str) -> None:
 @pytest.mark.parametrize("kind", ["kill", "stop", "raise"])
 def test_bad_a_fault_is_told_by_rank_0_alone(kind: str, tmp_path: Path) -> None:
     options = QUICK._replace(timeout_s=6.0)
-    said = ranks.launch(3, tmp_path, options, ranks.Seams(before_step=Fault(kind, 2, "prove", 3)))
+    said = ranks.launch(3, tmp_path, options, ranks.WorkerHooks(before_step=Fault(kind, 2, "prove", 3)))
     assert all(item.status == 1 for item in said)
     assert [item.rank for item in said if item.report is not None] == [0]
     assert said[0].report is not None
@@ -153,7 +153,7 @@ def test_bad_the_process_of_a_rank_is_killed(tmp_path: Path) -> None:
         if _rank == 1 and step.collective == "broadcast":
             os.kill(os.getppid(), signal.SIGKILL)
 
-    said = ranks.launch(3, tmp_path, QUICK, ranks.Seams(before_step=kill))
+    said = ranks.launch(3, tmp_path, QUICK, ranks.WorkerHooks(before_step=kill))
     assert said[1].status == -signal.SIGKILL
     assert [item.rank for item in said if item.report is not None] == [0]
     assert said[0].report is not None
@@ -166,7 +166,7 @@ def test_bad_rank_0_is_killed_and_another_speaks(tmp_path: Path) -> None:
         if rank == 0 and step.collective == "broadcast":
             os.kill(os.getppid(), signal.SIGKILL)
 
-    said = ranks.launch(3, tmp_path, QUICK, ranks.Seams(before_step=kill), per_node=1)
+    said = ranks.launch(3, tmp_path, QUICK, ranks.WorkerHooks(before_step=kill), per_node=1)
     assert said[0].status == -signal.SIGKILL
     spoken = [item for item in said if item.report is not None]
     assert spoken
