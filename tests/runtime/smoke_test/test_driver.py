@@ -178,7 +178,7 @@ def test_bad_rank_0_is_killed_and_another_speaks(tmp_path: Path) -> None:
 
 def test_bad_a_rank_that_never_comes(tmp_path: Path) -> None:
     port = ranks.free_port()
-    rank_infos = tuple(ranks.Rank_info(rank, 4, rank % 2, 2, rank // 2, "127.0.0.1", port) for rank in (0, 1, 2))
+    rank_infos = tuple(ranks.RankInfo(rank, 4, rank % 2, 2, rank // 2, "127.0.0.1", port) for rank in (0, 1, 2))
     said = ranks.launch(4, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
     assert all(item.status == 1 for item in said)
     assert said[0].report is not None
@@ -192,7 +192,7 @@ def test_bad_a_rank_that_never_comes(tmp_path: Path) -> None:
 
 def test_bad_a_number_is_given_twice(tmp_path: Path) -> None:
     port = ranks.free_port()
-    rank_infos = tuple(ranks.Rank_info(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (0, 1, 1))
+    rank_infos = tuple(ranks.RankInfo(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (0, 1, 1))
     said = ranks.launch(3, tmp_path, QUICK._replace(timeout_s=4.0), rank_infos=rank_infos, as_torchrun=False)
     assert said[0].report is not None
     assert {"DC501", "DC502"} & set(errors(said[0].report))
@@ -202,7 +202,7 @@ def test_bad_a_number_is_given_twice(tmp_path: Path) -> None:
 def test_bad_ranks_count_differently(tmp_path: Path) -> None:
     """Rank 0 believes in two ranks, the other in three: that one says so itself."""
     port = ranks.free_port()
-    rank_infos = (ranks.Rank_info(0, 2, 0, 2, 0, "127.0.0.1", port), ranks.Rank_info(1, 3, 1, 2, 0, "127.0.0.1", port))
+    rank_infos = (ranks.RankInfo(0, 2, 0, 2, 0, "127.0.0.1", port), ranks.RankInfo(1, 3, 1, 2, 0, "127.0.0.1", port))
     said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
     assert [item.status for item in said] == [1, 1]
     codes = {code for item in said if item.report is not None for code in errors(item.report)}
@@ -210,7 +210,7 @@ def test_bad_ranks_count_differently(tmp_path: Path) -> None:
 
 
 def test_bad_nobody_serves_the_store(tmp_path: Path) -> None:
-    rank_infos = (ranks.Rank_info(1, 2, 0, 1, 1, "127.0.0.1", ranks.free_port()),)
+    rank_infos = (ranks.RankInfo(1, 2, 0, 1, 1, "127.0.0.1", ranks.free_port()),)
     [said] = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=3.0), rank_infos=rank_infos, as_torchrun=False)
     assert said.status == 1
     assert said.report is not None
@@ -221,7 +221,7 @@ def test_bad_nobody_serves_the_store(tmp_path: Path) -> None:
 def test_bad_rank_0_never_comes_and_another_rank_of_the_host_says_so(tmp_path: Path) -> None:
     """None of those that came is the first of its host, which speaks as a rule."""
     port = ranks.free_port()
-    rank_infos = tuple(ranks.Rank_info(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (1, 2))
+    rank_infos = tuple(ranks.RankInfo(rank, 3, rank, 3, 0, "127.0.0.1", port) for rank in (1, 2))
     said = ranks.launch(2, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
     assert [item.status for item in said] == [1, 1]
     spoken = [item.report for item in said if item.report is not None]
@@ -242,7 +242,7 @@ def test_every_rank_leaves_a_record(tmp_path: Path) -> None:
 
 def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
     """What the comparison finds ends the run; the live phases are listed as not run."""
-    rank_infos = tuple(ranks.Rank_info(rank, 2, rank, 2, 0) for rank in range(2))
+    rank_infos = tuple(ranks.RankInfo(rank, 2, rank, 2, 0) for rank in range(2))
     looked = ranks.looked(rank_infos)
     from distcheck.checks.cluster.records import Device
 
@@ -252,8 +252,8 @@ def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
         gpus=(device,),
         backends=("gloo", "nccl"),
     )
-    ask = ranks.smoke.Ask(options=QUICK)
-    ended = ranks.smoke.run(rank_infos, looked._replace(record=record), ask)
+    ask = ranks.run.Ask(options=QUICK)
+    ended = ranks.run.run(rank_infos, looked._replace(record=record), ask)
     assert ended.report is not None
     plain = ended.report.as_dict()
     assert errors(plain) == ["DC303"]
