@@ -120,7 +120,7 @@ def test_a_parent_that_waits_for_its_children() -> None:
         ("Error: Permission Denied: Try running again with sudo", 1, 1000, "ptrace_scope is 1"),
         ("Error: Operation not permitted (os error 1)", 0, 1000, "SYS_PTRACE"),
         ("Error: Permission denied (os error 13)", None, 0, "SYS_PTRACE"),
-        ("Error: Permission denied (os error 13)", 3, 0, "nobody"),
+        ("Error: Permission denied (os error 13)", 3, 0, "no process may read"),
         ("Error: Failed to find python version from target process", 0, 0, "does not know the Python"),
         ("Error: No such process (os error 3)", 0, 0, "ended meanwhile"),
         ("Error: of a new kind\nmore", 0, 0, "py-spy: Error: of a new kind"),

@@ -252,7 +252,7 @@ def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
         gpus=(device,),
         backends=("gloo", "nccl"),
     )
-    ask = ranks.run.Ask(options=QUICK)
+    ask = ranks.run.Request(options=QUICK)
     ended = ranks.run.run(rank_infos, looked._replace(record=record), ask)
     assert ended.report is not None
     plain = ended.report.as_dict()

@@ -182,7 +182,7 @@ def test_good_dc511_one_that_raised_or_died_is_no_timeout() -> None:
         ("it was killed by SIGBUS", ["shared memory"], "distcheck env --select DC320"),
         ("it was killed by SIGABRT", ["C++ code gave up"], None),
         ("it was killed by SIGILL", ["another processor"], None),
-        ("it was killed by SIGTERM", ["somebody ended it"], None),
+        ("it was killed by SIGTERM", ["it was ended: by a scheduler"], None),
         ("it exited with status 7", ["exited with status 7", "ended by itself"], None),
     ],
 )
