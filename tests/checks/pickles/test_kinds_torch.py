@@ -294,7 +294,7 @@ def storage() -> Any:
     ("make", "why", "fix"),
     [
         (sampler, "same shard", "set_epoch"),
-        (hooked, "hooks are not written", "register_hook"),
+        (hooked, "hooks are not saved", "register_hook"),
         (graph_module, "generated source", "torch.export.save"),
         (compiled_module, "compiled module", "_orig_mod.state_dict()"),
         (loader, "whole data set", "batch number"),

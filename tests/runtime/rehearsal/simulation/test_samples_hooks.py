@@ -216,7 +216,7 @@ def test_a_pass_with_workers_begins_anew_each_time(seen: Seen) -> None:
 @pytest.mark.parametrize(
     ("mark", "trained", "fed"),
     [
-        ("baseline", 2, 0), ("context", 2, 0), ("both", 2, 2), ("views", 2, 2), ("checkpointed", 2, 2),
+        ("baseline", 2, 0), ("beside", 2, 0), ("both", 2, 2), ("views", 2, 2), ("checkpointed", 2, 2),
         ("sharded", 2, 2), ("sharded-baseline", 2, 0),
     ],
 )  # fmt: skip
