@@ -4,7 +4,7 @@
 paths it checks the package, the documents and the tools. ``--summary`` prints only counts for each package and word.
 
 Words: those that CONTRIBUTING.md lists under "Words", in prose (documents, rule pages, docstrings, comments, messages)
-and in names. Text of other programs is not checked: code spans, code blocks, quoted error messages, regular expressions.
+and in names. Text of other programs is not checked: code spans, code blocks, quoted messages, regular expressions.
 
 Sentences: at most 25 words in rule pages and in messages (what a call of ``Finding``, ``Fix``, ``found``,
 ``Unavailable`` or ``NotApplicable`` gets). A value in braces counts as one word, a code span too.
@@ -24,7 +24,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKED = ("distcheck", "docs", "tools", "benchmarks", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+CHECKED = (
+    "distcheck",
+    "docs",
+    "tools",
+    "benchmarks",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "RELEASING.md",
+)
 #: Words of one sentence in messages and rule pages.
 LONGEST = 25
 
@@ -76,7 +86,9 @@ NAMES = {
 }
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MESSAGES = frozenset({"Finding", "Fix", "found", "Unavailable", "NotApplicable", "UsageError", "BadParameter"})
-_PATTERNS = frozenset({"compile", "search", "match", "fullmatch", "sub", "findall", "finditer", "split", "Signature", "row"})
+_PATTERNS = frozenset(
+    {"compile", "search", "match", "fullmatch", "sub", "findall", "finditer", "split", "Signature", "row"}
+)
 _SPAN = re.compile(r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|\"[^\"]*\"|“[^”]*”")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[A-Z`*\[(])|\n\s*\n|;\s|:\s+(?=[A-Z`])")
 
@@ -152,7 +164,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
         if stripped.startswith(("```", "~~~")):
             fenced = not fenced
         if stripped.startswith("#") and not fenced:
-            quoted = stripped.lstrip("# ") in ("Error messages", "References")
+            quoted = stripped.lstrip("# ") in ("Error messages", "References", "Words")
         breaks = not stripped or fenced or quoted or stripped.startswith(("```", "~~~", "|", "#", "- ", "* ", "> "))
         breaks = breaks or bool(re.match(r"\d+\. ", stripped))
         if breaks and lines:
@@ -170,9 +182,9 @@ def _check_module(path: Path, text: str) -> Iterator[Problem]:
     tree = ast.parse(text)
     skipped = set(_patterns(tree)) if "signatures" not in path.parts else set(_strings(tree))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
-            if " " in node.value.strip():
-                yield from _words(path, node.lineno, node.value)
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped
+        if is_text and " " in node.value.strip():
+            yield from _words(path, node.lineno, node.value)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from _words(path, token.start[0], token.string)
@@ -252,14 +264,10 @@ def _words(path: Path, line: int, text: str) -> Iterator[Problem]:
 
 def _sentences(path: Path, line: int, text: str) -> Iterator[Problem]:
     """Yield the sentences of a text that are too long."""
-    position = 0
     for sentence in _SENTENCE_END.split(_SPAN.sub("span", text)):
-        if sentence is None:
-            continue
         words = [word for word in sentence.split() if re.search(r"\w|\{\}", word)]
         if len(words) > LONGEST:
             yield Problem(path, line, "long sentence", f"a sentence of {len(words)} words: {' '.join(words[:8])} …")
-        position += len(sentence)
 
 
 def _package(problem: Problem) -> str:
