@@ -318,10 +318,25 @@ def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
         return  # what follows from it is no second cause
     by_rank = {position.rank: position for position in positions.ranks}
     stuck = list(standstill(positions))
-    # ranks that have gone explain a circle of waits, and not the other way round
-    causes = [wait for wait in stuck if any(_is_gone(by_rank.get(rank)) for rank in wait.missing)] or stuck[:1]
+    # exited ranks explain a circle of waits, then a branch on the rank; the order of arrival explains nothing
+    causes = [wait for wait in stuck if any(_is_gone(by_rank.get(rank)) for rank in wait.missing)]
+    causes = causes or [wait for wait in stuck if _is_in_branch_on_rank(wait, by_rank, positions)][:1] or stuck[:1]
     for wait in causes[:_TOLD]:
         yield _finding(wait, by_rank, positions)
+
+
+def _is_in_branch_on_rank(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> bool:
+    """Return whether the waiting ranks took a branch on the rank that the missing ones did not take."""
+    mismatch = _mismatch(wait, by_rank.get(wait.missing[0]) if wait.missing else None)
+    return mismatch is not None and apart_by_rank(mismatch, positions)
+
+
+def _mismatch(wait: WaitingCall, missing: Position | None) -> CallMismatch | None:
+    """Return the two calls in which ranks wait for each other, or None if the missing rank does not wait."""
+    if missing is None or missing.state != "waiting" or missing.call is None:
+        return None
+    sides = ((wait.waiting, wait.call), (wait.missing, missing.call))
+    return CallMismatch(wait.call.group, wait.call.number, sides)
 
 
 def _is_gone(position: Position | None) -> bool:
@@ -380,12 +395,9 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
         )
     if in_ddp_forward(waiting.stack):
         return rules.DC704, _BARE
-    apart = None
-    if first.state == "waiting" and first.call is not None:
-        sides = ((wait.waiting, wait.call), (wait.missing, first.call))
-        apart = CallMismatch(wait.call.group, wait.call.number, sides)
-        if apart_by_rank(apart, positions):
-            return _ASIDE[BRANCH]
+    apart = _mismatch(wait, first)
+    if apart is not None and apart_by_rank(apart, positions):
+        return _ASIDE[BRANCH]
     if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
         return rules.DC519, _EVEN
     if first.state == "left" and stands_in_a_branch_on_the_rank(waiting, positions):

@@ -199,6 +199,35 @@ def test_bad_a_collective_in_a_branch() -> None:
     assert "rank 1 waits in barrier #2 of group 1 (float32 [20]) at train.py:60" in finding.message
 
 
+@pytest.mark.parametrize("seconds", [(9.0, 6.0), (6.0, 9.0)], ids=["the branch first", "the branch last"])
+def test_bad_the_branch_on_the_rank_is_the_cause_whichever_rank_came_first(seconds: tuple[float, float]) -> None:
+    """Rank 0 reduces under `if rank == 0`; the others are in the next backward, which has reduced before."""
+    in_branch = (
+        Frame("train.py", 176, "mean", own=True),
+        Frame("train.py", 78, "on_step_end", own=True),
+        Frame("train.py", 158, "fit", own=True),
+    )
+    in_backward = (
+        Frame("torch/autograd/graph.py", 979, "_engine_run_backward"),
+        Frame("train.py", 155, "fit", own=True),
+    )
+    mean = call(1, group="1", place="train.py:176")
+    backward = call(11, place="train.py:155")
+    positions = job(
+        waiting(0, mean, 20 + seconds[0], stack=in_branch, places={UNSEEN: 10})._replace(entered={"0": 10, "1": 1}),
+        *(waiting(rank, backward, 20 + seconds[1], stack=in_backward, places={UNSEEN: 11}) for rank in (1, 2, 3)),
+        groups={"1": (0, 1, 2, 3)},
+        around={
+            "train.py:176": (),
+            "train.py:78": (CodeBlock("branch", 75, 79), CodeBlock("branch", 77, 79, by_rank=True)),
+            "train.py:158": (CodeBlock("loop", 149, 161), CodeBlock("loop", 152, 158)),
+            "train.py:155": (CodeBlock("loop", 149, 161), CodeBlock("loop", 152, 158)),
+        },
+    )
+    (finding,) = judged(positions)
+    assert (finding.code, finding.where.line, finding.where.ranks) == ("DC701", 176, "1-3")
+
+
 def test_bad_a_forward_of_ddp_on_one_rank() -> None:
     stack = (
         Frame("torch/distributed/distributed_c10d.py", 1, "broadcast"),
