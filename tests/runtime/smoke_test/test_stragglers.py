@@ -37,6 +37,7 @@ from distcheck.runtime.smoke_test.stragglers import (
     retests_of,
     rounds_of,
 )
+from tests.conftest import stacks_of_children
 
 pytestmark = pytest.mark.quiet
 
@@ -247,7 +248,7 @@ def play(tmp_path: Path) -> Played:
         end = time.monotonic() + 60
         try:
             while not context.join(timeout=1):
-                assert time.monotonic() < end, "the ranks hang"
+                assert time.monotonic() < end, f"the ranks hang\n{stacks_of_children()}"
         finally:
             for process in context.processes:
                 process.kill()
