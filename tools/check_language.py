@@ -154,7 +154,8 @@ def _check_document(path: Path, text: str) -> Iterator[Problem]:
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Yield line number and text of each paragraph, list item and heading that is our own prose."""
     fenced = quoted = False
-    start, lines = 0, []
+    start = 0
+    lines: list[str] = []
     rows = text.split("\n")
     begin = 0
     if rows[0] == "---":
@@ -181,9 +182,9 @@ def _check_module(path: Path, text: str) -> Iterator[Problem]:
     """Yield the problems of a Python file: names, comments, docstrings and texts."""
     tree = ast.parse(text)
     skipped = set(_patterns(tree)) if "signatures" not in path.parts else set(_strings(tree))
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped
-        if is_text and " " in node.value.strip():
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in skipped]
+    for node in texts:
+        if isinstance(node.value, str) and " " in node.value.strip():
             yield from _words(path, node.lineno, node.value)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
