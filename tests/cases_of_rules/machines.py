@@ -13,6 +13,8 @@ from distcheck.core import registry
 from distcheck.core.facts_file import dump_facts
 from distcheck.core.model import Severity
 from distcheck.launch.model import Launch
+from tests.rules.circumstances import on_a_machine
+from tests.rules.examples import Example, examples
 from tests.test_hosts import facts_of, hosts, known_facts, launch_of, read, world_of
 
 from . import Case, Cases, Said, run
@@ -32,8 +34,12 @@ def trees() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def replayed(number: int) -> Said:
-    """What the command says of the facts that were read for a launch."""
-    host, case = launches()[number]
+    """Return what the command reports for the facts that were read for a launch."""
+    return replay(*launches()[number])
+
+
+def replay(host: str, case: Mapping[str, Any]) -> Said:
+    """Return what ``env --facts`` reports for a launch on a recorded machine."""
     world = world_of(host, case, Path(trees().name))
     with tempfile.TemporaryDirectory() as folder:
         launch = launch_of(case, world)
@@ -65,11 +71,26 @@ def worst(case: Mapping[str, Any], code: str) -> int:
     return max(loud, default=int(code in case.get("info", ())))
 
 
+def of_example(example: Example) -> list[Case]:
+    """Return the blocks of a page's example as cases."""
+
+    def case(number: int) -> Case:
+        host, launch = on_a_machine(example, number)
+        return Case(f"{host}: {launch['name']}", lambda _: replay(host, launch))
+
+    return [case(number) for number in range(len(example.blocks))]
+
+
 def of_machines(code: str) -> Cases:
-    """The launches that show the rule, the worst first, and those that neither report it nor leave it unchecked."""
+    """Return the launches that show the rule, the worst first, and those that neither report it nor leave it unchecked.
+
+    A rule that no recorded launch shows has the example of its page.
+    """
     everywhere = launches()
     order = sorted(range(len(everywhere)), key=lambda number: -worst(everywhere[number][1], code))
     bad = [number for number in order if worst(everywhere[number][1], code)]
+    if not bad:
+        return Cases(*map(of_example, examples(code)))
     probes = frozenset(probe.name for probe in registry.probes() if code in {rule.code for rule in probe.rules})
     good = [number for number in range(len(everywhere)) if number not in bad]
     return Cases([case_of(number) for number in bad], [case_of(number, code, probes) for number in good])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tests.recorded import HOSTS
 
-from .examples import Script
+from .examples import Example, Script, session
 
 
 class Files(NamedTuple):
@@ -63,6 +63,22 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
         else:
             both[name] = value
     return both
+
+
+def on_a_machine(example: Example, number: int) -> tuple[str, dict[str, Any]]:
+    """Return the recorded host of a block of an example, and the launch on it as a case of that host."""
+    block = example.blocks[number]
+    machine = MACHINES.get(example.code, Machine(_HGX))
+    case = merged(machine.case, session(block.text))
+    host = machine.host
+    for text, meaning in machine.says.items():
+        if (text.removeprefix("!") in block.text) is not text.startswith("!"):
+            case = merged(case, meaning)
+            host = str(case.pop("host", host))
+    if case.pop("on_the_node", False):
+        words = case["command"]
+        case["command"] = words[next(place for place, word in enumerate(words) if word in ("torchrun", "python")) :]
+    return host, {**case, "name": f"{example.name}-{number}"}
 
 
 def _iommu_groups(host: str) -> list[str]:
@@ -190,7 +206,6 @@ MACHINES: Mapping[str, Machine] = {
             "--time=24:00:00": {"environ": {"SLURM_JOB_END_TIME": str(_NOW + 24 * 3600 - 1)}},
         },
     ),
-    "DC128": Machine("laptop-no-gpu", {"facts": {"Software": {"python": "3.13.1", "torch": "2.13.0+cpu"}}}),
     "DC205": Machine("rocm-mi300x", {"options": {"nproc_per_node": "2"}}),
     "DC221": Machine(
         _A100,

@@ -199,7 +199,9 @@ def session(text: str) -> dict[str, Any]:
 
 class _Session:
     def __init__(self) -> None:
-        self.case: dict[str, Any] = {"environ": {}, "files": {}, "without": [], "world": {}, "command": None}
+        self.case: dict[str, Any] = {
+            "environ": {}, "files": {}, "without": [], "world": {}, "facts": {}, "command": None,
+        }  # fmt: skip
         self._last: list[str] = []
 
     def command(self, line: str) -> None:
@@ -230,6 +232,8 @@ class _Session:
             self.case["command"] = [word for word in words if word != "&"]
 
     def output(self, line: str) -> None:
+        if "torch.__version__" in " ".join(self._last):
+            self.case["facts"] = {"Software": {"python": "3.13.1", "torch": line.strip()}}
         if self._last[:1] == ["cat"]:
             files = self.case["files"]
             files[self._last[-1]] = files.get(self._last[-1], "") + line + "\n"

@@ -28,9 +28,9 @@ from distcheck.testing.ranks import import_torch
 from tests.checks.logs.cases import told
 from tests.test_hosts import facts_of, launch_of, world_of
 
-from .circumstances import FILES, MACHINES, NOT_EXECUTED, PICKLES, RUN_ON_RANKS, SCRIPTS, Files, Machine, Pickle, merged
+from .circumstances import FILES, MACHINES, NOT_EXECUTED, PICKLES, RUN_ON_RANKS, SCRIPTS, Files, Pickle, on_a_machine
 from .clusters import MEANINGS, compared
-from .examples import Block, Example, Script, codes, examples, script, session
+from .examples import Block, Example, Script, codes, examples, script
 
 #: Objects and files are made by carrying the blocks out, which for some needs torch.
 EXECUTED = [code for code in codes() if code not in NOT_EXECUTED]
@@ -103,11 +103,7 @@ def carried_out(example: Example, trees: Path) -> list[list[Finding]]:
             own(example.code, linted(example.code, blocks, given, trees / f"{example.name}-{number}"))
             for number, blocks in enumerate(groups)
         ]
-    machine = MACHINES.get(example.code, Machine("hgx-h100-infiniband"))
-    return [
-        own(example.code, examined(example, number, block, machine, trees))
-        for number, block in enumerate(example.blocks)
-    ]
+    return [own(example.code, examined(example, number, trees)) for number in range(len(example.blocks))]
 
 
 def own(code: str, findings: Iterable[Finding]) -> list[Finding]:
@@ -246,18 +242,10 @@ def run_on_ranks(block: Block, before: str, folder: Path) -> list[Finding]:
 # machines
 
 
-def examined(example: Example, number: int, block: Block, machine: Machine, trees: Path) -> list[Finding]:
-    """What ``distcheck env`` finds on the machine for the launch that the session describes."""
-    case = merged(machine.case, session(block.text))
-    host = machine.host
-    for text, meaning in machine.says.items():
-        if (text.removeprefix("!") in block.text) is not text.startswith("!"):
-            case = merged(case, meaning)
-            host = str(case.pop("host", host))
-    if case.pop("on_the_node", False):
-        words = case["command"]
-        case["command"] = words[next(place for place, word in enumerate(words) if word in ("torchrun", "python")) :]
-    world = world_of(host, {**case, "name": f"{example.name}-{number}"}, trees)
+def examined(example: Example, number: int, trees: Path) -> list[Finding]:
+    """Return what ``distcheck env`` finds on the machine for the launch that the session describes."""
+    host, case = on_a_machine(example, number)
+    world = world_of(host, case, trees)
     report = examine(
         launch_of(case, world), world, facts=facts_of(host, case), selection=Selection(extend_select=(example.code,))
     )
