@@ -260,7 +260,7 @@ def call_roll(clients: int, processes: int = 8) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from torch.distributed import TCPStore
 
-    from distcheck.runtime.smoke_test.store_client import TorchStoreClient
+    from distcheck.runtime.coordination.store_client import TorchStoreClient
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * clients)), hard))
@@ -278,16 +278,16 @@ def call_roll(clients: int, processes: int = 8) -> None:
         children.append(child)
     start = time.perf_counter()
     server = TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
-    meeting = TorchStoreClient(server, "scale")
-    while meeting.add(f"count/{clients}", 0) < clients:
+    client = TorchStoreClient(server, "scale")
+    while client.add(f"count/{clients}", 0) < clients:
         time.sleep(0.02)
         if time.perf_counter() - start > HANG_TIMEOUT_S:
-            sys.exit(f"{meeting.add(f'count/{clients}', 0):,} of {clients:,} clients within {HANG_TIMEOUT_S:g} s")
+            sys.exit(f"{client.add(f'count/{clients}', 0):,} of {clients:,} clients within {HANG_TIMEOUT_S:g} s")
     called_s = time.perf_counter() - start
-    missing = [rank for rank in range(clients) if not meeting.has([f"who/{rank}/1"])]
+    missing = [rank for rank in range(clients) if not client.check([f"who/{rank}/1"])]
     assert not missing, missing
     checked_s = time.perf_counter() - start - called_s
-    meeting.post("roll", json.dumps({"roll": to_json(Roll(clients, clients))}))
+    client.set("roll", json.dumps({"roll": to_json(Roll(clients, clients))}))
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     assert statuses == [0] * processes, statuses
     total_s = time.perf_counter() - start
@@ -301,17 +301,15 @@ def _clients(port: int, ranks: range, clients: int) -> int:
     """Some of the clients: each connects, says who it is, and waits for the roll."""
     import threading
 
-    from distcheck.runtime.smoke_test.store_client import TorchStoreClient, open_store
+    from distcheck.runtime.coordination.store_client import TorchStoreClient, open_store
 
     heard = []
 
     def call(rank: int) -> None:
-        meeting = TorchStoreClient(open_store("127.0.0.1", port, serve=False, timeout_s=HANG_TIMEOUT_S), "scale")
-        meeting.post(
-            f"who/{rank}/{meeting.add(f'here/{rank}', 1)}", to_json(Caller(rank, f"host{rank // 8}", 1, clients))
-        )
-        meeting.add(f"count/{clients}", 1)
-        text = meeting.wait("roll", HANG_TIMEOUT_S)
+        client = TorchStoreClient(open_store("127.0.0.1", port, serve=False, timeout_s=HANG_TIMEOUT_S), "scale")
+        client.set(f"who/{rank}/{client.add(f'here/{rank}', 1)}", to_json(Caller(rank, f"host{rank // 8}", 1, clients)))
+        client.add(f"count/{clients}", 1)
+        text = client.wait("roll", HANG_TIMEOUT_S)
         heard.append(text is not None and from_json(Roll, json.loads(text)["roll"]).present == clients)
 
     threads = [threading.Thread(target=call, args=(rank,)) for rank in ranks]

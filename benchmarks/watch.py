@@ -78,16 +78,18 @@ class Switch:
             cell.cell_contents = plain
 
     def on(self) -> None:
+        from distcheck.runtime.coordination.coordinator import MonitorReporter
+        from distcheck.runtime.coordination.rank_info import RankInfo
         from distcheck.runtime.coordination.rank_monitor import RankMonitor
-        from distcheck.runtime.coordination.store_client import RankHost, StoreConnection
+        from distcheck.runtime.coordination.store_client import JobStoreConnection
 
         for cell, ours in zip(self._cells, self._ours, strict=True):
             cell.cell_contents = ours
         self.posts.joined = True
         module = self._module
         self._monitor = RankMonitor(
-            self.posts, RankHost(module.get_rank(), module.get_world_size(), "here"),
-            connect=StoreConnection(lambda: True, {}), report=lambda _: None, say=print,
+            self.posts, RankInfo(module.get_rank(), module.get_world_size(), host="here"),
+            JobStoreConnection(lambda: True, {}), MonitorReporter(),
         )  # fmt: skip
         self._monitor.start()
 
@@ -103,7 +105,7 @@ class Switch:
 
         posts = CallRecorder()
         posts._module = self._module
-        posts.board = SharedTable(mmap.mmap(-1, 1 << 20), 0, begun=0.0, places=8)
+        posts.observe(None, SharedTable(mmap.mmap(-1, 1 << 20), 0, begun=0.0, places=8))
 
         def nothing(*args: Any, **kwargs: Any) -> None:
             return None
@@ -216,42 +218,22 @@ def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
 # the coordinator
 
 
-class Memory:
-    """A store in this process."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
-
-    def set(self, key: str, value: str) -> None:
-        self.values[key] = value.encode()
-
-    def get(self, key: str) -> bytes:
-        return self.values[key]
-
-    def multi_get(self, keys: list[str]) -> list[bytes]:
-        return [self.values[key] for key in keys]
-
-    def check(self, keys: list[str]) -> bool:
-        return all(key in self.values for key in keys)
-
-    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        if self.values.get(key, b"") == expected.encode():
-            self.values[key] = desired.encode()
-        return self.values.get(key, b"")
-
-
 def coordinator_of(ranks: int) -> dict[str, float]:
     """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
-    from distcheck.runtime.coordination.coordinator import Coordinator
+    from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
     from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
     from distcheck.runtime.coordination.protocol import Heartbeat, packed, packed_post, rank_key, stack_key
+    from distcheck.runtime.coordination.store_client import MemoryStore
 
-    store = Memory()
+    class Reporter(MonitorReporter):
+        def hang(self, positions: Any) -> None:
+            found.append(positions)
+
+    store = MemoryStore()
     found: list[Any] = []
     clock = [0.0]
     coordinator = Coordinator(
-        store, ranks, hang_timeout_s=20.0, tick_s=ranks / 2000, report=found.append, say=lambda _: None,
-        clock=lambda: clock[0],
+        store, ranks, Reporter(), hang_timeout_s=20.0, tick_s=ranks / 2000, clock=lambda: clock[0],
     )  # fmt: skip
     call = CollectiveCall(
         412, "all_reduce", "0", ((1024, 1024),), ("bfloat16",), "sum", None, "package/train.py:88", "main"

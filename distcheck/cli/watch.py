@@ -21,12 +21,13 @@ from . import options as shared
 
 if TYPE_CHECKING:
     from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.coordination.coordinator import MonitorReporter
     from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.coordination.long_waits import LongWait
     from distcheck.runtime.coordination.model import Positions
+    from distcheck.runtime.coordination.rank_info import RankInfo
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.run_script import ScriptExit
-    from distcheck.runtime.coordination.store_client import RankHost
 
 #: The probes of a standstill, and those of a job that came to its end.
 ROOMS = ("distcheck.runtime.coordination.hang_detector",)
@@ -147,19 +148,15 @@ def _begin(asked: WatchOptions) -> Callable[[ScriptExit], None]:
     import atexit
 
     from distcheck.runtime.coordination.child_processes import follow
-    from distcheck.runtime.coordination.shared_table import open_board
-    from distcheck.runtime.coordination.store_client import rank_info_of
+    from distcheck.runtime.coordination.rank_info import rank_info_of
 
-    rank_info = rank_info_of(os.environ, socket.gethostname())
+    rank_info = rank_info_of(os.environ, host=socket.gethostname(), rendezvous=False)
     monitor = _monitor(asked, rank_info)
     follow(DOOR, json.dumps(asked))
     # registered before anything of the script: it runs behind all of that
     atexit.register(monitor.leave)
     if rank_info is not None:
-        monitor.board = monitor.posts.board = open_board(os.environ, rank_info.rank, begun=time.monotonic())
-        monitor.posts.differs = monitor.differs
         monitor.start()
-    _when_joining(monitor)
 
     def ended(end: ScriptExit) -> None:
         monitor.ended(end.state, end.status, end.detail, end.stack)
@@ -177,7 +174,6 @@ def child(given: str) -> Callable[[ScriptExit], None]:
     plain = json.loads(given)
     asked = WatchOptions(*plain)._replace(arguments=tuple(plain[1]), selection=Selection(*map(tuple, plain[7])))
     monitor = _monitor(asked, None)
-    _when_joining(monitor)
 
     def ended(end: ScriptExit) -> None:
         monitor.ended(end.state, end.status, end.detail, end.stack)
@@ -187,12 +183,14 @@ def child(given: str) -> Callable[[ScriptExit], None]:
     return ended
 
 
-def _monitor(asked: WatchOptions, rank_info: RankHost | None) -> RankMonitor:
+def _monitor(asked: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     global _posts
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.import_hook import when_imported
+    from distcheck.runtime.coordination.rank_info import rank_info_of_group
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
-    from distcheck.runtime.coordination.store_client import StoreConnection, late_rank_info, outlives_ranks
+    from distcheck.runtime.coordination.shared_table import open_shared_table
+    from distcheck.runtime.coordination.store_client import JobStoreConnection
 
     environ = dict(os.environ)
     posts = _posts
@@ -201,31 +199,37 @@ def _monitor(asked: WatchOptions, rank_info: RankHost | None) -> RankMonitor:
         when_imported("torch.distributed.distributed_c10d", posts.attach)
     else:
         posts.forget()
-        posts.board = posts.differs = None
     joined = _joined(posts)
-    connection = StoreConnection(joined, environ)
-    return RankMonitor(
-        posts, rank_info or late_rank_info(joined, socket.gethostname()),
-        connect=connection, release=connection.release,
-        report=lambda positions: _report(asked, positions), say=say,
-        told_long=lambda wait: _tell_long(asked, wait), summarise=lambda summary: _summarise(asked, summary),
-        hang_timeout_s=asked.hang_timeout_s, abort=asked.abort, lasting=outlives_ranks(environ),
+    table = open_shared_table(environ, rank_info.rank, begun=time.monotonic()) if rank_info is not None else None
+    monitor = RankMonitor(
+        posts, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
+        _reporter(asked), shared_table=table, hang_timeout_s=asked.hang_timeout_s, abort=asked.abort,
     )  # fmt: skip
+    posts.observe(monitor, table)
+    return monitor
 
 
 def _joined(posts: CallRecorder) -> Callable[[], bool]:
     return lambda: posts.joined
 
 
-def _when_joining(monitor: RankMonitor) -> None:
-    """A process that no launcher has made a rank becomes one when it makes its first group; one that makes another
-    group may have another store."""
+def _reporter(options: WatchOptions) -> MonitorReporter:
+    from distcheck.runtime.coordination.coordinator import MonitorReporter
 
-    def joining(given: object) -> None:
-        if given is not None:
-            monitor.joins()
+    class Reporter(MonitorReporter):
+        def hang(self, positions: Positions) -> None:
+            _report(options, positions)
 
-    monitor.posts.joining = joining
+        def line(self, text: str) -> None:
+            say(text)
+
+        def long_wait(self, wait: LongWait) -> None:
+            _tell_long(options, wait)
+
+        def summary(self, summary: Summary) -> None:
+            _summarise(options, summary)
+
+    return Reporter()
 
 
 def _has_children() -> bool:

@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from .call_signatures import KINDS, MAKING, CallKind, agreed, reduction_of, tensors_of
 from .frames import innermost_own
@@ -56,6 +56,22 @@ class TimeInCalls(NamedTuple):
 _NONE_YET = TimeInCalls()
 
 
+class CallObserver(Protocol):
+    """What a :class:`CallRecorder` reports to, in the thread that makes the call. No method may raise."""
+
+    def before(self, call: RecordedCall, waits: bool) -> None:
+        """Handle a call before torch makes it; may end this process.
+
+        :param waits: it returns when the collective has ended
+        """
+
+    def differs(self, call: RecordedCall, other: OtherRank) -> None:
+        """Handle a call that differs from that of another rank of this host."""
+
+    def joining(self, given: tuple[tuple[Any, ...], dict[str, Any]] | None) -> None:
+        """Handle ``init_process_group``: its arguments before it begins, None after it has returned."""
+
+
 class CallRecorder:
     """What this rank's calls were, and are."""
 
@@ -87,13 +103,15 @@ class CallRecorder:
         self._digests: dict[str, tuple[int, int]] = {}
         self._signatures: dict[tuple[object, ...], int] = {}
         self._module: Any = None
-        #: called before torch is, with each call and whether it waits; must not raise, and may end this process
-        self.before: Callable[[RecordedCall, bool], None] | None = None
-        #: where ranks of this host lay their calls side by side, and what is told of one that differs
-        self.board: SharedTable | None = None
-        self.differs: Callable[[RecordedCall, OtherRank], None] | None = None
-        #: called with the arguments of init_process_group before it begins, and with None when it has ended
-        self.joining: Callable[[tuple[tuple[Any, ...], dict[str, Any]] | None], None] | None = None
+        self._observer: CallObserver | None = None
+        self._shared_table: SharedTable | None = None
+
+    def observe(self, observer: CallObserver | None, shared_table: SharedTable | None = None) -> None:
+        """Report calls to an observer from now on.
+
+        :param shared_table: where the ranks of this host compare their calls
+        """
+        self._observer, self._shared_table = observer, shared_table
 
     def attach(self, module: Any) -> tuple[str, ...]:
         """Wrap the functions of ``torch.distributed.distributed_c10d``; the names of those that could not be."""
@@ -118,6 +136,7 @@ class CallRecorder:
         for table in tables:
             table.clear()
         self.done, self.joined = 0, False
+        self.observe(None)
 
     def _around(self, name: str, kind: CallKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         inside, ring = self.inside, self.ring
@@ -127,7 +146,8 @@ class CallRecorder:
                 thread = get_ident()
                 if thread in inside:  # one of torch's functions calls another
                     return function(*args, **kwargs)
-                joining = self.joining if name == "init_process_group" else None
+                observer = self._observer
+                joining = observer.joining if observer is not None and name == "init_process_group" else None
                 if joining is not None:
                     joining((args, kwargs))
                 try:
@@ -140,8 +160,8 @@ class CallRecorder:
                 call = note.call
                 # async_op stands behind all that is read of the arguments
                 waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
-                if self.before is not None:
-                    self.before(note, waits)
+                if observer is not None:
+                    observer.before(note, waits)
                 try:
                     return function(*args, **kwargs)
                 finally:
@@ -202,14 +222,14 @@ class CallRecorder:
         call = CollectiveCall(number, name, title, sizes, dtypes, reduce, peer, place, function)
         digest, index = self._digest(call)
         note = RecordedCall(call, time.monotonic(), digest, index)
-        if self.board is not None:
-            other = self.board.compare(call, index, digest, self.groups[title], self.left)
+        if self._shared_table is not None:
+            other = self._shared_table.compare(call, index, digest, self.groups[title], self.left)
             if other is not None:
                 # one difference is enough: what follows from it is no news. A digest is of all calls up to here: where
                 # these two are alike an earlier one differed, and the coordinator looks for it
-                self.board = None
-                if self.differs is not None and agreed(other.call) != agreed(call):
-                    self.differs(note, other)
+                self._shared_table = None
+                if self._observer is not None and agreed(other.call) != agreed(call):
+                    self._observer.differs(note, other)
         return note
 
     def made_by_torch(self, name: str, group: Any, tensors: Any, reduce: str = "", root: int | None = None) -> None:
@@ -233,8 +253,8 @@ class CallRecorder:
         self.done += 1
         key = (place, name, title, False)
         self.spent[key] = self.spent.get(key, _NONE_YET)._replace(calls=self.spent.get(key, _NONE_YET).calls + 1)
-        if self.before is not None:
-            self.before(note, False)
+        if self._observer is not None:
+            self._observer.before(note, False)
 
     def _making(self, name: str, given: Mapping[str, Any]) -> CollectiveCall:
         """A call that makes groups: with the ranks of the new one, which must be the same on all."""

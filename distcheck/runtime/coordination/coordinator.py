@@ -17,6 +17,7 @@ from .call_recorder import MILESTONE
 from .call_signatures import agreed
 from .code_blocks import with_blocks
 from .hang_detector import GONE, cause_of, differing, hangs, stands, suspicious
+from .ledger import Summary
 from .long_waits import LongWait, long_waits
 from .model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from .processes import kernel_state
@@ -41,6 +42,7 @@ from .protocol import (
     unpacked_ranks,
 )
 from .root_cause import tells_of_lost_peer
+from .store_client import StoreClient
 
 #: Ticks without a word from which on a rank is silent.
 SILENT_TICKS = 4
@@ -51,30 +53,42 @@ _COMPARING, _JUDGING = 0.005, 0.02
 _NOT_YET = "it has not imported torch.distributed yet"
 
 
-class Coordinator:
-    """Reads all; one of it in each rank, and one of them at work.
+class MonitorReporter:
+    """What a coordinator and a monitor report; the base class reports nothing. Called in their threads."""
 
-    :param store: set, get, multi_get, check, compare_set, as torch's stores have them
-    :param rank: who speaks; -1: nobody of the job
-    :param report: called once for each standstill
-    :param say: a line for people
-    :param space: in which processes can be seen from here
-    :param told_long: called with a wait for a rank that computes, when it has become long
-    :param spent: seconds of the processor that this thread has used
+    def hang(self, positions: Positions) -> None:
+        """Report a hang, or calls that differ; called once for each."""
+
+    def line(self, text: str) -> None:
+        """Print a line for the user."""
+
+    def long_wait(self, wait: LongWait) -> None:
+        """Report a long wait for a rank that computes."""
+
+    def summary(self, summary: Summary) -> None:
+        """Report the ledgers of all ranks; called by the last rank that ends."""
+
+
+class Coordinator:
+    """Reads the heartbeats of all ranks. Each rank has one, and one of them is active.
+
+    :param rank: the rank of this process; -1: it is no rank of the job
+    :param space: the boot and PID namespace in which this process sees other processes
+    :param folder: that the paths of ranks are relative to; "": the working directory
+    :param spent: returns the seconds of CPU time of this thread
     """
 
     def __init__(
         self,
-        store: Any,
+        store: StoreClient,
         world_size: int,
+        reporter: MonitorReporter,
         *,
         rank: int = -1,
         hang_timeout_s: float,
         tick_s: float,
-        report: Callable[[Positions], None],
-        say: Callable[[str], None],
         space: str = "",
-        told_long: Callable[[LongWait], None] = lambda _: None,
+        folder: str = "",
         clock: Callable[[], float] = time.monotonic,
         spent: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -91,21 +105,18 @@ class Coordinator:
         self.cause: CollectiveCall | None = None
         #: those that were opened since they came
         self.posts: dict[int, Heartbeat] = {}
-        #: to which the ranks' paths are relative; "": the working directory
-        self.folder = ""
         #: it was the one that told of what stands
         self._tells = False
         self._store = store
         self._hang_timeout_s = hang_timeout_s
         self._tick_s = tick_s
-        self._report = report
-        self._say = say
+        self._reporter = reporter
         self._space = space
-        self._told_long = told_long
+        self._folder = folder
         self._clock = clock
         self._spent = spent
         self._stacks: dict[str, Sequence[Sequence[Any]]] = {}
-        self._texts: dict[int, bytes] = {}
+        self._texts: dict[int, str] = {}
         self._heads: dict[int, HeartbeatHeader] = {}
         #: rank → when its beat was new
         self._heard: dict[int, float] = {}
@@ -117,6 +128,10 @@ class Coordinator:
         self._mismatched: set[str] = set()
         self._differ: tuple[CallMismatch, ...] = ()
         self._longest: dict[tuple[str, str], LongWait] = {}
+
+    def take_over(self, question: int) -> None:
+        """Continue for a coordinator that has exited, with its open question."""
+        self.question = question
 
     def look(self, beat: int) -> bool:
         """Read all, and judge; True where calls that differ, or a hang, were reported just now.
@@ -194,13 +209,13 @@ class Coordinator:
         if self._tells:
             return False
         mine = str(self.rank)
-        self._tells = bool(self._store.compare_set(TOLD, "", mine).decode() == mine)
+        self._tells = self._store.compare_set(TOLD, "", mine) == mine
         return self._tells
 
     def tell(self, positions: Positions) -> None:
         """Report it, and let those that sum up know that it was."""
         self._store.set(REPORTED, str(self.rank))
-        self._report(with_blocks(positions, self.folder))
+        self._reporter.hang(with_blocks(positions, self._folder))
 
     @property
     def _hang_told(self) -> bool:
@@ -217,7 +232,7 @@ class Coordinator:
         if self.told and self._done() > self._done_then:
             self.told = self.hangs = self._tells = False
             self._store.set(TOLD, "")
-            self._say("distcheck watch: the job goes on")
+            self._reporter.line("distcheck watch: the job continues")
 
     def _done(self) -> int:
         return sum(head.done for head in self._heads.values())
@@ -308,8 +323,7 @@ class Coordinator:
         if not name:
             return ()
         if name not in self._stacks:
-            key = stack_key(name)
-            self._stacks[name] = json.loads(self._store.get(key)) if self._store.check([key]) else ()
+            self._stacks[name] = json.loads(self._store.get(stack_key(name)) or "[]")
         return self._stacks[name]
 
     def _as_seen(
@@ -423,12 +437,12 @@ class Coordinator:
             last = before.said_s if before is not None and wait.since_s >= before.since_s else 0.0
             if wait.since_s >= max(wait.worth_saying_s(self._hang_timeout_s), 2 * last):
                 self._longest[wait.key] = wait._replace(said_s=wait.since_s)
-                self._told_long(wait)
+                self._reporter.long_wait(wait)
                 self._store.set(LONG, packed(sorted(self._longest.values(), key=lambda item: -item.since_s)[:4]))
             else:
                 self._longest[wait.key] = self._longest[wait.key]._replace(said_s=last)
 
 
-def hand_over(store: Any, rank: int, question: int) -> None:
-    """The coordinator is free: whoever looks next may take it."""
+def hand_over(store: StoreClient, rank: int, question: int) -> None:
+    """Give up the role of the coordinator: the next rank that reads the key takes over."""
     store.set(COORDINATOR, f"{rank} - {question}")

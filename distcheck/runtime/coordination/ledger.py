@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.flight_recorder import records
 from distcheck.runtime.coordination.long_waits import LongWait
 from distcheck.runtime.coordination.protocol import LONG, REPORTED, ledger_key
-from distcheck.runtime.coordination.store_client import RankHost
+from distcheck.runtime.coordination.rank_info import RankInfo
+from distcheck.runtime.coordination.store_client import StoreClient
 
 #: Places of one rank that are kept, those with most time first.
 _PLACES = 20
@@ -96,7 +97,7 @@ class Summary(NamedTuple):
 
 def ledger_of(
     posts: CallRecorder,
-    rank_info: RankHost,
+    rank_info: RankInfo,
     *,
     cores: int,
     span_s: float,
@@ -115,17 +116,17 @@ def ledger_of(
     )  # fmt: skip
 
 
-def gathered(store: Any, world_size: int) -> Summary:
+def gathered(store: StoreClient, world_size: int) -> Summary:
     """All accounts that were left in the store."""
     keys = [ledger_key(rank) for rank in range(world_size)]
     texts = store.multi_get(keys) if store.check(keys) else ()
-    long = json.loads(store.get(LONG)) if store.check([LONG]) else ()
+    long = json.loads(store.get(LONG) or "[]")
     return Summary(
         tuple(_read(text) for text in texts), world_size, tuple(LongWait(*item) for item in long),
         bool(store.check([REPORTED])),
     )  # fmt: skip
 
 
-def _read(text: bytes) -> Ledger:
+def _read(text: str) -> Ledger:
     ledger = Ledger(*json.loads(text))
     return ledger._replace(sites=tuple(CallSiteTotals(*site) for site in ledger.sites))

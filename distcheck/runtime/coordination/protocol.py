@@ -105,14 +105,14 @@ def packed_post(post: Heartbeat) -> str:
     return f"{post.beat} {position.state} {position.since_s:.2f} {position.done or 0}\n{packed(post)}"
 
 
-def read_head(text: bytes) -> HeartbeatHeader:
-    beat, state, since_s, done = text[: text.index(b"\n")].split()
-    return HeartbeatHeader(int(beat), state.decode(), float(since_s), int(done))
+def read_head(text: str) -> HeartbeatHeader:
+    beat, state, since_s, done = text[: text.index("\n")].split()
+    return HeartbeatHeader(int(beat), state, float(since_s), int(done))
 
 
-def read_post(text: bytes) -> Heartbeat:
+def read_post(text: str) -> Heartbeat:
     """The reverse of :func:`packed_post`; its position, calls and stack stay plain until somebody asks."""
-    return Heartbeat(*json.loads(text[text.index(b"\n") + 1 :]))
+    return Heartbeat(*json.loads(text[text.index("\n") + 1 :]))
 
 
 def read_position(raw: Sequence[Any], frames: Iterable[Sequence[Any]] = ()) -> Position:
@@ -131,7 +131,7 @@ def read_call(raw: Sequence[Any]) -> CollectiveCall:
     return call._replace(sizes=tuple(tuple(size) for size in call.sizes), dtypes=tuple(call.dtypes))
 
 
-def read_question(text: str | bytes) -> Question:
+def read_question(text: str) -> Question:
     return Question(*json.loads(text))
 
 

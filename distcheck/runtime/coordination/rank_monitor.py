@@ -14,14 +14,12 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .call_recorder import CallRecorder, RecordedCall
 from .call_signatures import agreed
-from .coordinator import SILENT_TICKS, Coordinator, hand_over
+from .coordinator import SILENT_TICKS, Coordinator, MonitorReporter, hand_over
 from .hang_detector import group_name
-from .ledger import Ledger, Summary, gathered, ledger_of
-from .long_waits import LongWait
+from .ledger import Ledger, gathered, ledger_of
 from .model import CallMismatch, CollectiveCall, Frame, Position, Positions
 from .processes import kernel_state
 from .protocol import (
@@ -43,10 +41,11 @@ from .protocol import (
     read_question,
     stack_key,
 )
+from .rank_info import RankInfo
 from .rank_state import RankStateReader
 from .root_cause import tells_of_lost_peer
 from .shared_table import OtherRank, SharedTable
-from .store_client import RankHost
+from .store_client import StoreClient, StoreConnection, StoreLost
 
 #: Default of ``--hang-timeout``, in seconds.
 HANG_TIMEOUT_S = 20.0
@@ -65,50 +64,37 @@ ABORTED = 1
 
 
 class RankMonitor:
-    """The side thread of one rank.
+    """The side thread of one rank; the observer of its calls.
 
-    :param rank_info: which rank this is, or what tells it as soon as it is known
-    :param connect: gives a store, or None while there is none yet; called in the thread, again and again
-    :param release: lets go of what ``connect`` has kept
-    :param report: called in the coordinator's thread, once for each standstill
-    :param say: a line on standard error
-    :param told_long: called in the coordinator's thread with a long wait for a rank that computes
-    :param summarise: called by one rank when all have come to their end
-    :param lasting: the store is there after rank 0 has ended
+    :param rank_info: the rank of this process, or a function that returns it as soon as it is known
+    :param shared_table: of the ranks of this host, where a launcher states their number
+    :param abort: end the job when it hangs
+    :param tick_s: seconds between two heartbeats; None: by the hang timeout
     """
 
     def __init__(
         self,
-        posts: CallRecorder,
-        rank_info: RankHost | Callable[[], RankHost | None],
+        calls: CallRecorder,
+        rank_info: RankInfo | Callable[[], RankInfo | None],
+        connection: StoreConnection,
+        reporter: MonitorReporter,
         *,
-        connect: Callable[[], Any],
-        release: Callable[[], None] = lambda: None,
-        report: Callable[[Positions], None],
-        say: Callable[[str], None],
-        told_long: Callable[[LongWait], None] = lambda _: None,
-        summarise: Callable[[Summary], None] | None = None,
+        shared_table: SharedTable | None = None,
         hang_timeout_s: float = HANG_TIMEOUT_S,
         abort: bool = False,
-        lasting: bool = True,
+        tick_s: float | None = None,
     ) -> None:
-        self.posts = posts
-        #: of this host, where a launcher has said who is there
-        self.board: SharedTable | None = None
+        self.calls = calls
+        self.shared_table = shared_table
         self.hang_timeout_s = hang_timeout_s
         self.abort = abort
-        self.tick_s = min(_TICK_S, hang_timeout_s / 4)
-        self._here = RankStateReader(posts, min(2 * self.tick_s, hang_timeout_s / 2))
+        self.tick_s = tick_s or min(_TICK_S, hang_timeout_s / 4)
+        self._here = RankStateReader(calls, min(2 * self.tick_s, hang_timeout_s / 2))
         self._rank_infos = rank_info if callable(rank_info) else lambda: rank_info
-        self._connect = connect
-        self._release = release
-        self._report = report
-        self._say = say
-        self._told_long = told_long
-        self._summarise = summarise
-        self._lasting = lasting
+        self._connection = connection
+        self._reporter = reporter
         self._pid = os.getpid()
-        self._store: Any = None
+        self._store: StoreClient | None = None
         self._stop = threading.Event()
         self._turning = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="distcheck watch", daemon=True)
@@ -119,9 +105,9 @@ class RankMonitor:
         self._asked_calls: tuple[int, dict[str, list[tuple[int, CollectiveCall]]]] = (0, {})
         self._kept_stacks: set[str] = set()
         self._space = space()
-        self._coordinator_seen: tuple[bytes, float] = (b"", self._begun)
-        self._coordinators = False
-        # set as soon as the rank_info is known
+        self._coordinator_seen: tuple[str, float] = ("", self._begun)
+        self._is_coordinator = False
+        #: None until the rank is known
         self._coordinator: Coordinator | None = None
 
     # the main thread
@@ -130,24 +116,38 @@ class RankMonitor:
         try:
             self._thread.start()
         except RuntimeError as error:  # no thread is to be had
-            self._say(f"distcheck watch: this process is not watched: {_line(error)}")
+            self._reporter.line(f"distcheck watch: this process is not watched: {_line(error)}")
 
     @property
     def started(self) -> bool:
         return self._thread.ident is not None
 
-    def joins(self) -> None:
-        """The script is about to make its default group, for the first time or once more."""
+    def before(self, call: RecordedCall, waits: bool) -> None:
+        """Let every call begin."""
+
+    def joining(self, given: object) -> None:
+        """Start, or connect to another store: the script is about to make its default group.
+
+        :param given: arguments of ``init_process_group``; None after it has returned
+        """
+        if given is None:
+            return
         if not self.started:
             self.start()
-        elif not self._lasting and self._turning.acquire(timeout=_LEAVE_WITHIN_S):
+        elif not self._connection.outlives_ranks and self._turning.acquire(timeout=_LEAVE_WITHIN_S):
             # the store of the group before must not be in the way of this one
             self._store = self._coordinator = None
-            self._release()
+            self._connection.release()
             self._turning.release()
 
     @property
-    def rank_info(self) -> RankHost:
+    def _client(self) -> StoreClient:
+        if self._store is None:
+            raise StoreLost("there is no connection to a store")
+        return self._store
+
+    @property
+    def rank_info(self) -> RankInfo:
         return self._here.rank_info
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
@@ -188,11 +188,11 @@ class RankMonitor:
             known = {here.rank: here, there.rank: there}
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
             differs = CallMismatch(note.call.group, note.call.number, _sides(ranks, note.call))
-            self._store.set(differs_key(note.call.group), str(self.rank_info.rank))
+            self._client.set(differs_key(note.call.group), str(self.rank_info.rank))
             coordinator.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
-            self._store.set(DIFFERENCE_TOLD, "1")
+            self._client.set(DIFFERENCE_TOLD, "1")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
-            self._say(
+            self._reporter.line(
                 f"distcheck watch: rank {self.rank_info.rank} could not tell of calls that differ: {_line(error)}"
             )
         finally:
@@ -203,25 +203,27 @@ class RankMonitor:
         """Until another rank has told of calls that differ; this one is seen to be in its call."""
         end = time.monotonic() + self._answers_within_s() + _TELLING_S
         thread = threading.get_ident()
-        self.posts.inside[thread] = note
+        self.calls.inside[thread] = note
         try:
             while time.monotonic() < end:
                 with self._turning:
-                    if self._store is None or self._store.check([DIFFERENCE_TOLD]):
+                    if self._store is None or self._client.check([DIFFERENCE_TOLD]):
                         return
                 time.sleep(self.tick_s / 20)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
-            self._say(f"distcheck watch: rank {self.rank_info.rank} could not wait for another's word: {_line(error)}")
+            self._reporter.line(
+                f"distcheck watch: rank {self.rank_info.rank} could not wait for another rank: {_line(error)}"
+            )
         finally:
-            del self.posts.inside[thread]
+            del self.calls.inside[thread]
 
     def _with(self, coordinator: Coordinator, other: OtherRank) -> Positions:
         """Where all are, once the other rank has told that it is in its call, and where it has been before; what it
         waits for is this rank, which does not begin meanwhile."""
         within_s = self._answers_within_s()
         end = time.monotonic() + within_s
-        if self.board is not None:
-            self.board.ask(within_s)
+        if self.shared_table is not None:
+            self.shared_table.ask(within_s)
         while True:
             coordinator.read()
             positions = coordinator.positions()
@@ -257,42 +259,42 @@ class RankMonitor:
     def _begin(self) -> None:
         """As soon as there is a store and this process knows which rank it is."""
         rank_info = self._rank_infos()
-        store = None if rank_info is None else self._connect()
+        store = None if rank_info is None else self._connection.open()
         if rank_info is None or store is None:
             return
-        self._here.rank_info, self._store = rank_info, store
+        self._store = store
         self.tick_s = max(self.tick_s, rank_info.world_size / _POSTS_PER_S)
-        self._here.still_s = min(2 * self.tick_s, self.hang_timeout_s / 2)
-        if rank_info.rank == 0 and store.check([COORDINATOR]) and not store.get(COORDINATOR).startswith(b"-"):
+        self._here.joined(rank_info, min(2 * self.tick_s, self.hang_timeout_s / 2))
+        if rank_info.rank == 0 and not (store.get(COORDINATOR) or "-").startswith("-"):
             # ranks that were there before: a launcher has begun anew
             for rank in range(rank_info.world_size):
                 store.delete_key(rank_key(rank))
             # not deleted: another rank may be about to read it
             store.set(COORDINATOR, "0 0 0")
         self._coordinator = Coordinator(
-            store, rank_info.world_size, rank=rank_info.rank, hang_timeout_s=self.hang_timeout_s, tick_s=self.tick_s,
-            report=self._report, say=self._say, space=self._space, told_long=self._told_long,
+            store, rank_info.world_size, self._reporter, rank=rank_info.rank, hang_timeout_s=self.hang_timeout_s,
+            tick_s=self.tick_s, space=self._space,
         )  # fmt: skip
 
     def _turn(self, coordinator: Coordinator) -> bool:
         """Once a tick; False where this was the last time."""
-        if not self._lasting and self.rank_info.rank and self._store.check([CLOSING]):
-            self._store.add(LET_GO, 1)
+        if not self._connection.outlives_ranks and self.rank_info.rank and self._client.check([CLOSING]):
+            self._client.add(LET_GO, 1)
             return False
         self._beat += 1
         self._post()
-        self._coordinators = self._is_coordinator(coordinator)
+        self._is_coordinator = self._elect(coordinator)
         if self._asked == ABORT:
             self._abort()
-        if self._coordinators:
+        if self._is_coordinator:
             reported = coordinator.look(self._beat)
             if coordinator.hangs and self.abort:
                 if coordinator.cause is not None and not reported:
-                    self._say(
+                    self._reporter.line(
                         f"distcheck watch: the job hangs because call #{coordinator.cause.number} of "
                         f"{group_name(coordinator.cause.group)} differs between ranks, and ends with status {ABORTED}"
                     )
-                self._store.set(COORDINATOR, f"{self.rank_info.rank} {self._beat} {ABORT}")
+                self._client.set(COORDINATOR, f"{self.rank_info.rank} {self._beat} {ABORT}")
                 time.sleep(2 * self.tick_s)
                 self._abort()
         return True
@@ -304,19 +306,19 @@ class RankMonitor:
                 stream.flush()
         os._exit(ABORTED)
 
-    def _is_coordinator(self, coordinator: Coordinator) -> bool:
+    def _elect(self, coordinator: Coordinator) -> bool:
         """Who reads all: rank 0 at first, then whoever takes it over when that one has gone."""
         mine = f"{self.rank_info.rank} "
         if self._beat == 1 and self.rank_info.rank == 0:
-            self._store.compare_set(COORDINATOR, "", f"{mine}0 0")
-        if not self._store.check([COORDINATOR]):
+            self._client.compare_set(COORDINATOR, "", f"{mine}0 0")
+        value = self._client.get(COORDINATOR)
+        if value is None:
             return False
-        value = self._store.get(COORDINATOR)
-        who, _, rest = value.decode().partition(" ")
+        who, _, rest = value.partition(" ")
         beat, _, question = rest.partition(" ")
         self._asked = int(question)
         if int(who) == self.rank_info.rank:
-            self._store.set(COORDINATOR, f"{mine}{self._beat} {coordinator.question}")
+            self._client.set(COORDINATOR, f"{mine}{self._beat} {coordinator.question}")
             return True
         seen, at = self._coordinator_seen
         now = time.monotonic()
@@ -327,22 +329,22 @@ class RankMonitor:
         limit_s = self.tick_s * (SILENT_TICKS + min(self.rank_info.rank, 8))
         if int(who) < 0 or (beat != "-" and now - at < limit_s) or self._here.end is not None:
             return False
-        taken = self._store.compare_set(COORDINATOR, value.decode(), f"{mine}{self._beat} {question}")
-        if taken.decode().startswith(mine):
-            coordinator.question = int(question)
-            return True
-        return False
+        taken = self._client.compare_set(COORDINATOR, value, f"{mine}{self._beat} {question}")
+        if not taken.startswith(mine):
+            return False
+        coordinator.take_over(int(question))
+        return True
 
     def _step_aside(self, error: Exception) -> None:
         if self._stop.is_set() or self._here.end is not None:
             return
-        # where rank 0 serves the store, it goes with rank 0: an ordinary end
-        if not any(kind.__name__ in ("DistNetworkError", "DistStoreError") for kind in type(error).__mro__):
-            self._say(f"distcheck watch: rank {self.rank_info.rank} watches no longer: {_line(error)}")
+        # a store that rank 0 serves ends with rank 0: an ordinary end
+        if not isinstance(error, StoreLost):
+            self._reporter.line(f"distcheck watch: rank {self.rank_info.rank} watches no longer: {_line(error)}")
         if self._store is None:
             return
         with contextlib.suppress(Exception):
-            self._store.set(rank_key(self.rank_info.rank), packed_post(Heartbeat(OFF, self._here.stepped_aside())))
+            self._client.set(rank_key(self.rank_info.rank), packed_post(Heartbeat(OFF, self._here.stepped_aside())))
 
     # the end
 
@@ -351,19 +353,19 @@ class RankMonitor:
         self._post()
         self._last_word(coordinator)
         self._account()
-        if self._coordinators:
-            hand_over(self._store, self.rank_info.rank, coordinator.question)
-        if not self._lasting:
+        if self._is_coordinator:
+            hand_over(self._client, self.rank_info.rank, coordinator.question)
+        if not self._connection.outlives_ranks:
             self._let_go()
 
     def _let_go(self) -> None:
         """The store goes with rank 0: it lets the others know, and they need a tick to hear of it."""
         if self.rank_info.rank:
-            self._store.add(LET_GO, 1)
+            self._client.add(LET_GO, 1)
         elif self._here.end is not None and self._here.end.status == 0:
-            self._store.set(CLOSING, "1")
+            self._client.set(CLOSING, "1")
             end = time.monotonic() + 2 * self.tick_s
-            while self._store.add(LET_GO, 0) < self.rank_info.world_size - 1 and time.monotonic() < end:
+            while self._client.add(LET_GO, 0) < self.rank_info.world_size - 1 and time.monotonic() < end:
                 time.sleep(0.02)
 
     def _last_word(self, coordinator: Coordinator) -> None:
@@ -378,27 +380,26 @@ class RankMonitor:
     def _account(self) -> None:
         """Leave what this rank's calls have cost; whoever comes last sums up."""
         ledger = self.ledger()
-        self._store.set(ledger_key(self.rank_info.rank), packed(ledger))
+        self._client.set(ledger_key(self.rank_info.rank), packed(ledger))
         world = self.rank_info.world_size
-        last = self._store.add(ENDED, 1) == world
-        if not self._lasting:
+        last = self._client.add(ENDED, 1) == world
+        if not self._connection.outlives_ranks:
             # the store goes with rank 0
             end = time.monotonic() + _LAST_WORDS_S
             keys = [ledger_key(rank) for rank in range(world)]
             while self.rank_info.rank == 0 and ledger.status == 0 and not last and time.monotonic() < end:
-                last = self._store.check(keys)
+                last = self._client.check(keys)
                 time.sleep(0.02)
             last = last and self.rank_info.rank == 0
-        if last and self._summarise is not None:
-            summary = gathered(self._store, world)
-            if summary.healthy:
-                self._summarise(summary)
+        summary = gathered(self._client, world) if last else None
+        if summary is not None and summary.healthy:
+            self._reporter.summary(summary)
 
     def ledger(self) -> Ledger:
         """What this rank's calls have cost up to now."""
         end = self._here.end
         return ledger_of(
-            self.posts, self.rank_info, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
+            self.calls, self.rank_info, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
             state="computing" if end is None else end.state, status=0 if end is None else end.status or 0,
         )  # fmt: skip
 
@@ -406,22 +407,22 @@ class RankMonitor:
 
     def _post(self) -> None:
         asked = self._asked > 0
-        detailed = asked or (self.board is not None and self.board.asks)
+        detailed = asked or (self.shared_table is not None and self.shared_table.asks)
         position = self._here.now(self._asked, detailed=detailed)
         name = ""
         if detailed and position.stack:
             name, position = self._keep_stack(position.stack), position._replace(stack=())
         question = self._asked_for() if asked else Question()
         post = Heartbeat(
-            self._beat, position, self._here.digests(), self._space, self.posts.timeouts, self._asked,
+            self._beat, position, self._here.digests(), self._space, self.calls.timeouts, self._asked,
             self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
         )  # fmt: skip
-        self._store.set(rank_key(self.rank_info.rank), packed_post(post))
+        self._client.set(rank_key(self.rank_info.rank), packed_post(post))
 
     def _asked_for(self) -> Question:
         if self._question[0] != self._asked:
-            there = self._store.check([ASKED])
-            self._question = (self._asked, read_question(self._store.get(ASKED)) if there else Question())
+            text = self._client.get(ASKED)
+            self._question = (self._asked, Question() if text is None else read_question(text))
         return self._question[1]
 
     def _which(self, question: Question) -> dict[str, list[tuple[int, CollectiveCall]]]:
@@ -440,8 +441,8 @@ class RankMonitor:
         name = f"{zlib.crc32(text.encode()):08x}{len(text):x}"
         if name not in self._kept_stacks:
             self._kept_stacks.add(name)
-            if not self._store.check([stack_key(name)]):
-                self._store.set(stack_key(name), text)
+            if not self._client.check([stack_key(name)]):
+                self._client.set(stack_key(name), text)
         return name
 
 

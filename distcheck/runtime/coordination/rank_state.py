@@ -15,7 +15,7 @@ from .flight_recorder import latest, pending, recorded
 from .frames import innermost_own, main_frame, stack_of
 from .model import SETUP, UNSEEN, CollectiveCall, Frame, Position
 from .protocol import Question, packed_ranks
-from .store_client import RankHost
+from .rank_info import RankInfo
 
 #: Calls whose digests a rank posts with every tick, and milestones of all of its groups together.
 _DIGESTS, _MILESTONES = 16, 64
@@ -37,8 +37,8 @@ class RankStateReader:
     def __init__(self, posts: CallRecorder, still_s: float) -> None:
         self.posts = posts
         self.still_s = still_s
-        #: set as soon as it is known
-        self.rank_info = RankHost(-1, 0, "")
+        #: unknown until :meth:`joined`
+        self.rank_info = RankInfo(-1, 0)
         #: how it has ended
         self.end: Position | None = None
         #: looks, and those at which a collective was open
@@ -49,6 +49,10 @@ class RankStateReader:
         self._still_since = time.monotonic()
         #: the question at which the recorder was read, and what it said
         self._unseen_at: tuple[int, CollectiveCall | None] = (0, None)
+
+    def joined(self, rank_info: RankInfo, still_s: float) -> None:
+        """Take the rank of this process, which is known now."""
+        self.rank_info, self.still_s = rank_info, still_s
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
         """The script has ended; said to the others with the next tick, or when this process leaves."""

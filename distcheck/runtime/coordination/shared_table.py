@@ -149,7 +149,7 @@ def _read(text: bytes) -> CollectiveCall | None:
         return None
 
 
-def open_board(environ: Mapping[str, str], rank: int, *, begun: float) -> SharedTable | None:
+def open_shared_table(environ: Mapping[str, str], rank: int, *, begun: float) -> SharedTable | None:
     """The board of this host, made by the first rank that comes; None where a launcher has not said how many come.
 
     :param begun: time.monotonic() when this process began

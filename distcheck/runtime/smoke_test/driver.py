@@ -34,12 +34,12 @@ from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
+from distcheck.runtime.coordination.store_client import ANSWERS_PER_S, StoreClient, StoreLost
 
 from .backend import Choice, choose
 from .model import Lateness, Measurements, Options, Pairs, Proof, RankProof
 from .phases import limit_s, live_phases
 from .rank_records import RankFile, write
-from .store_client import ANSWERS_PER_S, StoreClient, StoreLost
 from .supervisor import Supervisor, WorkerEvent
 from .worker import Orders
 
@@ -118,7 +118,7 @@ class PhaseResults(NamedTuple):
 class PhaseDriver:
     """One process's part of the run.
 
-    :param meeting: where the supervisors meet
+    :param client: of the store that all supervisors share
     :param stops: judges what was compared so far; true stops the run before a group is made
     :param show: told what goes on, for a line of progress: phase, step, seconds
     """
@@ -126,7 +126,7 @@ class PhaseDriver:
     def __init__(
         self,
         own: OwnState,
-        meeting: StoreClient,
+        client: StoreClient,
         supervisor: Supervisor,
         options: Options,
         *,
@@ -139,7 +139,7 @@ class PhaseDriver:
     ) -> None:
         self.own = own
         self.rank_infos = own.rank_infos
-        self.meeting = meeting
+        self.client = client
         self.supervisor = supervisor
         self.options = options
         self.store = store
@@ -276,17 +276,17 @@ class PhaseDriver:
         self.last_look = now
         if self.show is not None:
             first = next(iter(self.supervisor.workers.values()), None)
-            standing = None if first is None else first.board.read()
+            standing = None if first is None else first.record.read()
             inside = standing is not None and standing.step.phase == self.phase
             self.show(self.phase, standing.step.text if inside and standing is not None else "", now - self.begun)
         if self.supervisor.stopped():
             raise PhaseFailure("stopped")
         if self.complete:
             return
-        if self.meeting.add("alarm", 0):
+        if self.client.add("alarm", 0):
             raise PhaseFailure("alarm", own=False)
         if self.rank_infos[0].leads and not self.coordinator:
-            self.meeting.add(f"sign/{self.rank_infos[0].rank}", 1)
+            self.client.add(f"sign/{self.rank_infos[0].rank}", 1)
         elif self.coordinator and now - self.last_signs >= _HOSTS_EVERY_S:
             self.last_signs = now
             self._look_for_signs(now)
@@ -295,7 +295,7 @@ class PhaseDriver:
         """Whether each host still gives signs of life: one whose network or supervisor has gone gives none."""
         silent = []
         for rank, (last, since) in self.signs.items():
-            sign = self.meeting.add(f"sign/{rank}", 0)
+            sign = self.client.add(f"sign/{rank}", 0)
             if sign != last:
                 self.signs[rank] = (sign, now)
             elif now - since > LOST_AFTER_S:
@@ -311,7 +311,7 @@ class PhaseDriver:
             return parts
         rank_info = self.rank_infos[0]
         if not rank_info.leads:
-            self.meeting.post(f"{name}/{self._node}/{rank_info.local_rank}", json.dumps(parts))
+            self.client.set(f"{name}/{self._node}/{rank_info.local_rank}", json.dumps(parts))
         else:
             others = [
                 number for number in range(rank_info.local_world_size or 1) if number != (rank_info.local_rank or 0)
@@ -319,25 +319,23 @@ class PhaseDriver:
             # those that this process watches itself have no message of their own
             for number in others[: max(0, (rank_info.local_world_size or 1) - len(self.rank_infos))]:
                 key = f"{name}/{self._node}/{number}"
-                parts = parts + json.loads(self._until(lambda key=key: self.meeting.read(key)))  # type: ignore[misc]
-            index = self.meeting.add(f"{name}/hosts", 1)
-            self.meeting.post(f"{name}/host/{index}", json.dumps(parts))
-            self.meeting.add(f"{name}/parts", len(parts))
+                parts = parts + json.loads(self._until(lambda key=key: self.client.get(key)))  # type: ignore[misc]
+            index = self.client.add(f"{name}/hosts", 1)
+            self.client.set(f"{name}/host/{index}", json.dumps(parts))
+            self.client.add(f"{name}/parts", len(parts))
         if not self.coordinator:
             return None
-        self._until(lambda: self.meeting.add(f"{name}/parts", 0) >= self.world_size or None)
-        texts = [
-            self.meeting.read(f"{name}/host/{number + 1}") for number in range(self.meeting.add(f"{name}/hosts", 0))
-        ]
+        self._until(lambda: self.client.add(f"{name}/parts", 0) >= self.world_size or None)
+        texts = [self.client.get(f"{name}/host/{number + 1}") for number in range(self.client.add(f"{name}/hosts", 0))]
         return [part for text in texts if text is not None for part in json.loads(text)]
 
     def _announce(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """What the coordinator says to all."""
         if self.coordinator:
             word = dict(make())
-            self.meeting.post(name, json.dumps(word))
+            self.client.set(name, json.dumps(word))
             return word
-        return dict(json.loads(self._until(lambda: self.meeting.read(name))))
+        return dict(json.loads(self._until(lambda: self.client.get(name))))
 
     @property
     def _node(self) -> str:
@@ -351,18 +349,18 @@ class PhaseDriver:
         fresh = 0
         for rank_info, record in zip(self.rank_infos, self.own.record.ranks, strict=True):
             caller = Caller(rank_info.rank, self.host, record.pid, rank_info.world_size)
-            number = self.meeting.add(f"here/{rank_info.rank}", 1)
-            self.meeting.post(f"who/{rank_info.rank}/{number}", to_json(caller))
+            number = self.client.add(f"here/{rank_info.rank}", 1)
+            self.client.set(f"who/{rank_info.rank}/{number}", to_json(caller))
             if number == 1:
                 fresh += 1
             else:
                 self.coordinator = self.coordinator and rank_info.rank != 0
                 self.late = True
-                self.meeting.post(f"doubled/{self.meeting.add('doubled', 1)}", to_json(caller))
-        self.meeting.add(f"count/{self.world_size}", fresh)
+                self.client.set(f"doubled/{self.client.add('doubled', 1)}", to_json(caller))
+        self.client.add(f"count/{self.world_size}", fresh)
         if not self.coordinator:
             # the coordinator may use all of its time before it says who is missing
-            text = self._until(lambda: self.meeting.read("roll"), self.options.timeout_s + VERDICT_WITHIN_S)
+            text = self._until(lambda: self.client.get("roll"), self.options.timeout_s + VERDICT_WITHIN_S)
             word = json.loads(text)
             self.heard = (time.time() - word["now"], self.pause_s)
             self.run_id = word["run"]
@@ -379,8 +377,8 @@ class PhaseDriver:
             return roll
         begun = time.monotonic()
         while True:
-            present = self.meeting.add(f"count/{self.world_size}", 0)
-            doubled = 0 if self.complete else self.meeting.add("doubled", 0)
+            present = self.client.add(f"count/{self.world_size}", 0)
+            doubled = 0 if self.complete else self.client.add("doubled", 0)
             waited = time.monotonic() - begun
             if present + doubled >= self.world_size or waited >= self.options.timeout_s:
                 break
@@ -389,7 +387,7 @@ class PhaseDriver:
         if present < self.world_size:
             missing = tuple(self._without("who/{}/1"))
         surplus: list[Caller] = [
-            from_json(Caller, self._until(lambda number=number: self.meeting.read(f"doubled/{number + 1}"), 2.0))  # type: ignore[misc]
+            from_json(Caller, self._until(lambda number=number: self.client.get(f"doubled/{number + 1}"), 2.0))  # type: ignore[misc]
             for number in range(doubled)
         ]
         roll = Roll(
@@ -397,7 +395,7 @@ class PhaseDriver:
             round(waited, 3), self.options.timeout_s,
         )  # fmt: skip
         self.run_id = os.urandom(6).hex()
-        self.meeting.post("roll", json.dumps({"now": time.time(), "run": self.run_id, "roll": to_json(roll)}))
+        self.client.set("roll", json.dumps({"now": time.time(), "run": self.run_id, "roll": to_json(roll)}))
         self.heard = (0.0, 0.0)
         return roll
 
@@ -405,8 +403,8 @@ class PhaseDriver:
         """The ranks whose key is not set; many are asked about at once, since few are missing."""
         for first in range(0, self.world_size, _ASKED_AT_ONCE):
             some = range(first, min(first + _ASKED_AT_ONCE, self.world_size))
-            if not self.meeting.has([key.format(rank) for rank in some]):
-                yield from (rank for rank in some if not self.meeting.has([key.format(rank)]))
+            if not self.client.check([key.format(rank) for rank in some]):
+                yield from (rank for rank in some if not self.client.check([key.format(rank)]))
 
     def _others(self, missing: tuple[int, ...]) -> list[Caller]:
         """Who counts on another number of ranks: read only where somebody is missing."""
@@ -416,7 +414,7 @@ class PhaseDriver:
         present = sorted(set(range(self.world_size)) - set(missing))
         # numbers beyond the world are those of processes that believe in a larger one
         for rank in [*present[:64], *range(self.world_size, self.world_size + 64)]:
-            text = self.meeting.read(f"who/{rank}/1")
+            text = self.client.get(f"who/{rank}/1")
             if text is not None:
                 caller: Caller = from_json(Caller, text)
                 if caller.world_size != self.world_size:
@@ -432,7 +430,7 @@ class PhaseDriver:
         here = [rank for rank in range(self.world_size) if rank not in gone][:_MOST_CALLERS]
         blocks: dict[int, set[str]] = {}
         for rank in here:
-            text = self.meeting.read(f"who/{rank}/1")
+            text = self.client.get(f"who/{rank}/1")
             if text is not None:
                 caller: Caller = from_json(Caller, text)
                 blocks.setdefault(rank // per_node, set()).add(caller.host)
@@ -493,7 +491,7 @@ class PhaseDriver:
         self.signs = {rank.rank: (0, time.monotonic()) for rank in leaders if rank.rank != 0}
         reach = self._try_doors(len(leaders))
         if not self.coordinator:
-            return dict(json.loads(self._until(lambda: self.meeting.read("decision"))))
+            return dict(json.loads(self._until(lambda: self.client.get("decision"))))
         choice = choose(self.options, hosts)
         self.found = self.found._replace(
             roll=roll,
@@ -510,7 +508,7 @@ class PhaseDriver:
             "device": choice.device,
             "hosts": _short(_numbers(hosts, self.world_size)),
         }
-        self.meeting.post("decision", json.dumps(word))
+        self.client.set("decision", json.dumps(word))
         return word
 
     def _try_doors(self, hosts: int) -> Reach | None:
@@ -519,20 +517,20 @@ class PhaseDriver:
         if several < 2 or not self.rank_infos[0].leads:
             return None
         with open_doors(self.own.record) as doors:
-            index = self.meeting.add("doors/hosts", 1) - 1
-            self.meeting.post(f"doors/{index}", to_json(doors.card))
-            self.meeting.add("doors/ready", 1)
-            self._until(lambda: self.meeting.add("doors/ready", 0) >= several or None)
+            index = self.client.add("doors/hosts", 1) - 1
+            self.client.set(f"doors/{index}", to_json(doors.card))
+            self.client.add("doors/ready", 1)
+            self._until(lambda: self.client.add("doors/ready", 0) >= several or None)
             others: list[Doors] = [
-                from_json(Doors, self.meeting.read(f"doors/{number}") or "") for number in peers_of(index, several)
+                from_json(Doors, self.client.get(f"doors/{number}") or "") for number in peers_of(index, several)
             ]
-            self.meeting.post(f"reach/{index}", to_json(try_hosts(doors.card, others, hosts=several)))
-            self.meeting.add("reach/ready", 1)
+            self.client.set(f"reach/{index}", to_json(try_hosts(doors.card, others, hosts=several)))
+            self.client.add("reach/ready", 1)
             # the doors stay open until everybody has tried them
-            self._until(lambda: self.meeting.add("reach/ready", 0) >= several or None)
+            self._until(lambda: self.client.add("reach/ready", 0) >= several or None)
         if not self.coordinator:
             return None
-        parts: list[Reach] = [from_json(Reach, self.meeting.read(f"reach/{number}") or "") for number in range(several)]
+        parts: list[Reach] = [from_json(Reach, self.client.get(f"reach/{number}") or "") for number in range(several)]
         return join_reach(parts)
 
     # the live phases
@@ -587,15 +585,15 @@ class PhaseDriver:
         elapsed = time.monotonic() - self.begun
         try:
             if trouble.own:
-                self.meeting.add("alarm", 1)
+                self.client.add("alarm", 1)
             if self.coordinator:
-                self.meeting.post("coordinator-speaks", "1")
+                self.client.set("coordinator-speaks", "1")
             states = {state.rank: state for state in self.supervisor.states(self.host)}
             self.states = dict(states)
             for rank, state in states.items():
                 proof = self.supervisor.workers[rank].proof
-                self.meeting.post(f"state/{rank}", json.dumps({"state": to_plain(state), "proof": proof}))
-            self.meeting.add("told", len(states))
+                self.client.set(f"state/{rank}", json.dumps({"state": to_plain(state), "proof": proof}))
+            self.client.add("told", len(states))
             self.supervisor.end()
             if self.complete or self.coordinator:
                 states.update(self._all_states(states, TELL_WITHIN_S))
@@ -616,15 +614,15 @@ class PhaseDriver:
         """Whether the coordinator speaks; if it does not in time, the first who asks does in its place."""
         end = time.monotonic() + TELL_WITHIN_S + 0.5
         while time.monotonic() < end:
-            if self.meeting.read("coordinator-speaks") is not None:
+            if self.client.get("coordinator-speaks") is not None:
                 return True
             time.sleep(0.05)
-        return self.meeting.add("speaker", 1) > 1
+        return self.client.add("speaker", 1) > 1
 
     def _all_states(self, own: Mapping[int, RankState], seconds: float) -> dict[int, RankState]:
         """Where the other supervisors say that their ranks are; and what was proved before a rank raised."""
         end = time.monotonic() + seconds
-        while not self.complete and self.meeting.add("told", 0) < self.world_size and time.monotonic() < end:
+        while not self.complete and self.client.add("told", 0) < self.world_size and time.monotonic() < end:
             time.sleep(0.02)
         silent = set() if self.complete else set(self._without("state/{}"))
         found = {}
@@ -632,7 +630,7 @@ class PhaseDriver:
         for rank in range(self.world_size):
             if rank in silent or (self.complete and rank not in own):
                 continue
-            told = json.loads(self.meeting.read(f"state/{rank}") or "null")
+            told = json.loads(self.client.get(f"state/{rank}") or "null")
             if told is None:
                 continue
             if told["proof"] is not None and len(proofs) < _MOST_PROOFS:
@@ -684,10 +682,10 @@ class PhaseDriver:
         if self.complete or self.found.alone is not None:
             return
         try:
-            self.meeting.post("verdict", str(status))
+            self.client.set("verdict", str(status))
             end = time.monotonic() + (_HEARD_WITHIN_S if self.failed else VERDICT_WITHIN_S)
             processes = self.world_size - len(self.rank_infos)
-            while self.meeting.add("heard", 0) < processes and time.monotonic() < end:
+            while self.client.add("heard", 0) < processes and time.monotonic() < end:
                 time.sleep(0.02)
         except StoreLost:
             return
@@ -698,9 +696,9 @@ class PhaseDriver:
         name = f"rank {self.rank_infos[0].rank} on {self.host}"
         try:
             while True:
-                text = self.meeting.wait("verdict", 0.25)
+                text = self.client.wait("verdict", 0.25)
                 if text is not None:
-                    self.meeting.add("heard", len(self.rank_infos))
+                    self.client.add("heard", len(self.rank_infos))
                     return int(text), None
                 # the launcher ends the others once one has failed: then the coordinator has little time as well
                 soon = self.failed or self.signalled() is not None

@@ -27,6 +27,7 @@ from distcheck.launch.reader import make_launch
 from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
+from distcheck.runtime.coordination.store_client import StoreLost, TorchStoreClient
 
 from .backend import choose
 from .driver import PhaseResults
@@ -34,7 +35,6 @@ from .live_group import LiveGroup, Operations
 from .model import Options, RankProof, Step
 from .phases import limit_s, live_phases
 from .run import HostResult, Request, plain_look, report_of
-from .store_client import StoreLost, TorchStoreClient
 from .worker import recorder_entries
 
 #: Seconds in which the ranks tell each other where they are, once one of them has missed its deadline.
@@ -92,7 +92,7 @@ class _InJobRun:
         # each rank counts its own calls, so that a second check meets nothing of the first
         base = "distcheck/inside"
         call = TorchStoreClient(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
-        self.meeting = TorchStoreClient(store, f"{base}/{call}", clients=self.size, set_limit=False)
+        self.client = TorchStoreClient(store, f"{base}/{call}", clients=self.size, set_limit=False)
         self.group: Any = None
         self.phase = "compare"
         self.step = Step("compare")
@@ -123,7 +123,7 @@ class _InJobRun:
         made = report_of(found, looked, ask, (rank_info,), time.monotonic() - started)
         if self.rank == 0:
             with contextlib.suppress(StoreLost):
-                self.meeting.post("report", json.dumps(made.as_dict()))
+                self.client.set("report", json.dumps(made.as_dict()))
         return made
 
     def _look(self) -> tuple[RankInfo, HostResult]:
@@ -135,7 +135,7 @@ class _InJobRun:
         return rank_info, HostResult(Report("env"), read_host_record(launch, world, ranks=(own,)))
 
     def _run(self, looked: HostResult, found: PhaseResults) -> PhaseResults:
-        self.meeting.post(f"record/{self.rank}", to_json(looked.record))
+        self.client.set(f"record/{self.rank}", to_json(looked.record))
         records = []
         end = time.monotonic() + self.options.timeout_s
         for rank in range(self.size):
@@ -215,7 +215,7 @@ class _InJobRun:
                 from .correctness_checks import merge_proofs, prove
 
                 # a separate path: what is wrong with the group can't hide what it gave
-                self.meeting.post(f"proof/{self.rank}", json.dumps(to_plain(prove(live))))
+                self.client.set(f"proof/{self.rank}", json.dumps(to_plain(prove(live))))
                 if self.rank == 0:
                     texts = [self._until(f"proof/{rank}", limit) for rank in range(self.size)]
                     if None in texts:
@@ -241,7 +241,7 @@ class _InJobRun:
         """A key's value; looks often at first, and seldom later."""
         end = time.monotonic() + seconds
         pause = 0.002
-        while (text := self.meeting.read(key)) is None and time.monotonic() < end:
+        while (text := self.client.get(key)) is None and time.monotonic() < end:
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
         return text
@@ -259,12 +259,12 @@ class _InJobRun:
         """Where all ranks are, as far as they tell within a few seconds."""
         states = {self.rank: self._state(kind, text)}
         with contextlib.suppress(StoreLost):
-            self.meeting.post(f"state/{self.rank}", json.dumps(to_plain(states[self.rank])))
+            self.client.set(f"state/{self.rank}", json.dumps(to_plain(states[self.rank])))
             end = time.monotonic() + _TELL_WITHIN_S
             missing = set(range(self.size)) - {self.rank}
             while missing and time.monotonic() < end:
                 for rank in sorted(missing):
-                    told = self.meeting.read(f"state/{rank}")
+                    told = self.client.get(f"state/{rank}")
                     if told is not None:
                         states[rank] = from_plain(RankState, json.loads(told))
                         missing.discard(rank)

@@ -40,13 +40,19 @@ from distcheck.launch.model import Launch
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Failure
 from distcheck.runtime.coordination.rank_info import RankInfo
+from distcheck.runtime.coordination.store_client import (
+    MemoryStore,
+    StoreClient,
+    StoreLost,
+    TorchStoreClient,
+    open_store,
+)
 
 from .backend import Choice, choose, hardware_text
 from .bandwidth_checks import Baselines, compare, sentence
 from .driver import OwnState, PhaseDriver, PhaseResults, address_of, takes_the_floor
 from .model import MEASUREMENTS_VERSION, Lateness, Measurements, Options, Pairs, Proof, SmokeTest, size_text
 from .phases import PHASES, live_phases
-from .store_client import LocalStoreClient, StoreClient, StoreLost, TorchStoreClient, open_store
 from .supervisor import Supervisor
 from .worker import WorkerHooks
 
@@ -148,7 +154,7 @@ def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> R
     signals = _Signals()
     try:
         # the store lives for as long as this name does: where this process serves it, its workers use it
-        meeting, address, _store = _meet(rank_infos, alone, ask.options, lambda: signals.seen)
+        client, address, _store = _connect(rank_infos, alone, ask.options, lambda: signals.seen)
     except StoreLost as lost:
         supervisor.end()
         what = recognise(rank_infos[0].master_addr, rank_infos[0].master_port, 2.0)
@@ -171,7 +177,7 @@ def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> R
     )
     driver = PhaseDriver(
         own,
-        meeting,
+        client,
         supervisor,
         ask.options,
         store=address,
@@ -253,15 +259,15 @@ def _transport(found: PhaseResults, supervisor: Supervisor) -> Transport | Unava
         return unavailable
 
 
-def _meet(
+def _connect(
     rank_infos: tuple[RankInfo, ...], alone: bool, options: Options, stopped: Callable[[], str | None]
 ) -> tuple[StoreClient, tuple[str, int], Any]:
-    """Where the supervisors meet, and the store that the workers' group uses."""
+    """Return the supervisors' client, and the address and store that the process group of the workers uses."""
     first = rank_infos[0]
     if alone:
         # nobody else can listen on a port that the kernel picks, so that only a busy machine takes long
         store = open_store("127.0.0.1", 0, serve=True, timeout_s=max(60.0, options.timeout_s))
-        return LocalStoreClient(), ("127.0.0.1", store.port), store
+        return MemoryStore(), ("127.0.0.1", store.port), store
     serves = any(rank_info.serves for rank_info in rank_infos)
     try:
         store = open_store(

@@ -21,7 +21,7 @@ from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.processes import how_it_ended, kernel_state, main_frames, private_file, read_file
 
-from .progress_table import SIZE, ProgressTable
+from .step_record import SIZE, StepRecord
 from .worker import Orders, WorkerHooks, run
 
 #: Seconds that a worker has to write its stack, and all of them to be gone once they were killed.
@@ -49,11 +49,11 @@ class WorkerEvent(NamedTuple):
 class Worker:
     """One rank's process."""
 
-    def __init__(self, rank: int, process: Any, pipe: Any, board: ProgressTable, stack_file: int | None) -> None:
+    def __init__(self, rank: int, process: Any, pipe: Any, record: StepRecord, stack_file: int | None) -> None:
         self.rank = rank
         self.process = process
         self.pipe = pipe
-        self.board = board
+        self.record = record
         self.stack_file = stack_file
         #: it was told to make its group
         self.told = False
@@ -95,7 +95,7 @@ class Supervisor:
             )
             process.start()
             theirs.close()
-            self.workers[rank] = Worker(rank, process, ours, ProgressTable(memory), stack_file)
+            self.workers[rank] = Worker(rank, process, ours, StepRecord(memory), stack_file)
         #: what the first rank's NCCL writes about itself, in a file without a name
         self.log_file = log_file
 
@@ -148,7 +148,7 @@ class Supervisor:
                         WorkerEvent(
                             worker.rank,
                             "died",
-                            worker.board.read().step.phase,
+                            worker.record.read().step.phase,
                             text=how_it_ended(worker.process.exitcode),
                         )
                     )
@@ -204,7 +204,7 @@ class Supervisor:
         return tuple(self._state(worker, host) for worker in self.workers.values())
 
     def _state(self, worker: Worker, host: str) -> RankState:
-        standing = worker.board.read()
+        standing = worker.record.read()
         state, detail = "running", ""
         exitcode = worker.process.exitcode
         kernel = kernel_state(worker.process.pid) if exitcode is None else ""

@@ -24,7 +24,7 @@ from distcheck.runtime.coordination.processes import die_with_parent
 
 from .live_group import LiveGroup, Operations
 from .model import Options, Step
-from .progress_table import ProgressTable
+from .step_record import StepRecord
 
 #: Entries of the flight recorder that are worth telling.
 _RECORDER_ENTRIES = 5
@@ -65,7 +65,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = Wor
     """The worker's main: never returns.
 
     :param pipe: the worker's end of a connection to the supervisor; messages are lists of JSON values
-    :param memory: the board
+    :param memory: of the step record
     :param stack_file: a file to which a signal makes this process write its Python stack
     """
     status = 1
@@ -79,7 +79,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = Wor
             pipe.send(json.dumps(("recorder", [])))
         if first[0] == "go":
             orders: Orders = from_plain(Orders, first[1])
-            status = _Worker(orders, pipe, ProgressTable(memory), seams).work()
+            status = _Worker(orders, pipe, StepRecord(memory), seams).work()
         else:
             status = 0
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
@@ -92,10 +92,10 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = Wor
 
 
 class _Worker:
-    def __init__(self, orders: Orders, pipe: Any, board: ProgressTable, seams: WorkerHooks) -> None:
+    def __init__(self, orders: Orders, pipe: Any, record: StepRecord, seams: WorkerHooks) -> None:
         self.orders = orders
         self.pipe = pipe
-        self.board = board
+        self.record = record
         self.seams = seams
         self.sending = threading.Lock()
         self.words: Any = None
@@ -105,7 +105,7 @@ class _Worker:
 
     def announce(self, step: Step) -> None:
         self.step = step
-        self.board.write(step)
+        self.record.write(step)
         if self.seams.before_step is not None:
             self.seams.before_step(self.orders.rank, step)
 

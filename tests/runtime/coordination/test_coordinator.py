@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from distcheck.runtime.coordination.coordinator import Coordinator
+from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
+from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.long_waits import LongWait
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.coordination.protocol import (
@@ -27,63 +29,60 @@ from distcheck.runtime.coordination.protocol import (
     stack_key,
     unpacked_ranks,
 )
+from distcheck.runtime.coordination.store_client import MemoryStore
 
 EVAL = Frame("eval.py", 41, "validate", own=True)
 
 
-class Store:
-    """What the coordinator needs of torch's stores."""
+class Store(MemoryStore):
+    """A store that counts its requests."""
 
     def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
+        super().__init__()
         self.checks = 0
 
-    def set(self, key: str, value: str) -> None:
-        self.values[key] = value.encode()
-
-    def get(self, key: str) -> bytes:
-        return self.values[key]
-
-    def multi_get(self, keys: list[str]) -> list[bytes]:
-        return [self.values[key] for key in keys]
-
-    def check(self, keys: list[str]) -> bool:
+    def check(self, keys: Sequence[str]) -> bool:
         self.checks += 1
-        return all(key in self.values for key in keys)
-
-    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        if self.values.get(key, b"") == expected.encode():
-            self.values[key] = desired.encode()
-        return self.values.get(key, b"")
-
-    def add(self, key: str, amount: int) -> int:
-        value = int(self.values.get(key, b"0")) + amount
-        self.values[key] = str(value).encode()
-        return value
-
-    def delete_key(self, key: str) -> bool:
-        return self.values.pop(key, None) is not None
+        return super().check(keys)
 
 
-class Job:
-    """Ranks that tell where they are, and the coordinator that reads them."""
+class Reports(MonitorReporter):
+    """Keeps what a coordinator or a monitor reports."""
 
-    def __init__(self, world_size: int, *, hang_timeout_s: float = 20.0, space: str = "") -> None:
-        self.store = Store()
-        self.now = 1000.0
-        self.beat = 0
+    def __init__(self) -> None:
         self.reports: list[Positions] = []
         self.said: list[str] = []
         self.long: list[LongWait] = []
+        self.summaries: list[Summary] = []
+
+    def hang(self, positions: Positions) -> None:
+        self.reports.append(positions)
+
+    def line(self, text: str) -> None:
+        self.said.append(text)
+
+    def long_wait(self, wait: LongWait) -> None:
+        self.long.append(wait)
+
+    def summary(self, summary: Summary) -> None:
+        self.summaries.append(summary)
+
+
+class Job(Reports):
+    """Ranks that tell where they are, and the coordinator that reads them."""
+
+    def __init__(self, world_size: int, *, hang_timeout_s: float = 20.0, space: str = "") -> None:
+        super().__init__()
+        self.store = Store()
+        self.now = 1000.0
+        self.beat = 0
         self.coordinator = Coordinator(
             self.store,
             world_size,
+            self,
             hang_timeout_s=hang_timeout_s,
             tick_s=1.0,
-            report=self.reports.append,
-            say=self.said.append,
             space=space,
-            told_long=self.long.append,
             clock=lambda: self.now,
             # a collection of garbage would put off the next look
             spent=lambda: 0.0,
@@ -126,7 +125,7 @@ def left(rank: int, number: int) -> Position:
 
 def test_posts_come_out_as_they_went_in() -> None:
     position = waiting(3, 7, 2.5)._replace(stack=(EVAL,), recent=(call(6),), places={"train.py:88": 7})
-    text = packed_post(Heartbeat(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"})).encode()
+    text = packed_post(Heartbeat(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"}))
     assert read_head(text) == (5, "waiting", 2.5, 6)
     post = read_post(text)
     assert post.beat == 5
@@ -222,7 +221,7 @@ def test_what_goes_on_is_said_and_may_stand_again() -> None:
     for second in range(25):
         job.tick(waiting(0, 412, float(second)), left(1, 411))
     job.tick(computing(0, 412, done=900), left(1, 411))
-    assert job.said == ["distcheck watch: the job goes on"]
+    assert job.said == ["distcheck watch: the job continues"]
     for second in range(25):
         job.tick(waiting(0, 950, float(second)), left(1, 411))
     assert len(job.reports) == 2
@@ -236,7 +235,7 @@ def test_what_goes_on_is_said_though_somebody_waits_long() -> None:
         job.tick(waiting(0, 412, float(second)), stopped)
     assert len(job.reports) == 1
     job.tick(waiting(0, 412, 26.0), computing(1, 411, done=900))
-    assert job.said == ["distcheck watch: the job goes on"]
+    assert job.said == ["distcheck watch: the job continues"]
 
 
 def test_stacks_are_read_from_where_equal_ones_stand_once() -> None:

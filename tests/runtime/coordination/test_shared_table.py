@@ -16,7 +16,7 @@ from distcheck.runtime.coordination import shared_table as module
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.call_signatures import KINDS
 from distcheck.runtime.coordination.model import CollectiveCall
-from distcheck.runtime.coordination.shared_table import OtherRank, SharedTable, open_board
+from distcheck.runtime.coordination.shared_table import OtherRank, SharedTable, open_shared_table
 
 ENVIRON = {"LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
 BOTH = (0, 1)
@@ -30,10 +30,10 @@ def call(size: int = 20, number: int = 412) -> CollectiveCall:
 def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SharedTable, SharedTable]]:
     monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
     begun = time.monotonic()
-    first = open_board(ENVIRON, 0, begun=begun)
+    first = open_shared_table(ENVIRON, 0, begun=begun)
     assert first is not None
     assert len(list(tmp_path.iterdir())) == 1
-    second = open_board(ENVIRON, 1, begun=begun)
+    second = open_shared_table(ENVIRON, 1, begun=begun)
     assert second is not None
     # the last one that comes takes its name away: nothing is left behind
     assert list(tmp_path.iterdir()) == []
@@ -76,10 +76,10 @@ def test_good_what_an_earlier_round_has_left(tmp_path: Path, monkeypatch: pytest
     """A launcher that begins anew has the same name for it; its processes are younger."""
     monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
     environ = {**ENVIRON, "LOCAL_WORLD_SIZE": "3"}
-    before = open_board(environ, 0, begun=time.monotonic())
+    before = open_shared_table(environ, 0, begun=time.monotonic())
     assert before is not None
     before.compare(call(20), 5, 111, BOTH, 0)
-    again = open_board(environ, 1, begun=time.monotonic())
+    again = open_shared_table(environ, 1, begun=time.monotonic())
     assert again is not None
     assert again.compare(call(19), 5, 222, BOTH, 0) is None
 
@@ -107,7 +107,7 @@ def test_all_ranks_of_the_host_are_asked_for_a_while(boards: tuple[SharedTable, 
 
 @pytest.mark.parametrize("environ", [{}, {"LOCAL_WORLD_SIZE": "1"}, {"LOCAL_WORLD_SIZE": "two"}])
 def test_without_others_there_is_none(environ: dict[str, str]) -> None:
-    assert open_board(environ, 0, begun=0.0) is None
+    assert open_shared_table(environ, 0, begun=0.0) is None
 
 
 def test_one_that_can_not_be_opened_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_one_that_can_not_be_opened_is_done_without(tmp_path: Path, monkeypatch:
     file = os.open(tmp_path / path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(file, fcntl.LOCK_EX)
     try:
-        assert open_board(ENVIRON, 0, begun=0.0) is None
+        assert open_shared_table(ENVIRON, 0, begun=0.0) is None
     finally:
         os.close(file)
 
@@ -197,7 +197,7 @@ def test_calls_that_are_alike_are_not_told_though_an_earlier_one_differed(operat
     posts._module = SimpleNamespace(
         _get_default_group=Group, get_process_group_ranks=lambda _: BOTH, get_backend=lambda _: "gloo"
     )
-    posts.board = SimpleNamespace(compare=lambda *_: OtherRank(1, CollectiveCall(1, operation, place="train.py:9")))  # type: ignore[assignment]
-    posts.differs = lambda *seen: found.append(seen)
+    table = SimpleNamespace(compare=lambda *_: OtherRank(1, CollectiveCall(1, operation, place="train.py:9")))
+    posts.observe(SimpleNamespace(differs=lambda *seen: found.append(seen)), table)  # type: ignore[arg-type]
     posts._note("barrier", KINDS["barrier"], (), {})
-    assert (len(found), posts.board) == (told, None)
+    assert (len(found), posts._shared_table) == (told, None)

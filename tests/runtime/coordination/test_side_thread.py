@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall, TimeInCalls
-from distcheck.runtime.coordination.ledger import Summary
-from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Position
 from distcheck.runtime.coordination.protocol import (
     CLOSING,
     COORDINATOR,
@@ -25,32 +24,49 @@ from distcheck.runtime.coordination.protocol import (
     read_position,
     read_post,
 )
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
 from distcheck.runtime.coordination.shared_table import OtherRank, SharedTable
-from distcheck.runtime.coordination.store_client import RankHost
 
-from .test_coordinator import Store
+from .test_coordinator import Reports, Store
 
 #: Generous: the machine may do other things.
 LIMIT_S = 30.0
 
 
-class Ranks:
+class Connection:
+    """Connects all monitors to the store that a job has now."""
+
+    def __init__(self, ranks: Ranks, *, outlives_ranks: bool) -> None:
+        self.outlives_ranks = outlives_ranks
+        self.released = 0
+        self._ranks = ranks
+
+    def open(self) -> Store:
+        return self._ranks.store
+
+    def release(self) -> None:
+        self.released += 1
+
+
+class Ranks(Reports):
     """Side threads that share a store."""
 
-    def __init__(self, world_size: int = 2, **more: Any) -> None:
+    def __init__(self, world_size: int = 2, *, outlives_ranks: bool = True, tables: Any = None, **more: Any) -> None:
+        super().__init__()
         self.store = Store()
-        self.said: list[str] = []
-        self.reports: list[Positions] = []
-        self.summaries: list[Summary] = []
-        self.monitors = [self.monitor(RankHost(rank, world_size, "gpu01"), **more) for rank in range(world_size)]
+        self.connection = Connection(self, outlives_ranks=outlives_ranks)
+        self.monitors = [
+            self.monitor(
+                RankInfo(rank, world_size, host="gpu01"),
+                shared_table=tables(rank) if tables is not None else None,
+                **more,
+            )
+            for rank in range(world_size)
+        ]
 
     def monitor(self, rank_info: Any, **more: Any) -> RankMonitor:
-        given: dict[str, Any] = {
-            "connect": lambda: self.store, "report": self.reports.append, "say": self.said.append,
-            "summarise": self.summaries.append, "hang_timeout_s": 0.5,
-        }  # fmt: skip
-        return RankMonitor(CallRecorder(), rank_info, **{**given, **more})
+        return RankMonitor(CallRecorder(), rank_info, self.connection, self, **{"hang_timeout_s": 0.5, **more})
 
 
 @pytest.fixture
@@ -90,7 +106,7 @@ def begin(ranks: Ranks, started: list[RankMonitor]) -> None:
 def test_all_leave_and_the_last_sums_up(started: list[RankMonitor]) -> None:
     ranks = Ranks()
     begin(ranks, started)
-    assert ranks.store.values[COORDINATOR].startswith(b"0 ")
+    assert ranks.store.values[COORDINATOR].startswith("0 ")
     for monitor in ranks.monitors:
         monitor.ended("left", 0)
         assert ranks.summaries == []
@@ -117,7 +133,7 @@ def test_ranks_of_a_round_before_leave_a_coordinator_that_can_be_read_at_any_tim
     ranks.monitors[0].start()
     until(lambda: beat(ranks, 0) > 1)
     assert there == [(rank_key(0), True), (rank_key(1), True)]
-    assert ranks.store.values[COORDINATOR].startswith(b"0 ")
+    assert ranks.store.values[COORDINATOR].startswith("0 ")
 
 
 def test_a_rank_that_fails_is_no_end_to_sum_up(started: list[RankMonitor]) -> None:
@@ -136,10 +152,10 @@ def test_who_has_the_coordinator_leaves_and_the_next_takes_it(started: list[Rank
     started += ranks.monitors
     for monitor in ranks.monitors:
         monitor.start()
-    until(lambda: ranks.store.values.get(COORDINATOR, b"").startswith(b"0 ") and beat(ranks, 1) > 1)
+    until(lambda: ranks.store.values.get(COORDINATOR, "").startswith("0 ") and beat(ranks, 1) > 1)
     ranks.monitors[0].ended("left", 0)
     ranks.monitors[0].leave()
-    until(lambda: ranks.store.values[COORDINATOR].startswith(b"1 "))
+    until(lambda: ranks.store.values[COORDINATOR].startswith("1 "))
 
 
 @pytest.mark.slow
@@ -149,18 +165,18 @@ def test_a_parent_keeps_the_coordinator(started: list[RankMonitor]) -> None:
     ranks.monitors[0].start()
     started.append(ranks.monitors[0])
     until(lambda: beat(ranks, 0) > 10)
-    assert ranks.store.values[COORDINATOR] == b"-1 1 0"
+    assert ranks.store.values[COORDINATOR] == "-1 1 0"
 
 
 def test_the_rank_info_may_be_known_late(started: list[RankMonitor]) -> None:
     ranks = Ranks()
-    rank_infos: list[RankHost] = []
+    rank_infos: list[RankInfo] = []
     monitor = ranks.monitor(lambda: rank_infos[0] if rank_infos else None)
     started.append(monitor)
     monitor.start()
     time.sleep(0.3)
     assert ranks.store.values == {}
-    rank_infos.append(RankHost(1, 2, "gpu01"))
+    rank_infos.append(RankInfo(1, 2, host="gpu01"))
     until(lambda: beat(ranks, 1) > 0)
     assert monitor.rank_info.rank == 1
 
@@ -184,29 +200,28 @@ def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[RankMo
 @pytest.mark.slow
 def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[RankMonitor]) -> None:
     """Whoever still asked a store that is gone would be told so by torch, on the script's standard error."""
-    ranks = Ranks(lasting=False)
+    ranks = Ranks(outlives_ranks=False)
     begin(ranks, started)
     ranks.monitors[0].ended("left", 0)
     ranks.monitors[0].leave()
-    assert ranks.store.values[CLOSING] == b"1"
-    assert ranks.store.values[LET_GO] == b"1"
+    assert ranks.store.values[CLOSING] == "1"
+    assert ranks.store.values[LET_GO] == "1"
     # its script goes on, and nobody asks any more
     ranks.monitors[1]._thread.join(LIMIT_S)
     assert not ranks.monitors[1]._thread.is_alive()
 
 
 def test_another_group_has_another_store(started: list[RankMonitor]) -> None:
-    ranks = Ranks(world_size=1, lasting=False)
-    released: list[int] = []
-    monitor = ranks.monitor(RankHost(0, 1, "gpu01"), lasting=False, release=lambda: released.append(1))
+    ranks = Ranks(world_size=1, outlives_ranks=False)
+    (monitor,) = ranks.monitors
     started.append(monitor)
-    monitor.joins()
+    monitor.joining(())
     assert monitor.started
     until(lambda: beat(ranks, 0) > 1)
     before = ranks.store
     ranks.store = Store()
-    monitor.joins()
-    assert released == [1]
+    monitor.joining(())
+    assert ranks.connection.released == 1
     until(lambda: beat(ranks, 0) > 1)
     assert before is not ranks.store
 
@@ -215,7 +230,7 @@ def test_bad_a_rank_waits_for_one_that_has_ended(started: list[RankMonitor]) -> 
     """DC519 or DC702: the main thread of rank 0 is in a call, that of rank 1 has left."""
     ranks = Ranks()
     started += ranks.monitors
-    posts = ranks.monitors[0].posts
+    posts = ranks.monitors[0].calls
     call = CollectiveCall(1, "all_reduce", place="train.py:88")
     posts.entered["0"] = 1
     posts.inside[ranks.monitors[0]._here._main] = RecordedCall(call, time.monotonic(), 1, 1)
@@ -245,11 +260,9 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[RankMon
 @pytest.mark.slow
 def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor]) -> None:
     """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
-    ranks = Ranks()
-    started += ranks.monitors
     memory = mmap.mmap(-1, 1 << 20)
-    for rank, monitor in enumerate(ranks.monitors):
-        monitor.board = SharedTable(memory, rank, begun=0.0, place=rank, places=2)
+    ranks = Ranks(tables=lambda rank: SharedTable(memory, rank, begun=0.0, place=rank, places=2))
+    started += ranks.monitors
     there = ranks.monitors[0]
     there.start()
     until(lambda: beat(ranks, 0) > 1)
@@ -258,17 +271,17 @@ def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor
         CollectiveCall(5, "all_reduce", place="train.py:22"),
     )
     note = RecordedCall(theirs, time.monotonic(), 1, 5)
-    there.posts.spent["train.py:22", "all_reduce", "0", True] = TimeInCalls(4, 0.1, 0.1)
-    there.posts.ring.append(note)
-    there.posts.inside[there._here._main] = note
+    there.calls.spent["train.py:22", "all_reduce", "0", True] = TimeInCalls(4, 0.1, 0.1)
+    there.calls.ring.append(note)
+    there.calls.inside[there._here._main] = note
     ranks.monitors[1].differs(RecordedCall(mine, 0.0, 2, 5), OtherRank(0, theirs))
     (report,) = ranks.reports
     assert report.ranks[0].call == theirs
     assert report.ranks[0].places == {"train.py:22": 4}
     assert report.ranks[0].stack
     # it was wanted for this once
-    assert ranks.monitors[0].board is not None
-    until(lambda: not ranks.monitors[0].board.asks)
+    assert ranks.monitors[0].shared_table is not None
+    until(lambda: not ranks.monitors[0].shared_table.asks)
     quiet = beat(ranks, 0) + 2
     until(lambda: beat(ranks, 0) >= quiet)
     assert told(ranks, 0).places == {}
@@ -292,7 +305,7 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[RankMonitor])
     ranks.store.set(DIFFERENCE_TOLD, "1")
     held.join(LIMIT_S)
     assert not held.is_alive()
-    assert there.posts.inside == {}
+    assert there.calls.inside == {}
     assert ranks.reports == []
 
 
@@ -302,7 +315,7 @@ def test_who_calls_the_same_is_told_together(started: list[RankMonitor]) -> None
     started += ranks.monitors
     theirs, mine = CollectiveCall(3, "all_reduce", sizes=((20,),)), CollectiveCall(3, "all_reduce", sizes=((19,),))
     for monitor in ranks.monitors[:3]:
-        monitor.posts.inside[monitor._here._main] = RecordedCall(theirs, time.monotonic(), 1, 3)
+        monitor.calls.inside[monitor._here._main] = RecordedCall(theirs, time.monotonic(), 1, 3)
         monitor.start()
     until(lambda: all(beat(ranks, rank) > 1 for rank in range(3)))
     ranks.monitors[3].differs(RecordedCall(mine, 0.0, 1, 3), OtherRank(1, theirs))
@@ -321,9 +334,9 @@ def test_a_hang_in_calls_that_differ_ends_the_job_where_that_is_wanted(
     calls = CollectiveCall(3, "all_reduce", sizes=((20,),)), CollectiveCall(3, "barrier")
     for rank, monitor in enumerate(ranks.monitors):
         note = RecordedCall(calls[rank], time.monotonic(), 11 + rank, 3)
-        monitor.posts.entered["0"] = 3
-        monitor.posts.ring.append(note)
-        monitor.posts.inside[monitor._here._main] = note
+        monitor.calls.entered["0"] = 3
+        monitor.calls.ring.append(note)
+        monitor.calls.inside[monitor._here._main] = note
     ranks.monitors[1].differs(RecordedCall(calls[1], time.monotonic(), 12, 3), OtherRank(0, calls[0]))
     if abort:
         until(lambda: len(ended) == 2)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.smoke_test import driver, store_client
-from distcheck.runtime.smoke_test.store_client import TorchStoreClient
+from distcheck.runtime.coordination import store_client
+from distcheck.runtime.coordination.store_client import TorchStoreClient
+from distcheck.runtime.smoke_test import driver
 
 
 class Clock:

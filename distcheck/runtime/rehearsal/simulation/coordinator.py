@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 
 from distcheck.core.facts_file import from_plain
-from distcheck.runtime.coordination.coordinator import Coordinator
+from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
 from distcheck.runtime.coordination.hang_detector import GONE, standstill
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.processes import kernel_state
 from distcheck.runtime.coordination.protocol import COORDINATOR
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import space
 from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.store_client import MemoryStore
 
 from .call_matching import CallTable, RankCall, Ticket
 from .plan import RehearsalPlan
-from .socket_server import OF_THE_STORE, MemoryStore, Server, stored
+from .socket_server import STORE_METHODS, Server
 
 #: In the private folder: the path of the socket. A path in a socket's address has 108 bytes, and a folder may be deep.
 ADDRESS = "coordinator"
@@ -37,15 +39,7 @@ _LOOKS_AT_THE_LOST = 4
 _LET_ON_S = 1.0
 
 
-class RehearsedRank(NamedTuple):
-    """Who a rank is."""
-
-    rank: int
-    world_size: int
-    pid: int
-
-
-class RehearsalCoordinator:
+class RehearsalCoordinator(MonitorReporter):
     """Serves the ranks of one rehearsal."""
 
     def __init__(self, plan: RehearsalPlan) -> None:
@@ -55,7 +49,7 @@ class RehearsalCoordinator:
         self.trouble = ""
         self._changed = threading.Condition()
         self._table = CallTable()
-        self._rank_infos: dict[int, RehearsedRank] = {}
+        self._rank_infos: dict[int, RankInfo] = {}
         self._gone: dict[int, int] = {}
         self._departed: set[int] = set()
         #: rank → optimizer steps, of those that wait until all have done theirs
@@ -96,7 +90,7 @@ class RehearsalCoordinator:
         ended = {*self._finished, *self._gone, *self._departed}
         return tuple(rank for rank in sorted(self._rank_infos) if rank not in ended)
 
-    def rank_infos(self) -> dict[int, RehearsedRank]:
+    def rank_infos(self) -> dict[int, RankInfo]:
         """Who has said which rank it is."""
         with self._changed:
             return dict(self._rank_infos)
@@ -136,22 +130,22 @@ class RehearsalCoordinator:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The answer to one line, when there is one: some wait for other ranks."""
         what = asked["do"]
-        if what in OF_THE_STORE:
-            return stored(self.store, what, asked["with"])
+        if what in STORE_METHODS:
+            return {"value": getattr(self.store, what)(*asked["with"])}
         if what == "agree":
             return self._agree(RankCall(asked["rank"], tuple(asked["ranks"]), asked["ordinal"],
                                      from_plain(CollectiveCall, asked["call"])), asked["waits"])  # fmt: skip
         if what == "finished":
             return self._finish(asked["rank"], asked["steps"])
         if what == "sit":
-            return self._sit(RehearsedRank(asked["rank"], asked["world_size"], asked["pid"]))
+            return self._sit(RankInfo(asked["rank"], asked["world_size"], pid=asked["pid"]))
         if what == "listen":
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._reason))
                 return {"stop": self._reason}
         return {"error": f"nothing answers to {what!r}"}
 
-    def _sit(self, rank_info: RehearsedRank) -> dict[str, Any]:
+    def _sit(self, rank_info: RankInfo) -> dict[str, Any]:
         with self._changed:
             self._rank_infos[rank_info.rank] = rank_info
         return {}
@@ -209,8 +203,8 @@ class RehearsalCoordinator:
             except Exception as error:  # noqa: BLE001 - the parent asks, and must not wait for what does not come
                 self.trouble = f"{type(error).__name__}: {error}"
 
-    def report(self, positions: Positions) -> None:
-        """Somebody has seen what stands."""
+    def hang(self, positions: Positions) -> None:
+        """Take the first hang as the verdict, unless its cause is an exception that is reported by itself."""
         if _only_follows(positions):
             return
         with self._changed:
@@ -263,12 +257,10 @@ class _Judge(Coordinator):
 
     def __init__(self, coordinator: RehearsalCoordinator, world_size: int) -> None:
         super().__init__(
-            coordinator.store, world_size,
-            hang_timeout_s=coordinator.plan.hang_timeout_s, tick_s=TICK_S, report=coordinator.report,
-            say=lambda _: None, space=space(),
+            coordinator.store, world_size, coordinator, hang_timeout_s=coordinator.plan.hang_timeout_s, tick_s=TICK_S,
+            space=space(), folder=coordinator.plan.folder,
         )  # fmt: skip
         self.coordinator = coordinator
-        self.folder = coordinator.plan.folder
         self._beat = 0
         self._lost_looks = 0
 

@@ -16,11 +16,12 @@ import pytest
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, to_plain
 from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
+from distcheck.runtime.coordination.coordinator import MonitorReporter
 from distcheck.runtime.coordination.model import CollectiveCall, Positions
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
-from distcheck.runtime.coordination.store_client import RankHost
 from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, RehearsalCoordinator
-from distcheck.runtime.rehearsal.simulation.hooks.agreement import ParentConnection, ParentStore
+from distcheck.runtime.rehearsal.simulation.hooks.agreement import ParentConnection, ParentStoreConnection
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 HANG_TIMEOUT_S = 0.5
@@ -38,10 +39,9 @@ class Rank:
         self._threads: list[threading.Thread] = []
         ParentConnection(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
         self.monitor = RankMonitor(
-            self.posts, RankHost(rank, plan.world_size, "node 0"), connect=lambda: ParentStore(ParentConnection(plan.private)),
-            report=lambda _: None, say=lambda _: None, hang_timeout_s=plan.hang_timeout_s,
+            self.posts, RankInfo(rank, plan.world_size, host="node 0"), ParentStoreConnection(plan.private),
+            MonitorReporter(), hang_timeout_s=plan.hang_timeout_s, tick_s=TICK_S,
         )  # fmt: skip
-        self.monitor.tick_s = TICK_S
         self.monitor.start()
 
     def calls(self, call: CollectiveCall = X, *, waits: bool = True) -> None:
@@ -246,18 +246,18 @@ def test_a_folder_too_deep_for_the_address_of_a_socket(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     coordinator = RehearsalCoordinator(RehearsalPlan("train.py", private=str(deep)))
     coordinator.start()
-    store = ParentStore(ParentConnection(str(deep)))
+    store = ParentStoreConnection(str(deep)).open()
     folder = Path((deep / "coordinator").read_text()).parent
     try:
         store.set("a", "1")
-        assert store.get("a") == b"1"
-        assert store.multi_get(["a", "a"]) == [b"1", b"1"]
+        assert store.get("a") == "1"
+        assert store.multi_get(["a", "a"]) == ["1", "1"]
         assert store.check(["a"])
         assert not store.check(["a", "b"])
         # as torch's TCPStore answers
-        assert store.compare_set("b", "", "2") == b"2"
-        assert store.compare_set("b", "", "3") == b"2"
-        assert store.compare_set("b", "2", "3") == b"3"
+        assert store.compare_set("b", "", "2") == "2"
+        assert store.compare_set("b", "", "3") == "2"
+        assert store.compare_set("b", "2", "3") == "3"
         assert store.add("c", 2) == 2
         assert store.add("c", 3) == 5
         assert store.delete_key("c")

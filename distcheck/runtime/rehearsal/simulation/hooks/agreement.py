@@ -11,25 +11,28 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
 from distcheck.runtime.coordination.child_processes import follow, rank_info_in
+from distcheck.runtime.coordination.coordinator import MonitorReporter
 from distcheck.runtime.coordination.frames import leave_out_inside
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import SETUP
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
 from distcheck.runtime.coordination.run_script import ScriptExit
-from distcheck.runtime.coordination.store_client import RankHost
+from distcheck.runtime.coordination.shared_table import OtherRank
 from distcheck.runtime.rehearsal.simulation.coordinator import ADDRESS, STOPPED, TICK_S
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from . import compiled
 
-__all__ = ["STOPPED", "Agreement", "ParentConnection", "ParentStore", "install"]
+__all__ = ["STOPPED", "Agreement", "ParentConnection", "ParentStore", "ParentStoreConnection", "install"]
 
 #: Calls whose root may go on before the others have come (it only sends), and those whose other ranks may.
 _ROOT_ONLY_SENDS = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list"})
@@ -60,7 +63,7 @@ class ParentConnection:
 
 
 class ParentStore:
-    """The parent's store, as :class:`RankMonitor` asks for one."""
+    """The store in the parent's memory, over its socket."""
 
     def __init__(self, line: ParentConnection) -> None:
         self._line = line
@@ -68,26 +71,48 @@ class ParentStore:
     def set(self, key: str, value: str) -> None:
         self._value("set", key, value)
 
-    def get(self, key: str) -> bytes:
-        return str(self._value("get", key)).encode()
+    def get(self, key: str) -> str | None:
+        value = self._value("get", key)
+        return None if value is None else str(value)
 
-    def multi_get(self, keys: list[str]) -> list[bytes]:
-        return [str(value).encode() for value in self._value("multi_get", keys)]
+    def multi_get(self, keys: Sequence[str]) -> list[str]:
+        return list(map(str, self._value("multi_get", keys)))
 
-    def check(self, keys: list[str]) -> bool:
+    def check(self, keys: Sequence[str]) -> bool:
         return bool(self._value("check", keys))
 
-    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        return str(self._value("compare_set", key, expected, desired)).encode()
-
-    def add(self, key: str, amount: int) -> int:
+    def add(self, key: str, amount: int = 1) -> int:
         return int(self._value("add", key, amount))
+
+    def compare_set(self, key: str, expected: str, desired: str) -> str:
+        return str(self._value("compare_set", key, expected, desired))
 
     def delete_key(self, key: str) -> bool:
         return bool(self._value("delete_key", key))
 
-    def _value(self, what: str, *arguments: Any) -> Any:
-        return self._line.ask(what, **{"with": arguments})["value"]
+    def wait(self, key: str, seconds: float) -> str | None:
+        end = time.monotonic() + seconds
+        while (value := self.get(key)) is None and time.monotonic() < end:
+            time.sleep(TICK_S)
+        return value
+
+    def _value(self, method: str, *arguments: Any) -> Any:
+        return self._line.ask(method, **{"with": arguments})["value"]
+
+
+class ParentStoreConnection:
+    """Connects a monitor to the parent's store."""
+
+    outlives_ranks = True
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def open(self) -> ParentStore:
+        return ParentStore(ParentConnection(self._folder))
+
+    def release(self) -> None:
+        """Keep the connection: the parent serves each process group."""
 
 
 class Agreement:
@@ -99,15 +124,14 @@ class Agreement:
         #: called with the parent's reason before this process is ended
         self.on_stop: Callable[[str], None] = lambda _: None
         self.posts = CallRecorder()
-        self.posts.before = self.before
-        self.posts.joining = self.joining
         self._environ = environ
         self.renew()
 
     def renew(self) -> None:
         """In a fork: it is no rank yet, and its parent's lines are not its own."""
         self.posts.forget()
-        self.rank_info: RankHost | None = None
+        self.posts.observe(self)
+        self.rank_info: RankInfo | None = None
         self._pid = os.getpid()
         self._lines = threading.local()
         self._monitor: RankMonitor | None = None
@@ -126,16 +150,14 @@ class Agreement:
 
     def sit(self, rank: int, world_size: int) -> None:
         """This process is that rank."""
-        self.rank_info = RankHost(rank, world_size, self.plan.node_name(rank))
+        self.rank_info = RankInfo(rank, world_size, host=self.plan.node_name(rank))
         self.notebook.rank = rank
         line = ParentConnection(self.plan.private)
         line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
         monitor = RankMonitor(
-            self.posts, self.rank_info, connect=lambda: ParentStore(ParentConnection(self.plan.private)),
-            report=lambda _: None,
-            say=lambda _: None, hang_timeout_s=self.plan.hang_timeout_s,
+            self.posts, self.rank_info, ParentStoreConnection(self.plan.private), MonitorReporter(),
+            hang_timeout_s=self.plan.hang_timeout_s, tick_s=TICK_S,
         )  # fmt: skip
-        monitor.tick_s = TICK_S
         self._monitor = monitor
         monitor.start()
         threading.Thread(target=self._listen, args=(line,), name="distcheck coordinator", daemon=True).start()
@@ -157,6 +179,9 @@ class Agreement:
         elif call.operation in _ROOT_ONLY_TAKES:
             waits = waits and call.peer == rank_info.rank
         self._ask("agree", rank=rank_info.rank, ranks=ranks, ordinal=ordinal, call=to_plain(call), waits=waits)
+
+    def differs(self, call: RecordedCall, other: OtherRank) -> None:
+        """Leave it to the parent, which compares all calls."""
 
     def finished(self, steps: int) -> bool:
         """This rank has done its steps: whether to end now, with all; False: another rank can't go on without it."""

@@ -1,6 +1,7 @@
-"""What a worker is doing, in memory that it shares with its supervisor: written without waiting, read at any time.
+"""The current step of a worker, in memory that it shares with its supervisor.
 
-No message and no lock stands between them, so that a worker that is stuck, stopped or dead can still be asked.
+One process writes, another reads, without a lock: the supervisor reads the step of a worker that hangs, is stopped or
+has exited. The calls of several ranks are compared in :mod:`distcheck.runtime.coordination.shared_table`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ SIZE = _HEAD.size + _TEXT
 
 
 class StepProgress(NamedTuple):
-    """What stands on a board."""
+    """The step of a worker."""
 
     step: Step
-    #: steps begun so far
+    #: number of steps begun
     steps: int
-    #: seconds since this one began
+    #: seconds since this step began
     seconds: float
 
 
-class ProgressTable:
-    """One worker's board.
+class StepRecord:
+    """The record of one worker.
 
-    :param memory: ``SIZE`` bytes that both processes see
+    :param memory: ``SIZE`` bytes that both processes share
     """
 
     def __init__(self, memory: Any) -> None:
@@ -37,7 +38,7 @@ class ProgressTable:
         self._steps = 0
 
     def write(self, step: Step) -> None:
-        """The worker begins a step."""
+        """Record that the worker begins a step."""
         self._steps += 1
         text = f"{step.phase}\0{step.collective}\0{step.dtype}\0{step.size_bytes}".encode()[:_TEXT]
         view = memoryview(self._memory).cast("B")
@@ -45,7 +46,7 @@ class ProgressTable:
         _HEAD.pack_into(view, 0, time.monotonic(), self._steps, len(text))
 
     def read(self) -> StepProgress:
-        """What the supervisor sees; before the first step it is an empty one."""
+        """Return the current step; before the first one an empty step."""
         view = memoryview(self._memory).cast("B")
         begun, steps, length = _HEAD.unpack_from(view, 0)
         parts = bytes(view[_HEAD.size : _HEAD.size + length]).decode("utf-8", "replace").split("\0")
