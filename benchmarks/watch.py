@@ -222,7 +222,7 @@ def coordinator_of(ranks: int) -> dict[str, float]:
     """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
     from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
     from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
-    from distcheck.runtime.coordination.protocol import Heartbeat, packed, packed_post, rank_key, stack_key
+    from distcheck.runtime.coordination.protocol import Heartbeat, packed, packed_heartbeat, rank_key, stack_key
     from distcheck.runtime.coordination.store_client import MemoryStore
 
     class Reporter(MonitorReporter):
@@ -248,7 +248,7 @@ def coordinator_of(ranks: int) -> dict[str, float]:
             entered = 411 if rank == ranks - 1 else 412
             position = Position(rank, f"gpu{rank // 8}", rank, mine, call, 411, since_s, (), None, "", {"0": entered})
             post = Heartbeat(beat, position, digests, "space", {"0": 600.0}, asked, {}, {}, "same" if asked else "")
-            store.set(rank_key(rank), packed_post(post))
+            store.set(rank_key(rank), packed_heartbeat(post))
 
     def look(beat: int) -> float:
         clock[0] += 0.01

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from distcheck.core.model import rank_ranges
 from distcheck.runtime.coordination.model import RankState
-from distcheck.runtime.coordination.root_cause import compose_failure, tells_of_lost_peer
+from distcheck.runtime.coordination.root_cause import compose_failure, reports_lost_peer
 
 from .rank import RankReport, StackLine
 
@@ -117,7 +117,7 @@ def _blamed(seen: Sequence[RankOutcome], timed_out: bool) -> list[int]:
 
 
 def _is_lost(item: RankOutcome) -> bool:
-    return item.told is not None and tells_of_lost_peer(item.told.message)
+    return item.told is not None and reports_lost_peer(item.told.message)
 
 
 def _state(item: RankOutcome) -> RankState:

@@ -23,7 +23,7 @@ class Divergence(NamedTuple):
     others: tuple[tuple[tuple[int, ...], CollectiveCall], ...]
 
 
-def aside(mismatch: CallMismatch, positions: Positions) -> Divergence | None:
+def divergence_of(mismatch: CallMismatch, positions: Positions) -> Divergence | None:
     """The one side that explains a mismatch; None where none does, or several might."""
     by_rank = {position.rank: position for position in positions.ranks}
     sides = mismatch.calls
@@ -79,7 +79,7 @@ def stands_in_a_branch_on_the_rank(position: Position, positions: Positions) -> 
     return any(block.kind == "branch" and block.by_rank for frame in own for block in _around(frame, positions))
 
 
-def apart_by_rank(mismatch: CallMismatch, positions: Positions) -> bool:
+def is_in_branch_on_rank(mismatch: CallMismatch, positions: Positions) -> bool:
     """Whether the first of two sides has taken a branch on the rank that the other has not."""
     by_rank = {position.rank: position for position in positions.ranks}
     first, second = mismatch.calls
@@ -90,7 +90,7 @@ def _has_left_the_loop(side: _Side, other: _Side, by_rank: dict[int, Position], 
     """It was in the loop that the other still is in, and stands behind it now."""
     if not all(by_rank[rank].places.get(other[1].place) for rank in side[0] if rank in by_rank):
         return False
-    parted = _parted(side, other, by_rank)
+    parted = _diverging_frames(side, other, by_rank)
     if parted is None:
         return False
     mine, theirs, _, deeper = parted
@@ -111,7 +111,7 @@ def _stands_in_a_branch(
     side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions, *, on_the_rank: bool = False
 ) -> bool:
     """In one that the other is not in, at a line where the other never was."""
-    parted = _parted(side, other, by_rank)
+    parted = _diverging_frames(side, other, by_rank)
     if parted is None:
         return False
     mine, theirs, deeper, _ = parted
@@ -125,13 +125,13 @@ def _stands_in_a_branch(
     return any(block.kind == "branch" and (block.by_rank or not on_the_rank) for blocks in frames for block in blocks)
 
 
-def _parted(
+def _diverging_frames(
     side: _Side, other: _Side, by_rank: dict[int, Position]
 ) -> tuple[Frame, Frame, Sequence[Frame], Sequence[Frame]] | None:
     """The two frames of one function in which they stand at different lines, and what each has called from there."""
-    mine, theirs = _way(side, by_rank), _way(other, by_rank)
+    mine, theirs = _path_to(side, by_rank), _path_to(other, by_rank)
     # of one the outer frames may not be known
-    mine, theirs = _from(theirs[0], mine), _from(mine[0], theirs)
+    mine, theirs = _path_from(theirs[0], mine), _path_from(mine[0], theirs)
     for index, (first, second) in enumerate(zip(mine, theirs, strict=False)):
         if first == second:
             continue
@@ -141,13 +141,13 @@ def _parted(
     return None
 
 
-def _from(frame: Frame, way: list[Frame]) -> list[Frame]:
+def _path_from(frame: Frame, way: list[Frame]) -> list[Frame]:
     """A way from the function of a frame on, where it passes there."""
     function = (frame.path, frame.function)
     return next((way[at:] for at, item in enumerate(way) if (item.path, item.function) == function), way)
 
 
-def _way(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:
+def _path_to(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:
     """The user's own frames to the call, outermost first; the call's line alone where the stack has moved on."""
     call = side[1]
     for rank in side[0]:

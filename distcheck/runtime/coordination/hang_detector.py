@@ -19,21 +19,21 @@ from .call_mismatch import (
     FORWARD,
     LOOP,
     Divergence,
-    apart_by_rank,
-    aside,
+    divergence_of,
     in_ddp_forward,
+    is_in_branch_on_rank,
     stands_in_a_branch_on_the_rank,
 )
 from .call_signatures import agreed
 from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positions
 
 #: States of a rank that comes to no call any more, as far as can be told.
-GONE = ("left", "raised", "stopped", "silent")
+ABSENT = ("left", "raised", "stopped", "silent")
 #: A collective that all ranks have entered may take this many hang timeouts, and at least this many seconds: making the
 #: groups takes long on a busy machine, and with thousands of ranks.
 _LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
 #: Missing ranks that a message tells one by one.
-_TOLD = 3
+_SHOWN = 3
 
 
 class WaitingCall(NamedTuple):
@@ -118,9 +118,9 @@ def _arrived(position: Position, call: CollectiveCall) -> bool:
     return position.entered.get(call.group, 0) >= call.number
 
 
-def standstill(positions: Positions) -> tuple[WaitingCall, ...]:
+def deadlocks(positions: Positions) -> tuple[WaitingCall, ...]:
     """The waits that can't end, as far as anybody can tell from here; () where there are none."""
-    free = {position.rank for position in positions.ranks if position.state not in (*GONE, "waiting")}
+    free = {position.rank for position in positions.ranks if position.state not in (*ABSENT, "waiting")}
     if positions.over:
         free.clear()
     left = list(waits(positions))
@@ -143,7 +143,7 @@ def _may_end(wait: WaitingCall, free: set[int], positions: Positions) -> bool:
 
 def hangs(positions: Positions) -> tuple[WaitingCall, ...]:
     """The waits of a standstill that have lasted for the hang timeout."""
-    return tuple(wait for wait in standstill(positions) if wait.since_s >= positions.hang_timeout_s)
+    return tuple(wait for wait in deadlocks(positions) if wait.since_s >= positions.hang_timeout_s)
 
 
 def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCall | None:
@@ -161,7 +161,7 @@ def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCa
     return causes[0] if causes else None
 
 
-def differing(positions: Positions) -> tuple[CallMismatch, ...]:
+def mismatched_waits(positions: Positions) -> tuple[CallMismatch, ...]:
     """Waits at one number of one group that can't be the same call: one was made by C++, so that no note tells."""
     found: dict[tuple[str, int], dict[str, list[Position]]] = {}
     for position in positions.ranks:
@@ -210,7 +210,7 @@ def _too_long(wait: WaitingCall, positions: Positions) -> bool:
     )
 
 
-def stands(positions: Positions) -> bool:
+def is_hung(positions: Positions) -> bool:
     """Whether there is something to report: a mismatch, or a standstill of at least the hang timeout."""
     return bool(positions.mismatches or hangs(positions))
 
@@ -231,7 +231,7 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
                 ),
             )
             continue
-        gone_aside = aside(mismatch, positions)
+        gone_aside = divergence_of(mismatch, positions)
         if gone_aside is not None:
             yield _gone_aside(gone_aside, mismatch)
             continue
@@ -256,7 +256,7 @@ def _gone_aside(side: Divergence, mismatch: CallMismatch) -> Finding:
     others = "; ".join(
         f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in side.others
     )
-    rule, why = _ASIDE[side.why]
+    rule, why = _CAUSES[side.why]
     did = {
         LOOP: f"{'has' if one else 'have'} left the loop, and {'calls' if one else 'call'}",
         BRANCH: f"{'stands' if one else 'stand'} in a branch that the others have not taken, and "
@@ -284,7 +284,7 @@ _EVEN = (
 _ON_ALL = "call the collective on all ranks, and put into the branch only what one rank does with its result"
 _BARE = "call the wrapped model on all ranks, or give the one rank the bare model (model.module)"
 
-_ASIDE = {LOOP: (rules.DC519, _EVEN), BRANCH: (rules.DC701, _ON_ALL), FORWARD: (rules.DC704, _BARE)}
+_CAUSES = {LOOP: (rules.DC519, _EVEN), BRANCH: (rules.DC701, _ON_ALL), FORWARD: (rules.DC704, _BARE)}
 
 _SAME = {
     "operation": "make every rank call the same collectives in the same order: look for a branch on the rank, or on "
@@ -317,18 +317,18 @@ def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
     if positions.mismatches:
         return  # what follows from it is no second cause
     by_rank = {position.rank: position for position in positions.ranks}
-    stuck = list(standstill(positions))
+    stuck = list(deadlocks(positions))
     # exited ranks explain a circle of waits, then a branch on the rank; the order of arrival explains nothing
-    causes = [wait for wait in stuck if any(_is_gone(by_rank.get(rank)) for rank in wait.missing)]
+    causes = [wait for wait in stuck if any(_is_absent(by_rank.get(rank)) for rank in wait.missing)]
     causes = causes or [wait for wait in stuck if _is_in_branch_on_rank(wait, by_rank, positions)][:1] or stuck[:1]
-    for wait in causes[:_TOLD]:
+    for wait in causes[:_SHOWN]:
         yield _finding(wait, by_rank, positions)
 
 
 def _is_in_branch_on_rank(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> bool:
     """Return whether the waiting ranks took a branch on the rank that the missing ones did not take."""
     mismatch = _mismatch(wait, by_rank.get(wait.missing[0]) if wait.missing else None)
-    return mismatch is not None and apart_by_rank(mismatch, positions)
+    return mismatch is not None and is_in_branch_on_rank(mismatch, positions)
 
 
 def _mismatch(wait: WaitingCall, missing: Position | None) -> CallMismatch | None:
@@ -339,8 +339,8 @@ def _mismatch(wait: WaitingCall, missing: Position | None) -> CallMismatch | Non
     return CallMismatch(wait.call.group, wait.call.number, sides)
 
 
-def _is_gone(position: Position | None) -> bool:
-    return position is None or position.state in GONE
+def _is_absent(position: Position | None) -> bool:
+    return position is None or position.state in ABSENT
 
 
 def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> Finding:
@@ -359,9 +359,9 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
             ),
         )
     rule, why = _rule(wait, waiting, missing, positions)
-    told = [_told(ranks, position) for ranks, position in _alike(missing)]
-    more = len(told) - _TOLD
-    told = told[:_TOLD] + ([f"and {more} more"] if more > 0 else [])
+    told = [_described(ranks, position) for ranks, position in _alike(missing)]
+    more = len(told) - _SHOWN
+    told = told[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
     verb = "waits" if len(wait.waiting) == 1 else "wait"
     if positions.over:
         verb = "waited"
@@ -396,8 +396,8 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
     if in_ddp_forward(waiting.stack):
         return rules.DC704, _BARE
     apart = _mismatch(wait, first)
-    if apart is not None and apart_by_rank(apart, positions):
-        return _ASIDE[BRANCH]
+    if apart is not None and is_in_branch_on_rank(apart, positions):
+        return _CAUSES[BRANCH]
     if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
         return rules.DC519, _EVEN
     if first.state == "left" and stands_in_a_branch_on_the_rank(waiting, positions):
@@ -405,9 +405,9 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
     if first.state == "left":
         return rules.DC702, "move the collective above the exit, or let all ranks leave together"
     if apart is not None:
-        explained = aside(apart, positions)
+        explained = divergence_of(apart, positions)
         if explained is not None:
-            return _ASIDE[explained.why]
+            return _CAUSES[explained.why]
         if all(_in_other_order(position.call, wait.call) for position in missing):
             return rules.DC517, (
                 "use the groups, and sends and receives, in one order on all ranks, or let each call end before the "
@@ -440,7 +440,7 @@ def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]
     return [(tuple(item.rank for item in group), group[0]) for group in groups.values()]
 
 
-def _told(ranks: Sequence[int], position: Position) -> str:
+def _described(ranks: Sequence[int], position: Position) -> str:
     who, one = _ranks(ranks), len(ranks) == 1
     # who could not say more may have come further since
     seen = "last heard of" if position.state in ("stopped", "silent") or _was_killed(position) else "last"

@@ -116,7 +116,7 @@ def ledger_of(
     )  # fmt: skip
 
 
-def gathered(store: StoreClient, world_size: int) -> Summary:
+def read_summary(store: StoreClient, world_size: int) -> Summary:
     """All accounts that were left in the store."""
     keys = [ledger_key(rank) for rank in range(world_size)]
     texts = store.multi_get(keys) if store.check(keys) else ()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from distcheck.core.model import rank_ranges
 
-from .hang_detector import GONE, waits
+from .hang_detector import ABSENT, waits
 from .model import Positions
 
 #: Seconds from which on such a wait is said, whatever the hang timeout.
@@ -31,7 +31,7 @@ class LongWait(NamedTuple):
     #: of the group; 0: not known
     timeout_s: float = 0.0
     #: how long it had lasted when it was said
-    said_s: float = 0.0
+    reported_s: float = 0.0
 
     @property
     def key(self) -> tuple[str, str]:
@@ -42,7 +42,7 @@ class LongWait(NamedTuple):
         """The group's own timeout will soon be over, or was nearly."""
         return bool(self.timeout_s) and self.since_s >= _NEAR * self.timeout_s
 
-    def worth_saying_s(self, hang_timeout_s: float) -> float:
+    def report_after_s(self, hang_timeout_s: float) -> float:
         """Seconds from which on it is said."""
         long_s = max(3 * hang_timeout_s, _LONG_S)
         return min(long_s, max(_NEAR * self.timeout_s, hang_timeout_s)) if self.timeout_s else long_s
@@ -77,7 +77,9 @@ def long_waits(positions: Positions) -> Iterator[LongWait]:
             continue
         missing = [by_rank[rank] for rank in wait.missing if rank in by_rank]
         # whoever waits for most of the job is early, and no process is late
-        if 2 * len(missing) > positions.world_size or any(position.state in (*GONE, "waiting") for position in missing):
+        if 2 * len(missing) > positions.world_size or any(
+            position.state in (*ABSENT, "waiting") for position in missing
+        ):
             continue
         frame = missing[0].own_frame if missing else None
         call = wait.call

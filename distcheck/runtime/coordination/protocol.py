@@ -13,63 +13,63 @@ from typing import Any, NamedTuple
 from .model import CollectiveCall, Frame, Position
 
 PREFIX = "distcheck/watch"
-#: ``RANK BEAT QUESTION`` of the coordinator; the beat ``-`` means that it has exited
+#: ``RANK BEAT REQUEST`` of the coordinator; the beat ``-`` means that it exited
 COORDINATOR = f"{PREFIX}/coordinator"
-#: what the coordinator asks for with its question
-ASKED = f"{PREFIX}/asked"
-#: who has reported
-TOLD = f"{PREFIX}/told"
-#: there where a standstill was ever reported
+#: the coordinator's request for details
+REQUEST = f"{PREFIX}/asked"
+#: rank that reports the current hang
+REPORTING_RANK = f"{PREFIX}/told"
+#: set once a hang was reported
 REPORTED = f"{PREFIX}/reported"
-#: there where calls that differ were told by the rank that saw it: those that it holds back may begin theirs
-DIFFERENCE_TOLD = f"{PREFIX}/difference_told"
-#: how many ranks have come to their end
+#: set once calls that differ were reported: ranks that wait for that may begin their calls
+MISMATCH_REPORTED = f"{PREFIX}/difference_told"
+#: number of ranks that have ended
 ENDED = f"{PREFIX}/ended"
-#: rank 0 is about to end, and its store with it; how many ranks have let go of that
-CLOSING, LET_GO = f"{PREFIX}/closing", f"{PREFIX}/let_go"
+#: set when rank 0 ends, and its store with it; number of ranks that have disconnected
+CLOSING, RELEASED = f"{PREFIX}/closing", f"{PREFIX}/let_go"
 #: the longest waits for ranks that compute
 LONG = f"{PREFIX}/long"
 
-#: The beat of a rank that watches no longer.
+#: The beat of a rank that no longer watches.
 OFF = -1
-#: The question that is none: the job is to end.
+#: The request that ends the job.
 ABORT = -1
 
 
 class Heartbeat(NamedTuple):
-    """What a rank tells with every tick. The last five are only there when they were asked for."""
+    """The state of a rank, sent with every tick. The last five fields are sent on request."""
 
     beat: int
     position: Position
     #: group → ``((index, digest), …)``: the last calls, and milestones further back
     digests: Mapping[str, Sequence[Sequence[int]]] = {}
-    #: in which its process number means something: a container has its own
+    #: boot and PID namespace in which its process ID is unique
     space: str = ""
     #: group → seconds of its timeout
     timeouts: Mapping[str, float] = {}
-    #: the question of the coordinator that this answers; 0: none yet
+    #: number of the coordinator's request that this answers; 0: none yet
     answers: int = 0
-    #: group → its global ranks, as :func:`packed_ranks`; the default group is not told
+    #: group → its global ranks, as :func:`packed_ranks`; the default group is not sent
     groups: Mapping[str, str] = {}
-    #: group → ``((index, call), …)``: the calls that are to be laid side by side
+    #: group → ``((index, call), …)``: the requested calls
     calls: Mapping[str, Sequence[tuple[int, CollectiveCall]]] = {}
-    #: key of its stack: equal ones are kept once
+    #: key of its stack; equal stacks have one key
     stack: str = ""
-    #: rank → state letter of its process, for those of this host that give no word themselves
-    vouches: Mapping[str, str] = {}
+    #: rank → state letter of its process, for silent ranks of this host
+    process_states: Mapping[str, str] = {}
 
 
-class Question(NamedTuple):
-    """What the coordinator wants to know from all."""
+class DetailRequest(NamedTuple):
+    """Details that the coordinator requests from all ranks."""
 
     #: group → the indices between which calls differ
     calls: Mapping[str, Sequence[int]] = {}
-    #: space → rank → process: who lives there?
-    vouch: Mapping[str, Mapping[str, int]] = {}
+    #: space → rank → process ID: the state of which processes is requested
+    processes: Mapping[str, Mapping[str, int]] = {}
 
 
 def differs_key(group: str) -> str:
-    """There where a rank has told of calls that differ."""
+    """Return the key that is set once a rank reported calls that differ in a group."""
     return f"{PREFIX}/differs/{group}"
 
 
@@ -86,12 +86,12 @@ def stack_key(name: str) -> str:
 
 
 def packed(value: Any) -> str:
-    """Named tuples as lists; for anything that is made of plain values."""
+    """Return plain values as JSON, with named tuples as lists."""
     return json.dumps(value, separators=(",", ":"))
 
 
 class HeartbeatHeader(NamedTuple):
-    """The beginning of a post: what is asked of every one, fifty times cheaper to read than the rest."""
+    """The first line of a heartbeat, fifty times cheaper to read than the rest."""
 
     beat: int
     state: str
@@ -99,24 +99,24 @@ class HeartbeatHeader(NamedTuple):
     done: int
 
 
-def packed_post(post: Heartbeat) -> str:
-    """A post as it travels: its head, and the rest in the next line."""
-    position = post.position
-    return f"{post.beat} {position.state} {position.since_s:.2f} {position.done or 0}\n{packed(post)}"
+def packed_heartbeat(heartbeat: Heartbeat) -> str:
+    """Return a heartbeat as text: the header, then everything as JSON in the next line."""
+    position = heartbeat.position
+    return f"{heartbeat.beat} {position.state} {position.since_s:.2f} {position.done or 0}\n{packed(heartbeat)}"
 
 
-def read_head(text: str) -> HeartbeatHeader:
+def read_header(text: str) -> HeartbeatHeader:
     beat, state, since_s, done = text[: text.index("\n")].split()
     return HeartbeatHeader(int(beat), state, float(since_s), int(done))
 
 
-def read_post(text: str) -> Heartbeat:
-    """The reverse of :func:`packed_post`; its position, calls and stack stay plain until somebody asks."""
+def read_heartbeat(text: str) -> Heartbeat:
+    """Return the heartbeat of a text; its position, calls and stack stay plain lists."""
     return Heartbeat(*json.loads(text[text.index("\n") + 1 :]))
 
 
 def read_position(raw: Sequence[Any], frames: Iterable[Sequence[Any]] = ()) -> Position:
-    """A position as it travelled; ``frames`` are those of its stack where they were kept apart."""
+    """Return a position from plain lists; ``frames`` are those of its stack if they were sent apart."""
     position = Position(*raw)
     stack = list(frames) or position.stack
     call = position.call
@@ -126,13 +126,13 @@ def read_position(raw: Sequence[Any], frames: Iterable[Sequence[Any]] = ()) -> P
 
 
 def read_call(raw: Sequence[Any]) -> CollectiveCall:
-    """A call as it travelled."""
+    """Return a call from a plain list."""
     call = CollectiveCall(*raw)
     return call._replace(sizes=tuple(tuple(size) for size in call.sizes), dtypes=tuple(call.dtypes))
 
 
-def read_question(text: str) -> Question:
-    return Question(*json.loads(text))
+def read_request(text: str) -> DetailRequest:
+    return DetailRequest(*json.loads(text))
 
 
 def packed_ranks(ranks: Sequence[int]) -> str:
@@ -144,7 +144,7 @@ def packed_ranks(ranks: Sequence[int]) -> str:
         end = at + 1
         while end < len(ranks) and step > 0 and ranks[end] - ranks[end - 1] == step:
             end += 1
-        if end - at < 3:  # two may stand by themselves: the next run may begin with the second
+        if end - at < 3:  # two are no run: the next run may begin with the second
             end = at + 1
         low, high = ranks[at], ranks[end - 1]
         parts.append(str(low) if low == high else f"{low}-{high}" if step == 1 else f"{low}-{high}/{step}")

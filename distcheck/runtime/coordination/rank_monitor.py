@@ -19,46 +19,46 @@ from .call_recorder import CallRecorder, RecordedCall
 from .call_signatures import agreed
 from .coordinator import SILENT_TICKS, Coordinator, MonitorReporter, hand_over
 from .hang_detector import group_name
-from .ledger import Ledger, gathered, ledger_of
+from .ledger import Ledger, ledger_of, read_summary
 from .model import CallMismatch, CollectiveCall, Frame, Position, Positions
 from .processes import kernel_state
 from .protocol import (
     ABORT,
-    ASKED,
     CLOSING,
     COORDINATOR,
-    DIFFERENCE_TOLD,
     ENDED,
-    LET_GO,
+    MISMATCH_REPORTED,
     OFF,
+    RELEASED,
+    REQUEST,
+    DetailRequest,
     Heartbeat,
-    Question,
     differs_key,
     ledger_key,
     packed,
-    packed_post,
+    packed_heartbeat,
     rank_key,
-    read_question,
+    read_request,
     stack_key,
 )
 from .rank_info import RankInfo
 from .rank_state import RankStateReader
-from .root_cause import tells_of_lost_peer
+from .root_cause import reports_lost_peer
 from .shared_table import OtherRank, SharedTable
 from .store_client import StoreClient, StoreConnection, StoreLost
 
 #: Default of ``--hang-timeout``, in seconds.
 HANG_TIMEOUT_S = 20.0
-#: Seconds between two posts; longer in big jobs, where one store serves all of them: a thousand posts a second take
-#: some percent of its one thread (2.4 µs to send, some 10 µs to serve, torch 2.13).
+#: Seconds between two heartbeats. They are longer in big jobs, where one store serves all ranks: a thousand heartbeats
+#: a second take some percent of its one thread (2.4 µs to send, some 10 µs to serve, torch 2.13).
 _TICK_S = 1.0
-_POSTS_PER_S = 2000.0
-#: Seconds in which another rank of this host has answered, or the side thread is through with its tick.
+_HEARTBEATS_PER_S = 2000.0
+#: Seconds in which another rank of this host answers, or the side thread completes its tick.
 _ANSWER_WITHIN_S = 3.0
-#: Seconds that leaving may take, and that rank 0, whose process serves the store, waits for the others' last words.
-_LEAVE_WITHIN_S, _LAST_WORDS_S = 4.0, 1.0
-#: Seconds that telling of calls that differ may take, once the other rank has answered.
-_TELLING_S = 5.0
+#: Seconds that the end may take, and that rank 0, whose process serves the store, waits for the last ledgers.
+_LEAVE_WITHIN_S, _LAST_LEDGERS_S = 4.0, 1.0
+#: Seconds that the report of calls that differ may take, once the other rank has answered.
+_REPORT_WITHIN_S = 5.0
 #: The exit status of a job that is ended by ``--on-hang abort``.
 ABORTED = 1
 
@@ -96,13 +96,13 @@ class RankMonitor:
         self._pid = os.getpid()
         self._store: StoreClient | None = None
         self._stop = threading.Event()
-        self._turning = threading.Lock()
+        self._tick_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="distcheck watch", daemon=True)
         self._beat = 0
         self._begun = time.monotonic()
-        self._asked = 0
-        self._question: tuple[int, Question] = (0, Question())
-        self._asked_calls: tuple[int, dict[str, list[tuple[int, CollectiveCall]]]] = (0, {})
+        self._request_number = 0
+        self._question: tuple[int, DetailRequest] = (0, DetailRequest())
+        self._calls_sent: tuple[int, dict[str, list[tuple[int, CollectiveCall]]]] = (0, {})
         self._kept_stacks: set[str] = set()
         self._space = space()
         self._coordinator_seen: tuple[str, float] = ("", self._begun)
@@ -113,9 +113,10 @@ class RankMonitor:
     # the main thread
 
     def start(self) -> None:
+        """Start the side thread."""
         try:
             self._thread.start()
-        except RuntimeError as error:  # no thread is to be had
+        except RuntimeError as error:  # the system has no thread left
             self._reporter.line(f"distcheck watch: this process is not watched: {_line(error)}")
 
     @property
@@ -134,11 +135,11 @@ class RankMonitor:
             return
         if not self.started:
             self.start()
-        elif not self._connection.outlives_ranks and self._turning.acquire(timeout=_LEAVE_WITHIN_S):
-            # the store of the group before must not be in the way of this one
+        elif not self._connection.outlives_ranks and self._tick_lock.acquire(timeout=_LEAVE_WITHIN_S):
+            # the store of the earlier group must not be used for this one
             self._store = self._coordinator = None
             self._connection.release()
-            self._turning.release()
+            self._tick_lock.release()
 
     @property
     def _client(self) -> StoreClient:
@@ -151,36 +152,38 @@ class RankMonitor:
         return self._here.rank_info
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
-        """The script has ended; said to the others with the next tick, or when this process leaves."""
+        """Record that the script ended; the next heartbeat, or :meth:`leave`, reports it."""
         self._here.ended(state, status, detail, stack)
 
     def leave(self) -> None:
-        """Before the interpreter ends: the thread must not be in the store's library then."""
+        """End the thread before the interpreter ends: it must not be inside the store's library then."""
         if os.getpid() != self._pid or not self._thread.is_alive():
             return
         self._stop.set()
         self._thread.join(_LEAVE_WITHIN_S)
 
     def differs(self, note: RecordedCall, other: OtherRank) -> None:
-        """This call is not what another rank of this host calls in its place: it may be the last thing that this
-        process does, so it is told before. Begun elsewhere meanwhile it would end a process, and the launcher all."""
-        if not self._tells_of(note, other):
-            self._hold(note)
+        """Report a call that differs from that of another rank of this host, before it begins.
 
-    def _tells_of(self, note: RecordedCall, other: OtherRank) -> bool:
-        """False where another rank does that just now."""
-        if not self._turning.acquire(timeout=_ANSWER_WITHIN_S):
+        The call may end this process or another one, and the launcher then ends all.
+        """
+        if not self._report_mismatch(note, other):
+            self._wait_for_report(note)
+
+    def _report_mismatch(self, note: RecordedCall, other: OtherRank) -> bool:
+        """Report a mismatch; return False if another rank reports it now."""
+        if not self._tick_lock.acquire(timeout=_ANSWER_WITHIN_S):
             return True
         try:
             if self._coordinator is None:
-                # the thread has not had its first tick yet
+                # before the first tick of the thread
                 self._begin()
             coordinator = self._coordinator
             if coordinator is None:
                 return True
-            if not coordinator.first_to_tell():
+            if not coordinator.claim_report():
                 return False
-            positions = self._with(coordinator, other)
+            positions = self._positions_with(coordinator, other)
             here = self._here.waiting_in(note)
             there = positions.ranks[other.rank]
             if not _is_in(there, other.call):
@@ -190,51 +193,53 @@ class RankMonitor:
             differs = CallMismatch(note.call.group, note.call.number, _sides(ranks, note.call))
             self._client.set(differs_key(note.call.group), str(self.rank_info.rank))
             coordinator.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
-            self._client.set(DIFFERENCE_TOLD, "1")
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
+            self._client.set(MISMATCH_REPORTED, "1")
+        except Exception as error:  # noqa: BLE001 - no error may reach the job
             self._reporter.line(
-                f"distcheck watch: rank {self.rank_info.rank} could not tell of calls that differ: {_line(error)}"
+                f"distcheck watch: rank {self.rank_info.rank} could not report calls that differ: {_line(error)}"
             )
         finally:
-            self._turning.release()
+            self._tick_lock.release()
         return True
 
-    def _hold(self, note: RecordedCall) -> None:
-        """Until another rank has told of calls that differ; this one is seen to be in its call."""
-        end = time.monotonic() + self._answers_within_s() + _TELLING_S
+    def _wait_for_report(self, note: RecordedCall) -> None:
+        """Wait until another rank has reported the calls that differ; heartbeats show this rank in its call."""
+        end = time.monotonic() + self._answers_within_s() + _REPORT_WITHIN_S
         thread = threading.get_ident()
         self.calls.inside[thread] = note
         try:
             while time.monotonic() < end:
-                with self._turning:
-                    if self._store is None or self._client.check([DIFFERENCE_TOLD]):
+                with self._tick_lock:
+                    if self._store is None or self._client.check([MISMATCH_REPORTED]):
                         return
                 time.sleep(self.tick_s / 20)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
+        except Exception as error:  # noqa: BLE001 - no error may reach the job
             self._reporter.line(
                 f"distcheck watch: rank {self.rank_info.rank} could not wait for another rank: {_line(error)}"
             )
         finally:
             del self.calls.inside[thread]
 
-    def _with(self, coordinator: Coordinator, other: OtherRank) -> Positions:
-        """Where all are, once the other rank has told that it is in its call, and where it has been before; what it
-        waits for is this rank, which does not begin meanwhile."""
+    def _positions_with(self, coordinator: Coordinator, other: OtherRank) -> Positions:
+        """Return all positions, once the heartbeat of the other rank shows its call and its earlier calls.
+
+        The other rank waits for this one, which does not begin its call meanwhile.
+        """
         within_s = self._answers_within_s()
         end = time.monotonic() + within_s
         if self.shared_table is not None:
-            self.shared_table.ask(within_s)
+            self.shared_table.request_details(within_s)
         while True:
             coordinator.read()
             positions = coordinator.positions()
             there = positions.ranks[other.rank]
-            # only who tells all that it knows tells of its calls before this one
+            # only a detailed heartbeat holds earlier calls
             if (_is_in(there, other.call) and there.recent) or time.monotonic() > end:
                 return positions
             time.sleep(self.tick_s / 20)
 
     def _answers_within_s(self) -> float:
-        """Seconds in which a rank that is asked by way of the board has told more, if it can."""
+        """Return the seconds in which a rank answers a request through the shared table."""
         return max(2 * self.tick_s, _ANSWER_WITHIN_S)
 
     # the thread
@@ -242,31 +247,31 @@ class RankMonitor:
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                with self._turning:
+                with self._tick_lock:
                     if self._coordinator is None:
                         self._begin()
-                    if self._coordinator is not None and not self._turn(self._coordinator):
+                    if self._coordinator is not None and not self._tick(self._coordinator):
                         return
                 self._stop.wait(self.tick_s)
             if self._coordinator is None and self._here.end is not None:
-                # a script that was over before the first tick
+                # the script ended before the first tick
                 self._begin()
             if self._coordinator is not None and self._here.end is not None:
-                self._farewell(self._coordinator)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is not the job's
-            self._step_aside(error)
+                self._finish(self._coordinator)
+        except Exception as error:  # noqa: BLE001 - no error may reach the job
+            self._give_up(error)
 
     def _begin(self) -> None:
-        """As soon as there is a store and this process knows which rank it is."""
+        """Connect, if there is a store and the rank is known."""
         rank_info = self._rank_infos()
         store = None if rank_info is None else self._connection.open()
         if rank_info is None or store is None:
             return
         self._store = store
-        self.tick_s = max(self.tick_s, rank_info.world_size / _POSTS_PER_S)
+        self.tick_s = max(self.tick_s, rank_info.world_size / _HEARTBEATS_PER_S)
         self._here.joined(rank_info, min(2 * self.tick_s, self.hang_timeout_s / 2))
         if rank_info.rank == 0 and not (store.get(COORDINATOR) or "-").startswith("-"):
-            # ranks that were there before: a launcher has begun anew
+            # keys of an earlier attempt: the launcher restarted the job
             for rank in range(rank_info.world_size):
                 store.delete_key(rank_key(rank))
             # not deleted: another rank may be about to read it
@@ -276,15 +281,15 @@ class RankMonitor:
             tick_s=self.tick_s, space=self._space,
         )  # fmt: skip
 
-    def _turn(self, coordinator: Coordinator) -> bool:
-        """Once a tick; False where this was the last time."""
+    def _tick(self, coordinator: Coordinator) -> bool:
+        """Send a heartbeat, and coordinate if elected; return False for the last tick."""
         if not self._connection.outlives_ranks and self.rank_info.rank and self._client.check([CLOSING]):
-            self._client.add(LET_GO, 1)
+            self._client.add(RELEASED, 1)
             return False
         self._beat += 1
-        self._post()
+        self._send_heartbeat()
         self._is_coordinator = self._elect(coordinator)
-        if self._asked == ABORT:
+        if self._request_number == ABORT:
             self._abort()
         if self._is_coordinator:
             reported = coordinator.look(self._beat)
@@ -300,14 +305,14 @@ class RankMonitor:
         return True
 
     def _abort(self) -> None:
-        """``--on-hang abort``: the main thread can't come back by itself."""
+        """End this process for ``--on-hang abort``: the main thread cannot return."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         os._exit(ABORTED)
 
     def _elect(self, coordinator: Coordinator) -> bool:
-        """Who reads all: rank 0 at first, then whoever takes it over when that one has gone."""
+        """Return whether this rank is the coordinator: rank 0 first, then a rank that takes over when it exits."""
         mine = f"{self.rank_info.rank} "
         if self._beat == 1 and self.rank_info.rank == 0:
             self._client.compare_set(COORDINATOR, "", f"{mine}0 0")
@@ -316,7 +321,7 @@ class RankMonitor:
             return False
         who, _, rest = value.partition(" ")
         beat, _, question = rest.partition(" ")
-        self._asked = int(question)
+        self._request_number = int(question)
         if int(who) == self.rank_info.rank:
             self._client.set(COORDINATOR, f"{mine}{self._beat} {coordinator.question}")
             return True
@@ -335,108 +340,109 @@ class RankMonitor:
         coordinator.take_over(int(question))
         return True
 
-    def _step_aside(self, error: Exception) -> None:
+    def _give_up(self, error: Exception) -> None:
         if self._stop.is_set() or self._here.end is not None:
             return
         # a store that rank 0 serves ends with rank 0: an ordinary end
         if not isinstance(error, StoreLost):
-            self._reporter.line(f"distcheck watch: rank {self.rank_info.rank} watches no longer: {_line(error)}")
+            self._reporter.line(f"distcheck watch: rank {self.rank_info.rank} no longer watches: {_line(error)}")
         if self._store is None:
             return
         with contextlib.suppress(Exception):
-            self._client.set(rank_key(self.rank_info.rank), packed_post(Heartbeat(OFF, self._here.stepped_aside())))
+            self._client.set(rank_key(self.rank_info.rank), packed_heartbeat(Heartbeat(OFF, self._here.gave_up())))
 
     # the end
 
-    def _farewell(self, coordinator: Coordinator) -> None:
+    def _finish(self, coordinator: Coordinator) -> None:
         self._beat += 1
-        self._post()
-        self._last_word(coordinator)
-        self._account()
+        self._send_heartbeat()
+        self._report_lost_peer(coordinator)
+        self._write_ledger()
         if self._is_coordinator:
             hand_over(self._client, self.rank_info.rank, coordinator.question)
         if not self._connection.outlives_ranks:
-            self._let_go()
+            self._release_store()
 
-    def _let_go(self) -> None:
-        """The store goes with rank 0: it lets the others know, and they need a tick to hear of it."""
+    def _release_store(self) -> None:
+        """Let the other ranks disconnect before rank 0 ends, and its store with it; they need one tick."""
         if self.rank_info.rank:
-            self._client.add(LET_GO, 1)
+            self._client.add(RELEASED, 1)
         elif self._here.end is not None and self._here.end.status == 0:
             self._client.set(CLOSING, "1")
             end = time.monotonic() + 2 * self.tick_s
-            while self._client.add(LET_GO, 0) < self.rank_info.world_size - 1 and time.monotonic() < end:
+            while self._client.add(RELEASED, 0) < self.rank_info.world_size - 1 and time.monotonic() < end:
                 time.sleep(0.02)
 
-    def _last_word(self, coordinator: Coordinator) -> None:
-        """A wait that ended with the loss of a peer (gloo notices at once) is a hang that did not last: who went?"""
+    def _report_lost_peer(self, coordinator: Coordinator) -> None:
+        """Report a wait that ended with the loss of a peer (gloo notices at once): a hang that did not last."""
         end = self._here.end
-        if end is None or end.state != "raised" or end.call is None or not tells_of_lost_peer(end.detail):
+        if end is None or end.state != "raised" or end.call is None or not reports_lost_peer(end.detail):
             return
-        # the one that went has had its tick by then
+        # the rank that exited has had its tick by then
         time.sleep(min(self.tick_s, 1.0))
-        coordinator.look_back()
+        coordinator.check_lost_peer()
 
-    def _account(self) -> None:
-        """Leave what this rank's calls have cost; whoever comes last sums up."""
+    def _write_ledger(self) -> None:
+        """Write the ledger of this rank; the last rank reads all of them and reports the summary."""
         ledger = self.ledger()
         self._client.set(ledger_key(self.rank_info.rank), packed(ledger))
         world = self.rank_info.world_size
         last = self._client.add(ENDED, 1) == world
         if not self._connection.outlives_ranks:
-            # the store goes with rank 0
-            end = time.monotonic() + _LAST_WORDS_S
+            # the store ends with rank 0
+            end = time.monotonic() + _LAST_LEDGERS_S
             keys = [ledger_key(rank) for rank in range(world)]
             while self.rank_info.rank == 0 and ledger.status == 0 and not last and time.monotonic() < end:
                 last = self._client.check(keys)
                 time.sleep(0.02)
             last = last and self.rank_info.rank == 0
-        summary = gathered(self._client, world) if last else None
+        summary = read_summary(self._client, world) if last else None
         if summary is not None and summary.healthy:
             self._reporter.summary(summary)
 
     def ledger(self) -> Ledger:
-        """What this rank's calls have cost up to now."""
+        """Return the ledger of this rank up to now."""
         end = self._here.end
         return ledger_of(
             self.calls, self.rank_info, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
             state="computing" if end is None else end.state, status=0 if end is None else end.status or 0,
         )  # fmt: skip
 
-    # what it says
+    # heartbeats
 
-    def _post(self) -> None:
-        asked = self._asked > 0
-        detailed = asked or (self.shared_table is not None and self.shared_table.asks)
-        position = self._here.now(self._asked, detailed=detailed)
+    def _send_heartbeat(self) -> None:
+        asked = self._request_number > 0
+        detailed = asked or (self.shared_table is not None and self.shared_table.details_requested)
+        position = self._here.now(self._request_number, detailed=detailed)
         name = ""
         if detailed and position.stack:
             name, position = self._keep_stack(position.stack), position._replace(stack=())
-        question = self._asked_for() if asked else Question()
-        post = Heartbeat(
-            self._beat, position, self._here.digests(), self._space, self.calls.timeouts, self._asked,
-            self._here.groups() if detailed else {}, self._which(question), name, self._vouches(question),
+        request = self._request() if asked else DetailRequest()
+        heartbeat = Heartbeat(
+            self._beat, position, self._here.digests(), self._space, self.calls.timeouts, self._request_number,
+            self._here.groups() if detailed else {}, self._requested_calls(request), name,
+            self._process_states(request),
         )  # fmt: skip
-        self._client.set(rank_key(self.rank_info.rank), packed_post(post))
+        self._client.set(rank_key(self.rank_info.rank), packed_heartbeat(heartbeat))
 
-    def _asked_for(self) -> Question:
-        if self._question[0] != self._asked:
-            text = self._client.get(ASKED)
-            self._question = (self._asked, Question() if text is None else read_question(text))
+    def _request(self) -> DetailRequest:
+        if self._question[0] != self._request_number:
+            text = self._client.get(REQUEST)
+            self._question = (self._request_number, DetailRequest() if text is None else read_request(text))
         return self._question[1]
 
-    def _which(self, question: Question) -> dict[str, list[tuple[int, CollectiveCall]]]:
-        """The calls that are to be laid side by side; read once for each question."""
-        if question.calls and self._asked_calls[0] != self._asked:
-            self._asked_calls = (self._asked, self._here.calls_of(question))
-        return self._asked_calls[1] if question.calls else {}
+    def _requested_calls(self, question: DetailRequest) -> dict[str, list[tuple[int, CollectiveCall]]]:
+        """Return the requested calls; they are read once for each request."""
+        if question.calls and self._calls_sent[0] != self._request_number:
+            self._calls_sent = (self._request_number, self._here.calls_of(question))
+        return self._calls_sent[1] if question.calls else {}
 
-    def _vouches(self, question: Question) -> dict[str, str]:
-        """Whether processes of this host live, for those that can't say so themselves."""
-        return {rank: kernel_state(pid) for rank, pid in question.vouch.get(self._space, {}).items()}
+    def _process_states(self, question: DetailRequest) -> dict[str, str]:
+        """Return the state letters of silent processes of this host."""
+        return {rank: kernel_state(pid) for rank, pid in question.processes.get(self._space, {}).items()}
 
     def _keep_stack(self, stack: tuple[Frame, ...]) -> str:
-        """Equal stacks stand once in the store, under a name made of what they are."""
+        """Write a stack once under a name made from its content, and return the name."""
         text = packed(stack)
         name = f"{zlib.crc32(text.encode()):08x}{len(text):x}"
         if name not in self._kept_stacks:
@@ -453,7 +459,7 @@ def _cores() -> int:
 
 
 def space() -> str:
-    """Where the numbers of processes are those that this one sees: boot and PID namespace; "" where nobody tells."""
+    """Return the boot and PID namespace, in which process IDs are unique; "" if unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -462,13 +468,15 @@ def space() -> str:
 
 
 def _is_in(position: Position, call: CollectiveCall) -> bool:
-    """Whether a rank has told that it waits in this call."""
-    told = position.call
-    return position.state == "waiting" and told is not None and told.number == call.number and told.place == call.place
+    """Return whether the heartbeat of a rank shows that it waits in this call."""
+    there = position.call
+    return (
+        position.state == "waiting" and there is not None and (there.number, there.place) == (call.number, call.place)
+    )
 
 
 def _sides(ranks: Sequence[Position], call: CollectiveCall) -> tuple[tuple[tuple[int, ...], CollectiveCall], ...]:
-    """Who makes which call in the place of this one, of those that have come to theirs; the most ranks first."""
+    """Return which ranks make which call at this number, of those that wait; the largest side first."""
     made: dict[object, list[tuple[int, CollectiveCall]]] = {}
     for position in ranks:
         there = position.call

@@ -14,7 +14,7 @@ from .call_recorder import CallRecorder, RecordedCall, rows
 from .flight_recorder import latest, pending, recorded
 from .frames import innermost_own, main_frame, stack_of
 from .model import SETUP, UNSEEN, CollectiveCall, Frame, Position
-from .protocol import Question, packed_ranks
+from .protocol import DetailRequest, packed_ranks
 from .rank_info import RankInfo
 
 #: Calls whose digests a rank posts with every tick, and milestones of all of its groups together.
@@ -48,7 +48,7 @@ class RankStateReader:
         self._still: tuple[object, ...] = ()
         self._still_since = time.monotonic()
         #: the question at which the recorder was read, and what it said
-        self._unseen_at: tuple[int, CollectiveCall | None] = (0, None)
+        self._recorder_read_at: tuple[int, CollectiveCall | None] = (0, None)
 
     def joined(self, rank_info: RankInfo, still_s: float) -> None:
         """Take the rank of this process, which is known now."""
@@ -89,7 +89,7 @@ class RankStateReader:
             stack_of(main_frame(self._main)), entered=self._entered(), places=self._places(),
         )  # fmt: skip
 
-    def stepped_aside(self) -> Position:
+    def gave_up(self) -> Position:
         return Position(self.rank_info.rank, self.rank_info.host, self._pid, detail="watch has stepped aside there")
 
     def now(self, asked: int, *, detailed: bool = False) -> Position:
@@ -119,19 +119,19 @@ class RankStateReader:
             call, state, since = inside.call, "waiting", now - inside.at
         elif since >= self.still_s:
             waits_for_thread = frame is not None and frame.f_code.co_filename.endswith(_WAITS_FOR_THREADS)
-            other = self._of_a_thread() if waits_for_thread else None
+            other = self._call_of_thread() if waits_for_thread else None
             if other is not None:
                 call, state, since = other.call, "waiting", min(since, now - other.at)
             elif open_one is not None and not waits_for_thread:
                 # what no Python called: DDP's reducer, Work.wait(), a synchronisation with the device
-                state, call = "waiting", self._unseen(open_one, frame, asked)
+                state, call = "waiting", self._call_without_python(open_one, frame, asked)
         return Position(
             self.rank_info.rank, self.rank_info.host, self._pid, state, call, posts.done, since,
             stack_of(frame) if detailed else _short(frame), None, "", entered,
             self._recent() if detailed else (), self._places() if detailed else {},
         )  # fmt: skip
 
-    def _of_a_thread(self) -> Any:
+    def _call_of_thread(self) -> Any:
         """The oldest call that another thread is in, while the main thread waits for a thread."""
         return min(list(self.posts.inside.values()), key=lambda note: note.at, default=None)
 
@@ -148,12 +148,12 @@ class RankStateReader:
                 continue
         return entered
 
-    def _unseen(self, open_one: CollectiveCall, frame: Any, asked: int) -> CollectiveCall:
+    def _call_without_python(self, open_one: CollectiveCall, frame: Any, asked: int) -> CollectiveCall:
         """A call that Python did not make: what the recorder says of it once it is asked, and the user's line."""
         place, function = innermost_own(frame)
-        if asked > 0 and self._unseen_at[0] != asked:
-            self._unseen_at = (asked, recorded(self.posts.joined))
-        found = self._unseen_at[1] if asked > 0 else None
+        if asked > 0 and self._recorder_read_at[0] != asked:
+            self._recorder_read_at = (asked, recorded(self.posts.joined))
+        found = self._recorder_read_at[1] if asked > 0 else None
         return (found or open_one)._replace(place=place, function=function)
 
     def digests(self) -> dict[str, list[tuple[int, int]]]:
@@ -173,7 +173,7 @@ class RankStateReader:
         """Group → its ranks, packed; without the default group."""
         return {name: packed_ranks(ranks) for name, ranks in list(self.posts.groups.items()) if name != "0"}
 
-    def calls_of(self, question: Question) -> dict[str, list[tuple[int, CollectiveCall]]]:
+    def calls_of(self, question: DetailRequest) -> dict[str, list[tuple[int, CollectiveCall]]]:
         """The calls that are to be laid side by side, each with its ordinal."""
         found: dict[str, list[tuple[int, CollectiveCall]]] = {}
         for note in rows(self.posts) if question.calls else ():

@@ -23,7 +23,7 @@ _LOST_PEER = re.compile(
 )
 
 
-def tells_of_lost_peer(text: str) -> bool:
+def reports_lost_peer(text: str) -> bool:
     """Whether an exception only says that another rank has gone or does not answer."""
     return bool(_LOST_PEER.search(text))
 
@@ -51,8 +51,8 @@ def compose_failure(
     # gloo ends its process with SIGABRT when a peer goes at a bad moment (torch 2.13): that may be a consequence
     gone = [state for state in ended if "SIGABRT" not in state.detail]
     stopped = [state for state in present if state.state == "stopped"]
-    raised = [state for state in present if state.state == "raised" and not tells_of_lost_peer(state.detail)]
-    lost = [state for state in present if state.state == "raised" and tells_of_lost_peer(state.detail)]
+    raised = [state for state in present if state.state == "raised" and not reports_lost_peer(state.detail)]
+    lost = [state for state in present if state.state == "raised" and reports_lost_peer(state.detail)]
     living = [state for state in present if state.state in ("running", "blocked")]
     steps = {state.steps for state in living}
     behind = [state for state in living if state.steps == min(steps)] if len(steps) > 1 else []

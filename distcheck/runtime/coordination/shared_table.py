@@ -30,9 +30,9 @@ _SLOT = 512
 _SLOTS = 512
 #: At the beginning of the board: how many ranks have opened it, and until when all of them are to tell what they know
 #: of themselves; then the desks of this host's ranks, then the slots.
-_COUNT, _ASKING = struct.Struct("=I"), struct.Struct("=d")
-_ASKING_AT = 8
-_DESKS = _SLOT
+_COUNT, _DEADLINE = struct.Struct("=I"), struct.Struct("=d")
+_DEADLINE_AT = 8
+_OWN_SLOTS = _SLOT
 #: Seconds that opening it may take: without a board, watch goes on.
 _LOCK_WITHIN_S = 0.5
 _FOLDERS = ("/dev/shm", "/tmp")
@@ -55,9 +55,9 @@ class SharedTable:
     def __init__(self, memory: mmap.mmap, rank: int, *, begun: float, place: int = 0, places: int = 1) -> None:
         self._memory = memory
         self._rank = rank
-        self._slots = _DESKS + places * _SLOT
-        self._own = _DESKS + place * _SLOT
-        self._others = [desk for desk in range(_DESKS, self._slots, _SLOT) if desk != self._own]
+        self._slots = _OWN_SLOTS + places * _SLOT
+        self._own = _OWN_SLOTS + place * _SLOT
+        self._others = [desk for desk in range(_OWN_SLOTS, self._slots, _SLOT) if desk != self._own]
         #: what is older was written by processes of an earlier round
         self._begun = begun
         self._groups: dict[tuple[str, int], int] = {}
@@ -76,34 +76,34 @@ class SharedTable:
         head = (group, ordinal, digest, time.monotonic(), self._rank, len(text))
         made = _HEAD.pack(*head, _checksum(head, text)) + text
         self._memory[self._own : self._own + len(made)] = made
-        slot = self._by_another(at, group, ordinal)
+        slot = self._of_another_rank(at, group, ordinal)
         if not slot:
             self._memory[at : at + len(made)] = made
         elif digest == _HEAD.unpack_from(slot)[2]:
             return None
         # one that was half written, by one or by two at once, tells nothing: its writers' desks do
-        return _different(slot, call, digest) or self._at_a_desk(call, group, ordinal, digest)
+        return _mismatch_in(slot, call, digest) or self._in_own_slots(call, group, ordinal, digest)
 
-    def ask(self, within_s: float) -> None:
+    def request_details(self, within_s: float) -> None:
         """All ranks of this host are to tell all that they know of themselves, for so long."""
-        _ASKING.pack_into(self._memory, _ASKING_AT, time.monotonic() + within_s)
+        _DEADLINE.pack_into(self._memory, _DEADLINE_AT, time.monotonic() + within_s)
 
     @property
-    def asks(self) -> bool:
+    def details_requested(self) -> bool:
         """Whether a rank of this host wants to hear all that this one knows of itself."""
-        (until,) = _ASKING.unpack_from(self._memory, _ASKING_AT)
+        (until,) = _DEADLINE.unpack_from(self._memory, _DEADLINE_AT)
         return bool(time.monotonic() < until)
 
-    def _at_a_desk(self, call: CollectiveCall, group: int, ordinal: int, digest: int) -> OtherRank | None:
+    def _in_own_slots(self, call: CollectiveCall, group: int, ordinal: int, digest: int) -> OtherRank | None:
         for desk in self._others:
             there, number, other = _KEY.unpack_from(self._memory, desk)
             if number == ordinal and there == group and other != digest:
-                found = _different(self._by_another(desk, group, ordinal), call, digest)
+                found = _mismatch_in(self._of_another_rank(desk, group, ordinal), call, digest)
                 if found is not None:
                     return found
         return None
 
-    def _by_another(self, at: int, group: int, ordinal: int) -> bytes:
+    def _of_another_rank(self, at: int, group: int, ordinal: int) -> bytes:
         """What another rank has left of this call in a slot or at a desk, in one piece: it may be written meanwhile."""
         slot = self._memory[at : at + _SLOT]
         there, number, _, when, rank, _, _ = _HEAD.unpack_from(slot)
@@ -123,7 +123,7 @@ class SharedTable:
         return text
 
 
-def _different(slot: bytes, call: CollectiveCall, digest: int) -> OtherRank | None:
+def _mismatch_in(slot: bytes, call: CollectiveCall, digest: int) -> OtherRank | None:
     """What stands in a slot, where that is whole and another call."""
     if not slot:
         return None
@@ -175,7 +175,7 @@ def open_shared_table(environ: Mapping[str, str], rank: int, *, begun: float) ->
 
 
 def _opened(path: str, ranks: int) -> mmap.mmap:
-    size = _DESKS + (ranks + _SLOTS) * _SLOT
+    size = _OWN_SLOTS + (ranks + _SLOTS) * _SLOT
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(file).st_uid != os.getuid():
@@ -211,7 +211,7 @@ def _locked(file: int) -> None:
 
 
 #: What one round of a job has in common.
-_OF_ROUND = (
+_OF_ATTEMPT = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "GROUP_RANK",
 )  # fmt: skip
 
@@ -224,5 +224,5 @@ def _path(environ: Mapping[str, str]) -> str | None:
             started = file.read().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         return None
-    made = json.dumps([parent, started, os.getuid(), [environ.get(name, "") for name in _OF_ROUND]])
+    made = json.dumps([parent, started, os.getuid(), [environ.get(name, "") for name in _OF_ATTEMPT]])
     return f"distcheck-{parent}-{zlib.crc32(made.encode()):08x}"

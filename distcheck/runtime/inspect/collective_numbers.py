@@ -54,7 +54,7 @@ def _positions(snapshot: Snapshot) -> Positions:
     positions = snapshot.positions._replace(
         ranks=(*seen, *(Position(rank) for rank in snapshot.elsewhere)), hang_timeout_s=HANG_TIMEOUT_S
     )
-    return positions._replace(mismatches=(*hang_detector.differing(positions), *_of_other_sizes(positions)))
+    return positions._replace(mismatches=(*hang_detector.mismatched_waits(positions), *_of_other_sizes(positions)))
 
 
 def _of_other_sizes(positions: Positions) -> Iterator[CallMismatch]:

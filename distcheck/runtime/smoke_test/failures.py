@@ -15,7 +15,7 @@ from distcheck.checks.cluster.records import Cluster
 from distcheck.core.model import Finding, Fix, Rule, Unavailable, Where, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.model import Failure, RankState
-from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.root_cause import reports_lost_peer
 
 #: Ranges of ranks that are named before they are counted.
 _RANGES = 4
@@ -285,7 +285,7 @@ def no_collective_fails(failure: Failure, cluster: Cluster | Unavailable) -> Ite
         meaning = "" if known is None else f"; {known.meaning}"
         if known is not None:
             fix = known.fix
-        elif tells_of_lost_peer(failure.error):
+        elif reports_lost_peer(failure.error):
             meaning, fix = "; it lost another rank, of which nothing is known", _fix_lost(case)
         else:
             fix = Fix(

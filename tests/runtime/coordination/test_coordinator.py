@@ -14,18 +14,18 @@ from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.long_waits import LongWait
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.coordination.protocol import (
-    ASKED,
     OFF,
+    REQUEST,
     Heartbeat,
     differs_key,
     packed,
-    packed_post,
+    packed_heartbeat,
     packed_ranks,
     rank_key,
-    read_head,
+    read_header,
+    read_heartbeat,
     read_position,
-    read_post,
-    read_question,
+    read_request,
     stack_key,
     unpacked_ranks,
 )
@@ -90,7 +90,9 @@ class Job(Reports):
 
     def tell(self, position: Position, **more: Any) -> None:
         more.setdefault("answers", self.coordinator.question)
-        self.store.set(rank_key(position.rank), packed_post(Heartbeat(more.pop("beat", self.beat), position, **more)))
+        self.store.set(
+            rank_key(position.rank), packed_heartbeat(Heartbeat(more.pop("beat", self.beat), position, **more))
+        )
 
     def tick(self, *positions: Position, seconds: float = 1.0, **more: Any) -> bool:
         """All tell where they are, and the coordinator looks."""
@@ -125,9 +127,9 @@ def left(rank: int, number: int) -> Position:
 
 def test_posts_come_out_as_they_went_in() -> None:
     position = waiting(3, 7, 2.5)._replace(stack=(EVAL,), recent=(call(6),), places={"train.py:88": 7})
-    text = packed_post(Heartbeat(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"}))
-    assert read_head(text) == (5, "waiting", 2.5, 6)
-    post = read_post(text)
+    text = packed_heartbeat(Heartbeat(5, position, {"0": ((1, 2),)}, "here", {"0": 600.0}, 4, {"1": "0-3"}))
+    assert read_header(text) == (5, "waiting", 2.5, 6)
+    post = read_heartbeat(text)
     assert post.beat == 5
     assert post.answers == 4
     assert post.timeouts == {"0": 600.0}
@@ -277,17 +279,17 @@ def silent_job(**post: Any) -> Job:
 
 def test_good_a_neighbour_sees_that_it_lives() -> None:
     """A C extension that holds the interpreter's lock for minutes: no word, and no hang."""
-    job = silent_job(vouches={"1": "R"})
+    job = silent_job(process_states={"1": "R"})
     for second in range(45, 150):
-        job.tick(waiting(2, 412, float(second)), space="there", vouches={"1": "R"})
+        job.tick(waiting(2, 412, float(second)), space="there", process_states={"1": "R"})
         job.tell(waiting(0, 412, float(second)), space="here")
     assert job.reports == []
-    assert read_question(job.store.get(ASKED)).vouch == {"there": {"1": 101}}
+    assert read_request(job.store.get(REQUEST)).processes == {"there": {"1": 101}}
 
 
 @pytest.mark.parametrize(("letter", "state"), [("T", "stopped"), ("", "left"), ("Z", "left")])
 def test_bad_a_neighbour_sees_that_it_does_not(letter: str, state: str) -> None:
-    (report,) = silent_job(vouches={"1": letter}).reports
+    (report,) = silent_job(process_states={"1": letter}).reports
     assert report.ranks[1].state == state
 
 
@@ -328,11 +330,11 @@ def test_who_is_lost_is_looked_for_afterwards() -> None:
     lost = waiting(0, 5, 0.0)._replace(state="raised", detail="RuntimeError: Connection closed by peer [127.0.0.1]:1")
     job.tell(lost)
     job.tell(computing(1, 5))
-    assert job.coordinator.look_back()
+    assert job.coordinator.check_lost_peer()
     (report,) = job.reports
     assert [position.state for position in report.ranks] == ["waiting", "computing", "silent"]
     assert report.over
-    assert not job.coordinator.look_back()
+    assert not job.coordinator.check_lost_peer()
 
 
 def test_who_is_lost_has_no_process_any_more() -> None:
@@ -344,7 +346,7 @@ def test_who_is_lost_has_no_process_any_more() -> None:
     job.tell(lost, space="here")
     job.tell(computing(1, 4)._replace(pid=gone.pid), space="here")
     job.coordinator.known[2] = Position(2, state="left", status=-9)
-    assert job.coordinator.look_back()
+    assert job.coordinator.check_lost_peer()
     (report,) = job.reports
     assert [position.state for position in report.ranks] == ["waiting", "left", "left"]
 
@@ -409,7 +411,7 @@ def test_which_calls_are_asked_for(first: Any, second: Any, between: list[int]) 
     for rank, digests in enumerate((first, second)):
         job.tell(computing(rank, 3), digests={"0": digests})
     job.coordinator.look(1)
-    assert read_question(job.store.get(ASKED)).calls == {"0": between}
+    assert read_request(job.store.get(REQUEST)).calls == {"0": between}
 
 
 class Apart(Job):
@@ -539,7 +541,7 @@ def test_few_questions_find_who_is_there() -> None:
             job.tell(computing(rank, 1))
     job.tick()
     assert job.store.checks < 40
-    assert len(job.coordinator._heads) == 4095
+    assert len(job.coordinator._headers) == 4095
 
 
 def test_positions_of_thousands_are_only_made_on_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
 from distcheck.runtime.coordination.hang_detector import (
     cause_of,
-    differing,
+    deadlocks,
     hangs,
-    stands,
-    standstill,
+    is_hung,
+    mismatched_waits,
     suspicious,
     waits,
 )
@@ -110,7 +110,7 @@ def left(rank: int, number: int, **more: object) -> Position:
 )
 def test_good_what_may_yet_go_on(positions: Positions) -> None:
     """Neither DC511, DC517, DC519, DC701, DC702 nor DC704."""
-    assert not stands(positions)
+    assert not is_hung(positions)
     assert judged(positions) == []
 
 
@@ -264,11 +264,11 @@ def test_bad_calls_that_differ() -> None:
 
 def test_bad_one_waits_where_ddp_reduces() -> None:
     positions = job(waiting(0, call(11)), waiting(1, call(11, "barrier", place="train.py:10")))
-    assert not stands(positions)
+    assert not is_hung(positions)
     assert suspicious(positions)
-    (mismatch,) = differing(positions)
+    (mismatch,) = mismatched_waits(positions)
     assert [ranks for ranks, _ in mismatch.calls] == [(0,), (1,)]
-    assert stands(positions._replace(mismatches=(mismatch,)))
+    assert is_hung(positions._replace(mismatches=(mismatch,)))
 
 
 def apart(one: CollectiveCall, other: CollectiveCall) -> dict[str, tuple[CallMismatch, ...]]:
@@ -354,7 +354,7 @@ def test_a_hang_with_another_cause_than_the_calls_that_differ() -> None:
 
 
 def test_good_one_collective_by_two_names() -> None:
-    assert differing(job(waiting(0, call(1)), waiting(1, call(1, "allreduce")))) == ()
+    assert mismatched_waits(job(waiting(0, call(1)), waiting(1, call(1, "allreduce")))) == ()
 
 
 def test_bad_all_have_come_and_it_does_not_end() -> None:
@@ -364,14 +364,14 @@ def test_bad_all_have_come_and_it_does_not_end() -> None:
 
 
 def test_nothing_is_said_before_the_patience_is_over() -> None:
-    assert not stands(job(waiting(0, call(412), 19.0), left(1, 411)))
-    assert stands(job(waiting(0, call(412), 20.0), left(1, 411)))
+    assert not is_hung(job(waiting(0, call(412), 19.0), left(1, 411)))
+    assert is_hung(job(waiting(0, call(412), 20.0), left(1, 411)))
 
 
 def test_who_gave_up_waits_for_nobody() -> None:
     """gloo has said that a peer is gone: one that computes now left the group."""
     positions = job(waiting(0, call(5)), computing(1, 4))
-    assert not stands(positions)
+    assert not is_hung(positions)
     (finding,) = judged(positions._replace(over=True))
     assert finding.message.startswith("rank 0 waited in all_reduce #5")
 
@@ -379,7 +379,7 @@ def test_who_gave_up_waits_for_nobody() -> None:
 def test_thousands_of_ranks() -> None:
     positions = job(*(waiting(rank, call(5)) for rank in range(16383)), left(16383, 4, places={TRAIN: 4}))
     begun = time.monotonic()
-    (wait,) = standstill(positions)
+    (wait,) = deadlocks(positions)
     assert len(wait.waiting) == 16383
     assert wait.missing == (16383,)
     (finding,) = judged(positions)

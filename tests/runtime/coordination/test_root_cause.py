@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distcheck.runtime.coordination.model import RankState
-from distcheck.runtime.coordination.root_cause import compose_failure, tells_of_lost_peer
+from distcheck.runtime.coordination.root_cause import compose_failure, reports_lost_peer
 
 INSIDE = "torch/distributed/distributed_c10d.py:3252 in all_reduce\ntrain.py:9 in main"
 OUTSIDE = "data/loader.py:77 in next\ntrain.py:8 in main"
@@ -124,7 +124,7 @@ def test_the_step_is_that_of_the_rank_that_came_furthest() -> None:
     ],
 )
 def test_texts_that_only_tell_of_another_rank(text: str, expected: bool) -> None:
-    assert tells_of_lost_peer(text) is expected
+    assert reports_lost_peer(text) is expected
 
 
 @given(

@@ -93,16 +93,16 @@ def test_a_call_too_long_for_its_slot_is_told_without_sizes(boards: tuple[Shared
 
 
 def test_all_ranks_of_the_host_are_asked_for_a_while(boards: tuple[SharedTable, SharedTable]) -> None:
-    assert not boards[0].asks
-    boards[1].ask(30.0)
-    assert boards[0].asks
-    boards[1].ask(0.0)
-    assert not boards[0].asks
+    assert not boards[0].details_requested
+    boards[1].request_details(30.0)
+    assert boards[0].details_requested
+    boards[1].request_details(0.0)
+    assert not boards[0].details_requested
     # what is asked stands beside the calls
     for ordinal in range(1, 2000):
         for board in boards:
             assert board.compare(call(), ordinal, 7 * ordinal, BOTH, 0) is None
-    assert not boards[0].asks
+    assert not boards[0].details_requested
 
 
 @pytest.mark.parametrize("environ", [{}, {"LOCAL_WORLD_SIZE": "1"}, {"LOCAL_WORLD_SIZE": "two"}])

@@ -15,14 +15,14 @@ from distcheck.runtime.coordination.model import CollectiveCall, Position
 from distcheck.runtime.coordination.protocol import (
     CLOSING,
     COORDINATOR,
-    DIFFERENCE_TOLD,
-    LET_GO,
+    MISMATCH_REPORTED,
     OFF,
-    TOLD,
+    RELEASED,
+    REPORTING_RANK,
     rank_key,
-    read_head,
+    read_header,
+    read_heartbeat,
     read_position,
-    read_post,
 )
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
@@ -87,12 +87,12 @@ def until(test: Callable[[], bool]) -> None:
 
 def beat(ranks: Ranks, rank: int) -> int:
     text = ranks.store.values.get(rank_key(rank))
-    return -2 if text is None else read_head(text).beat
+    return -2 if text is None else read_header(text).beat
 
 
 def told(ranks: Ranks, rank: int) -> Position:
     """Where a rank has said that it is."""
-    return read_position(read_post(ranks.store.values[rank_key(rank)]).position)
+    return read_position(read_heartbeat(ranks.store.values[rank_key(rank)]).position)
 
 
 def begin(ranks: Ranks, started: list[RankMonitor]) -> None:
@@ -193,7 +193,7 @@ def test_what_fails_is_said_once_and_the_rank_is_left_alone(started: list[RankMo
     monitor._here.digests = digests  # type: ignore[method-assign]
     monitor.start()
     until(lambda: beat(ranks, 1) == OFF)
-    assert ranks.said == [f"distcheck watch: rank 1 watches no longer: TypeError: {broken[0]}"]
+    assert ranks.said == [f"distcheck watch: rank 1 no longer watches: TypeError: {broken[0]}"]
     assert not monitor._thread.is_alive() or monitor._thread.join(LIMIT_S) is None
 
 
@@ -205,7 +205,7 @@ def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Ra
     ranks.monitors[0].ended("left", 0)
     ranks.monitors[0].leave()
     assert ranks.store.values[CLOSING] == "1"
-    assert ranks.store.values[LET_GO] == "1"
+    assert ranks.store.values[RELEASED] == "1"
     # its script goes on, and nobody asks any more
     ranks.monitors[1]._thread.join(LIMIT_S)
     assert not ranks.monitors[1]._thread.is_alive()
@@ -281,7 +281,7 @@ def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor
     assert report.ranks[0].stack
     # it was wanted for this once
     assert ranks.monitors[0].shared_table is not None
-    until(lambda: not ranks.monitors[0].shared_table.asks)
+    until(lambda: not ranks.monitors[0].shared_table.details_requested)
     quiet = beat(ranks, 0) + 2
     until(lambda: beat(ranks, 0) >= quiet)
     assert told(ranks, 0).places == {}
@@ -291,7 +291,7 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[RankMonitor])
     """Begun meanwhile, its call would end a third process, and the launcher the one that is about to tell."""
     ranks = Ranks()
     begin(ranks, started)
-    ranks.store.set(TOLD, "0")
+    ranks.store.set(REPORTING_RANK, "0")
     mine, theirs = CollectiveCall(3, "all_reduce", sizes=((19,),)), CollectiveCall(3, "all_reduce", sizes=((20,),))
     there = ranks.monitors[1]
     held = threading.Thread(
@@ -302,7 +302,7 @@ def test_a_rank_that_another_tells_of_waits_for_that(started: list[RankMonitor])
     there._here._main = held.ident or 0
     until(lambda: (told(ranks, 1).state, told(ranks, 1).call) == ("waiting", mine))
     assert held.is_alive()
-    ranks.store.set(DIFFERENCE_TOLD, "1")
+    ranks.store.set(MISMATCH_REPORTED, "1")
     held.join(LIMIT_S)
     assert not held.is_alive()
     assert there.calls.inside == {}

@@ -8,7 +8,7 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding
-from distcheck.runtime.coordination.ledger import CallSiteTotals, Ledger, Summary, gathered
+from distcheck.runtime.coordination.ledger import CallSiteTotals, Ledger, Summary, read_summary
 from distcheck.runtime.coordination.long_waits import LongWait, long_waits
 from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.protocol import ledger_key, packed
@@ -161,7 +161,7 @@ def test_who_waits_for_one_that_waits_is_not_counted() -> None:
 @pytest.mark.parametrize(("timeout_s", "seconds"), [(0.0, 60.0), (1800.0, 60.0), (100.0, 50.0), (30.0, 20.0)])
 def test_when_a_long_wait_is_worth_a_line(timeout_s: float, seconds: float) -> None:
     """Never before the patience is over."""
-    assert WAIT._replace(timeout_s=timeout_s).worth_saying_s(20.0) == seconds
+    assert WAIT._replace(timeout_s=timeout_s).report_after_s(20.0) == seconds
 
 
 WAIT = LongWait("barrier #3 at train.py:9", "train.py:9", "1-7", "0", 400.0, "tokenize() at data.py:33", 600.0)
@@ -258,9 +258,9 @@ def test_accounts_are_gathered_from_the_store() -> None:
     summary = job(120.0, 118.0, 4.0)
     for item in summary.ledgers[:2]:
         store.set(ledger_key(item.rank), packed(item))
-    assert not gathered(store, 3).healthy
+    assert not read_summary(store, 3).healthy
     store.set(ledger_key(2), packed(summary.ledgers[2]))
-    assert gathered(store, 3) == summary
-    assert gathered(store, 3).healthy
+    assert read_summary(store, 3) == summary
+    assert read_summary(store, 3).healthy
     store.set(ledger_key(2), packed(summary.ledgers[2]._replace(status=1)))
-    assert not gathered(store, 3).healthy
+    assert not read_summary(store, 3).healthy

@@ -1,7 +1,7 @@
-"""The parent's side of a rehearsal's agreement: ranks ask here before each call, and are told when to stop.
+"""The parent of a rehearsal: it lets each collective begin when all ranks agree, and ends the ranks together.
 
-It serves a Unix socket in lines of JSON: a store for the side threads that *watch* has too, a table of calls that must
-agree, and the ends of the ranks. It judges the monitor itself, for it can't be stopped or killed by the script.
+It serves a Unix socket in lines of JSON: the store of the monitors, a table of calls that must agree, and the ends of
+ranks. It is the coordinator, because the script cannot stop or kill it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from distcheck.core.facts_file import from_plain
 from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
-from distcheck.runtime.coordination.hang_detector import GONE, standstill
+from distcheck.runtime.coordination.hang_detector import ABSENT, deadlocks
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.processes import kernel_state
 from distcheck.runtime.coordination.protocol import COORDINATOR
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import space
-from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.root_cause import reports_lost_peer
 from distcheck.runtime.coordination.store_client import MemoryStore
 
 from .call_matching import CallTable, RankCall, Ticket
@@ -29,14 +29,14 @@ from .socket_server import STORE_METHODS, Server
 #: In the private folder: the path of the socket. A path in a socket's address has 108 bytes, and a folder may be deep.
 ADDRESS = "coordinator"
 _LONGEST = 100
-#: Exit status of a rank that was told to stop.
+#: Exit status of a rank that the parent stops.
 STOPPED = 76
-#: Seconds between two looks at all ranks, and two posts of each: this is one machine, and few of them.
+#: Seconds between two ticks of the coordinator, and two heartbeats of a rank: there are few ranks, on one machine.
 TICK_S = 0.25
-#: Looks after which a rank that lost a peer has lost it: the one that went has told so by then.
-_LOOKS_AT_THE_LOST = 4
-#: Seconds that ranks stand before those that have done their steps are let go on.
-_LET_ON_S = 1.0
+#: Ticks after which a lost peer is judged: the rank that exited has reported it by then.
+_LOST_PEER_CHECKS = 4
+#: Seconds of a hang after which ranks that completed their steps continue.
+_RELEASE_AFTER_S = 1.0
 
 
 class RehearsalCoordinator(MonitorReporter):
@@ -45,26 +45,26 @@ class RehearsalCoordinator(MonitorReporter):
     def __init__(self, plan: RehearsalPlan) -> None:
         self.plan = plan
         self.store = MemoryStore()
-        #: why nobody looks any more whether ranks stand; "" while somebody does
-        self.trouble = ""
+        #: why hangs are no longer detected; "": they are
+        self.error = ""
         self._changed = threading.Condition()
         self._table = CallTable()
         self._rank_infos: dict[int, RankInfo] = {}
         self._gone: dict[int, int] = {}
         self._departed: set[int] = set()
-        #: rank → optimizer steps, of those that wait until all have done theirs
+        #: rank → optimizer steps, of ranks that wait until all have completed theirs
         self._finished: dict[int, int] = {}
         self._over = False
         self._verdict: Positions | None = None
         self._reason = ""
         self._closing = threading.Event()
-        self._looking = threading.Lock()
-        self._looks: _Judge | None = None
+        self._judging_lock = threading.Lock()
+        self._judge_of_ranks: _Judge | None = None
         self._server: Server | None = None
         self._folder = ""
 
     def start(self) -> None:
-        """Serve from now on, in threads."""
+        """Serve in threads from now on."""
         path = os.path.join(self.plan.private, "coordinator.socket")
         if len(os.fsencode(path)) > _LONGEST:
             self._folder = tempfile.mkdtemp(prefix="distcheck-")
@@ -76,27 +76,27 @@ class RehearsalCoordinator(MonitorReporter):
         threading.Thread(target=self._judge, daemon=True).start()
 
     def verdict(self) -> Positions | None:
-        """A mismatch or a hang, with the stacks of all ranks; None while there is none."""
+        """Return a mismatch or a hang, with the stacks of all ranks, or None."""
         return self._verdict
 
     def over(self) -> bool:
-        """Whether the ranks that have done their steps were told to end."""
+        """Return whether the ranks that completed their steps may end."""
         return self._over
 
     def unfinished(self) -> tuple[int, ...]:
-        """Ranks that had not done their steps when the others had done twice as many."""
+        """Return ranks that had not completed their steps when the others had done twice as many."""
         if not self._over:
             return ()
         ended = {*self._finished, *self._gone, *self._departed}
         return tuple(rank for rank in sorted(self._rank_infos) if rank not in ended)
 
     def rank_infos(self) -> dict[int, RankInfo]:
-        """Who has said which rank it is."""
+        """Return the ranks that have connected."""
         with self._changed:
             return dict(self._rank_infos)
 
     def gone(self, rank: int, status: int) -> None:
-        """The process of a rank has ended.
+        """Record that the process of a rank exited.
 
         :param status: exit status, or minus the signal's number
         """
@@ -106,7 +106,7 @@ class RehearsalCoordinator(MonitorReporter):
             all_gone = set(self._rank_infos) <= set(self._gone)
         if all_gone:
             # a wait that ended with an error may have ended the last of them a moment ago
-            self._turn(last=True)
+            self._tick(last=True)
 
     def stop(self, reason: str) -> None:
         """Tell all ranks to end, now."""
@@ -125,10 +125,10 @@ class RehearsalCoordinator(MonitorReporter):
         if self._folder:
             os.rmdir(self._folder)
 
-    # what ranks ask
+    # requests of ranks
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one line, when there is one: some wait for other ranks."""
+        """Return the answer to one line; some requests wait for other ranks."""
         what = asked["do"]
         if what in STORE_METHODS:
             return {"value": getattr(self.store, what)(*asked["with"])}
@@ -154,7 +154,7 @@ class RehearsalCoordinator(MonitorReporter):
         with self._changed:
             ticket = self._table.enter(entry)
             self._changed.notify_all()
-            # a call that differs must not begin, for what torch makes of it would bury it
+            # a call that differs must not begin: the failure in torch would hide it
             if waits or ticket in self._table.differing:
                 self._changed.wait_for(lambda: self._table.met(ticket) or self._closing.is_set())
         return {}
@@ -163,7 +163,7 @@ class RehearsalCoordinator(MonitorReporter):
         with self._changed:
             self._finished[rank] = steps
             self._end_together()
-            # who has done twice what was asked has waited for the others long enough
+            # a rank with twice the steps has waited long enough for the others
             if steps >= 2 * (self.plan.steps or 1) + 1:
                 self._over = True
             self._changed.notify_all()
@@ -171,7 +171,7 @@ class RehearsalCoordinator(MonitorReporter):
             return {"end": self._over or self._closing.is_set()}
 
     def _end_together(self) -> None:
-        """All that still run have done their steps."""
+        """End the rehearsal if all ranks that still run have completed their steps."""
         everybody = set(self._rank_infos) or set(range(self.plan.world_size))
         if self._finished and everybody <= {*self._finished, *self._gone, *self._departed}:
             self._over = True
@@ -180,10 +180,10 @@ class RehearsalCoordinator(MonitorReporter):
     # the judge
 
     def _judge(self) -> None:
-        while not self._closing.wait(TICK_S) and self._verdict is None and not self.trouble:
-            self._turn()
+        while not self._closing.wait(TICK_S) and self._verdict is None and not self.error:
+            self._tick()
 
-    def _turn(self, *, last: bool = False) -> None:
+    def _tick(self, *, last: bool = False) -> None:
         here = space()
         with self._changed:
             world = max((rank_info.world_size for rank_info in self._rank_infos.values()), default=self.plan.world_size)
@@ -195,13 +195,13 @@ class RehearsalCoordinator(MonitorReporter):
                     if kernel_state(rank_info.pid) in ("", "Z", "X")
                 }
             self._end_together()
-        with self._looking:
-            if self._looks is None or self._looks.world_size != world:
-                self._looks = _Judge(self, world)
+        with self._judging_lock:
+            if self._judge_of_ranks is None or self._judge_of_ranks.world_size != world:
+                self._judge_of_ranks = _Judge(self, world)
             try:
-                self._looks.turn(last=last)
-            except Exception as error:  # noqa: BLE001 - the parent asks, and must not wait for what does not come
-                self.trouble = f"{type(error).__name__}: {error}"
+                self._judge_of_ranks.tick(last=last)
+            except Exception as error:  # noqa: BLE001 - the parent must not wait for a verdict that never comes
+                self.error = f"{type(error).__name__}: {error}"
 
     def hang(self, positions: Positions) -> None:
         """Take the first hang as the verdict, unless its cause is an exception that is reported by itself."""
@@ -213,7 +213,7 @@ class RehearsalCoordinator(MonitorReporter):
                 self._changed.notify_all()
 
     def differing(self) -> dict[str, Ticket]:
-        """Group → the first of its calls that differs."""
+        """Return for each group the first of its calls that differs."""
         with self._changed:
             return {ticket.group: ticket for ticket in reversed(self._table.differing)}
 
@@ -226,17 +226,17 @@ class RehearsalCoordinator(MonitorReporter):
             return dict(self._gone)
 
     def last_calls(self) -> dict[int, CollectiveCall]:
-        """Rank → the call that it has told last."""
+        """Return for each rank the last call that it registered."""
         with self._changed:
             return dict(self._table.last)
 
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Names of groups in which calls were made."""
+        """Return the ranks of each group in which calls were made."""
         with self._changed:
             return {group: ranks for group, ranks in self._table.groups() if not group.startswith(SETUP)}
 
-    def let_on(self, judge: Coordinator) -> None:
-        """Ranks that have done their steps go on where another can't without them."""
+    def release_finished(self, judge: Coordinator) -> None:
+        """Let ranks that completed their steps continue if another rank waits for them."""
         finished = set(self._finished)
         if not finished or self._over:
             return
@@ -244,8 +244,8 @@ class RehearsalCoordinator(MonitorReporter):
         ranks = tuple(
             position._replace(state="left") if position.rank in finished else position for position in positions.ranks
         )
-        for wait in standstill(positions._replace(ranks=ranks)):
-            if wait.since_s >= _LET_ON_S:
+        for wait in deadlocks(positions._replace(ranks=ranks)):
+            if wait.since_s >= _RELEASE_AFTER_S:
                 with self._changed:
                     for rank in finished.intersection(wait.missing):
                         self._finished.pop(rank, None)
@@ -253,7 +253,7 @@ class RehearsalCoordinator(MonitorReporter):
 
 
 class _Judge(Coordinator):
-    """Looks at all ranks from outside; no rank takes its place."""
+    """The coordinator in the parent; no rank takes over."""
 
     def __init__(self, coordinator: RehearsalCoordinator, world_size: int) -> None:
         super().__init__(
@@ -262,33 +262,32 @@ class _Judge(Coordinator):
         )  # fmt: skip
         self.coordinator = coordinator
         self._beat = 0
-        self._lost_looks = 0
+        self._lost_checks = 0
 
-    def turn(self, *, last: bool = False) -> None:
-        """Look once.
+    def tick(self, *, last: bool = False) -> None:
+        """Read and judge once.
 
-        :param last: all have ended
+        :param last: all ranks have exited
         """
         self._beat += 1
         self._store.set(COORDINATOR, f"-1 {self._beat} {self.question}")
         ends = self.coordinator.statuses()
         self.known = {rank: _end(rank, status) for rank, status in ends.items()}
-        if not self.look(self._beat) and self._lost_a_peer(last):
-            self.look_back()
-        self.coordinator.let_on(self)
+        if not self.look(self._beat) and self._has_lost_peer(last):
+            self.check_lost_peer()
+        self.coordinator.release_finished(self)
         self._store.set(COORDINATOR, f"-1 {self._beat} {self.question}")
 
-    def first_to_tell(self) -> bool:
-        """A rank that has lost a peer looks back too; what it sees goes nowhere."""
+    def claim_report(self) -> bool:
+        """Return True: the reports of the ranks themselves are not used."""
         return True
 
-    def _lost_a_peer(self, last: bool) -> bool:
-        """Whether a wait has ended with an error, and whoever left it has had the time to say so."""
-        lost = any(
-            post.position[3] == "raised" and tells_of_lost_peer(post.position[9]) for post in self.posts.values()
-        )
-        self._lost_looks = self._lost_looks + 1 if lost else 0
-        return lost if last else self._lost_looks == _LOOKS_AT_THE_LOST
+    def _has_lost_peer(self, last: bool) -> bool:
+        """Return whether a wait ended with an error, and the rank that exited had time to report it."""
+        positions = (heartbeat.position for heartbeat in self.heartbeats.values())
+        lost = any(position[3] == "raised" and reports_lost_peer(position[9]) for position in positions)
+        self._lost_checks = self._lost_checks + 1 if lost else 0
+        return lost if last else self._lost_checks == _LOST_PEER_CHECKS
 
     def positions(self, *, judged: bool = False, final: bool = False) -> Positions:
         positions = super().positions(judged=judged, final=final)
@@ -304,21 +303,21 @@ class _Judge(Coordinator):
 
 
 def _only_follows(positions: Positions) -> bool:
-    """Whether all that stands waits for ranks that have raised: those are told by themselves."""
+    """Return whether all hung ranks wait for ranks that raised, which are reported by themselves."""
     by_rank = {position.rank: position for position in positions.ranks}
-    missing = [by_rank[rank] for wait in standstill(positions) for rank in wait.missing if rank in by_rank]
-    ended = [position for position in missing if position.state in GONE]
+    missing = [by_rank[rank] for wait in deadlocks(positions) for rank in wait.missing if rank in by_rank]
+    ended = [position for position in missing if position.state in ABSENT]
     return not positions.mismatches and bool(ended) and all(position.state == "raised" for position in ended)
 
 
 def _with_last(position: Position, call: CollectiveCall) -> Position:
-    """A rank that was ended or stopped between two posts had made more calls than it could tell there."""
+    """Return a position with the last registered call, which may be newer than the last heartbeat."""
     if call.group.startswith(SETUP) or position.entered.get(call.group, 0) >= call.number:
         return position
     entered = {**position.entered, call.group: call.number}
-    return position._replace(entered=entered, call=call if position.state in GONE else position.call)
+    return position._replace(entered=entered, call=call if position.state in ABSENT else position.call)
 
 
 def _end(rank: int, status: int) -> Position:
-    """What the parent knows of an end that the rank itself has not told."""
+    """Return the position of a rank that exited without a last heartbeat."""
     return Position(rank, state="left", status=status, detail="" if status >= 0 else f"signal {-status}")

@@ -12,7 +12,7 @@ from typing import Any
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.hang_detector import stands
+from distcheck.runtime.coordination.hang_detector import is_hung
 from distcheck.runtime.coordination.model import Positions
 
 from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, place_of, sort_key
@@ -110,7 +110,7 @@ def ranks_have_as_many_batches(samples: Samples, positions: Positions) -> Iterat
         few = min(known.values())
         short = sorted(rank for rank, count in known.items() if count == few)
         # whoever has come to the end of its batches while others stand is what they wait for
-        stuck = bool(positions.ranks) and stands(positions)
+        stuck = bool(positions.ranks) and is_hung(positions)
         through = any(one.ended and not one.cut and one.rank in short for one in side)
         sure = all(one.bounded is False for one in side) or (stuck and through)
         yield rules.DC519.found(

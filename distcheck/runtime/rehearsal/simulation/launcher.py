@@ -151,7 +151,7 @@ class _Rehearsal:
             apart.remove()
         ranks = [one for one in self.started if one.number != AGENT]
         rehearsal = Rehearsal(plan, ends_of(plan, ranks, rows, self.stopped), rows)
-        trouble = self.coordinator.trouble
+        trouble = self.coordinator.error
         unjudged = (f"hangs, and calls that differ: what judges them has failed: {trouble}",) if trouble else ()
         rehearsal = rehearsal._replace(missed=(*unjudged, *left.notes, *trackers.notes(rehearsal)))
         return RehearsalResult(
@@ -199,7 +199,7 @@ class _Rehearsal:
                 return TIME
             if AGENT in self.gone:
                 return NO_STORE
-            if self.coordinator.trouble:
+            if self.coordinator.error:
                 # nobody would tell that they hang
                 blind_since = blind_since or now
                 if now - blind_since > _BLIND_S:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from distcheck.core.model import NotChecked, rank_ranges
-from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
+from distcheck.runtime.coordination.root_cause import reports_lost_peer
 
 from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
 from .plan import End, Rehearsal, RehearsalPlan
@@ -61,7 +61,7 @@ def _when(steps: int) -> str:
 def failures(ends: Iterable[End]) -> tuple[SharedFailure, ...]:
     """Those that ended with an error of their own; those that only lost another rank where there is no other."""
     bad = [end for end in ends if end.how in ("killed", "exited", "raised") or (end.how == "finished" and end.status)]
-    own = [end for end in bad if not tells_of_lost_peer(end.detail)]
+    own = [end for end in bad if not reports_lost_peer(end.detail)]
     groups: dict[tuple[object, ...], list[End]] = {}
     for end in own or bad:
         # what differs from rank to rank in a text is told of the first one
