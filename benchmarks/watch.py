@@ -105,7 +105,7 @@ class Switch:
 
         posts = CallRecorder()
         posts._module = self._module
-        posts.observe(None, SharedTable(mmap.mmap(-1, 1 << 20), 0, begun=0.0, places=8))
+        posts.observe(None, SharedTable(mmap.mmap(-1, 1 << 20), 0, begun=0.0, ranks=8))
 
         def nothing(*args: Any, **kwargs: Any) -> None:
             return None

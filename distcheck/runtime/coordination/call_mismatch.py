@@ -1,5 +1,5 @@
-"""Why calls differ: one side of a mismatch has left a loop in which the other still is, or stands in a branch that the
-other has not taken. Where the lines do not tell it stays a mismatch.
+"""Why calls differ: one side of a mismatch left a loop in which the other still is, or took a branch that the other did
+not take. If the lines do not show it, it stays a mismatch.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from typing import NamedTuple
 
 from .model import CallMismatch, CodeBlock, CollectiveCall, Frame, Position, Positions
 
-#: Why one side stands elsewhere.
+#: Why one side makes another call.
 LOOP, BRANCH, FORWARD = "loop", "branch", "forward"
 
 
 class Divergence(NamedTuple):
-    """The side that has gone its own way."""
+    """The side that took another branch or left the loop."""
 
     why: str
     ranks: tuple[int, ...]
     call: CollectiveCall
-    #: what the others call
+    #: the calls of the others
     others: tuple[tuple[tuple[int, ...], CollectiveCall], ...]
 
 
 def divergence_of(mismatch: CallMismatch, positions: Positions) -> Divergence | None:
-    """The one side that explains a mismatch; None where none does, or several might."""
+    """Return the one side that explains a mismatch, or None if none does or several might."""
     by_rank = {position.rank: position for position in positions.ranks}
     sides = mismatch.calls
     if len({call.place for _, call in sides}) < len(sides) or not all(call.place for _, call in sides):
         return None
-    # who has left a loop may then come to a branch that all would take; one on the rank explains itself
+    # a rank that left a loop may then reach a branch that all would take; a branch on the rank explains itself
     for why, test in (
         (BRANCH, _stands_in_a_branch_on_the_rank),
         (LOOP, _has_left_the_loop),
@@ -52,42 +52,42 @@ _Side = tuple[tuple[int, ...], CollectiveCall]
 
 
 def _in_a_forward_of_its_own(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
-    """In one at a line where the other never was: that of a step which all make blames nobody."""
+    """Return whether a side is in a forward at a line where the other never was."""
     if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
         return False
     return _in_ddp(side, other, by_rank, positions)
 
 
 def _in_ddp(side: _Side, other: _Side, by_rank: dict[int, Position], _: Positions) -> bool:
-    """In a forward in which the other is not."""
+    """Return whether a side is in a forward in which the other is not."""
     return _in_forward(side, by_rank) and not _in_forward(other, by_rank)
 
 
 def _in_forward(side: _Side, by_rank: dict[int, Position]) -> bool:
-    """DDP synchronises buffers when its forward begins."""
+    """Return whether a side is in DDP's forward, which begins with a broadcast of buffers."""
     return any(in_ddp_forward(by_rank[rank].stack) for rank in side[0] if rank in by_rank)
 
 
 def in_ddp_forward(stack: Iterable[Frame]) -> bool:
-    """Whether a rank is in the forward of DistributedDataParallel."""
+    """Return whether a stack is in the forward of DistributedDataParallel."""
     return any("parallel/distributed.py" in frame.path and "forward" in frame.function for frame in stack)
 
 
 def stands_in_a_branch_on_the_rank(position: Position, positions: Positions) -> bool:
-    """Whether any of its own frames does: a rank that never was there has taken another."""
+    """Return whether one of its own frames is in a branch on the rank."""
     own = [frame for frame in position.stack if frame.own]
     return any(block.kind == "branch" and block.by_rank for frame in own for block in _around(frame, positions))
 
 
 def is_in_branch_on_rank(mismatch: CallMismatch, positions: Positions) -> bool:
-    """Whether the first of two sides has taken a branch on the rank that the other has not."""
+    """Return whether the first of two sides took a branch on the rank that the other did not take."""
     by_rank = {position.rank: position for position in positions.ranks}
     first, second = mismatch.calls
     return _stands_in_a_branch_on_the_rank(first, second, by_rank, positions)
 
 
 def _has_left_the_loop(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
-    """It was in the loop that the other still is in, and stands behind it now."""
+    """Return whether a side was in the loop in which the other still is, and is past it now."""
     if not all(by_rank[rank].places.get(other[1].place) for rank in side[0] if rank in by_rank):
         return False
     parted = _diverging_frames(side, other, by_rank)
@@ -110,7 +110,7 @@ def _stands_in_a_branch_on_the_rank(
 def _stands_in_a_branch(
     side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions, *, on_the_rank: bool = False
 ) -> bool:
-    """In one that the other is not in, at a line where the other never was."""
+    """Return whether a side is in a branch that the other did not take, at a line where the other never was."""
     parted = _diverging_frames(side, other, by_rank)
     if parted is None:
         return False
@@ -128,9 +128,9 @@ def _stands_in_a_branch(
 def _diverging_frames(
     side: _Side, other: _Side, by_rank: dict[int, Position]
 ) -> tuple[Frame, Frame, Sequence[Frame], Sequence[Frame]] | None:
-    """The two frames of one function in which they stand at different lines, and what each has called from there."""
+    """Return the two frames of one function with different lines, and the frames that each called from there."""
     mine, theirs = _path_to(side, by_rank), _path_to(other, by_rank)
-    # of one the outer frames may not be known
+    # the outer frames of one side may be unknown
     mine, theirs = _path_from(theirs[0], mine), _path_from(mine[0], theirs)
     for index, (first, second) in enumerate(zip(mine, theirs, strict=False)):
         if first == second:
@@ -142,13 +142,13 @@ def _diverging_frames(
 
 
 def _path_from(frame: Frame, way: list[Frame]) -> list[Frame]:
-    """A way from the function of a frame on, where it passes there."""
+    """Return a path from the function of a frame on, if it contains it."""
     function = (frame.path, frame.function)
     return next((way[at:] for at, item in enumerate(way) if (item.path, item.function) == function), way)
 
 
 def _path_to(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:
-    """The user's own frames to the call, outermost first; the call's line alone where the stack has moved on."""
+    """Return the user's frames to the call, outermost first; only the line of the call if the stack has changed."""
     call = side[1]
     for rank in side[0]:
         own = [frame for frame in by_rank[rank].stack if frame.own] if rank in by_rank else []

@@ -1,10 +1,11 @@
-"""What this rank is about to do: each collective is noted before it begins, in a ring that a side thread reads.
+"""Records each collective of this rank before it begins, in a ring that the side thread reads.
 
-torch's functions are wrapped in place: their identity, name and signature stay what they were, so that whoever imported
-them, compares them (``P2POp``) or looks them up (``torch.compile``) sees no other function. Nothing is sent from here,
-nothing waits, and nothing raises: a note that can't be taken is counted, and the call goes on.
+torch's functions are wrapped in place: their identity, name and signature stay the same, so that code that imported
+them, compares them (``P2POp``) or resolves them (``torch.compile``) sees the same function. The recorder sends nothing,
+waits for nothing and raises nothing: if a call cannot be recorded, it still runs.
 
-What C++ does by itself (DDP's reducer) does not pass here; the group's own counter and the flight recorder see it.
+Collectives that C++ makes by itself (DDP's reducer) are not recorded here. The group's counter and the flight recorder
+show them.
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ from .model import SETUP, CollectiveCall
 from .shared_table import OtherRank, SharedTable
 from .wrap import put_around
 
-#: Calls that are kept, some 0.5 MB: what a job of 500 calls a second has made in two ticks.
+#: Calls that are kept, some 0.5 MB: those of two ticks in a job with 500 calls a second.
 _KEPT = 1024
-#: Every so many calls of a group their digest is kept for longer: ranks that are far apart still have some in common.
+#: The digest of every 64th call of a group is kept for longer, so that ranks that are far apart share some.
 MILESTONE = 64
 _MILESTONES = 8
 
 
 class RecordedCall(NamedTuple):
-    """A call as it was entered."""
+    """A call when it was entered."""
 
     call: CollectiveCall
     #: time.monotonic()
     at: float
-    #: of all calls of its group up to here that ranks must agree on; 0 where this one is not compared
+    #: of all calls of its group up to here that ranks must agree on; 0: this call is not compared
     digest: int
-    #: how many of its group were compared, with this one
+    #: number of compared calls of its group, this one included
     ordinal: int = 0
 
 
 class TimeInCalls(NamedTuple):
-    """What the calls of one place have cost."""
+    """The cost of the calls of one call site."""
 
     calls: int = 0
-    #: seconds in them, from the call to its return
+    #: seconds from the call to its return
     total_s: float = 0.0
     #: of the longest
     longest_s: float = 0.0
@@ -73,29 +74,29 @@ class CallObserver(Protocol):
 
 
 class CallRecorder:
-    """What this rank's calls were, and are."""
+    """The calls of this rank."""
 
     def __init__(self) -> None:
         #: thread → the outermost call that it is in
         self.inside: dict[int, RecordedCall] = {}
-        #: the last ones, in the order in which they were entered
+        #: the last calls, in the order in which they were entered
         self.ring: deque[RecordedCall] = deque(maxlen=_KEPT)
-        #: calls that have returned, or raised
+        #: calls that returned or raised
         self.done = 0
         #: group → number of the last collective
         self.entered: dict[str, int] = {}
         #: group → its global ranks
         self.groups: dict[str, tuple[int, ...]] = {}
-        #: where, which operation, which group, whether it waits for its end → what became of its calls
+        #: call site, operation, group, whether it waits for its end → cost of its calls
         self.spent: dict[tuple[str, str, str, bool], TimeInCalls] = {}
-        #: group → seconds of its timeout; its backend
+        #: group → timeout in seconds; backend
         self.timeouts: dict[str, float] = {}
         self.backends: dict[str, str] = {}
-        #: why the last note was not taken; "" while all were
-        self.trouble = ""
-        #: the default group is there
+        #: why the last call was not recorded; "": all were
+        self.error = ""
+        #: the default group exists
         self.joined = False
-        #: how often it was destroyed
+        #: number of times it was destroyed
         self.left = 0
         #: group → ``(index, digest)`` of every 64th call
         self.milestones: dict[str, deque[tuple[int, int]]] = {}
@@ -114,7 +115,7 @@ class CallRecorder:
         self._observer, self._shared_table = observer, shared_table
 
     def attach(self, module: Any) -> tuple[str, ...]:
-        """Wrap the functions of ``torch.distributed.distributed_c10d``; the names of those that could not be."""
+        """Wrap the functions of ``torch.distributed.distributed_c10d``; return the names of the others."""
         self._module = module
         missed = []
         for name, kind in KINDS.items():
@@ -127,7 +128,7 @@ class CallRecorder:
         return tuple(missed)
 
     def forget(self) -> None:
-        """In a fork: what its parent has called is not its own."""
+        """Forget the calls of the parent, in a fork."""
         self.ring.clear()
         tables: tuple[dict[Any, Any], ...] = (
             self.inside, self.entered, self.groups, self.spent, self.timeouts, self.backends, self.milestones,
@@ -152,13 +153,13 @@ class CallRecorder:
                     joining((args, kwargs))
                 try:
                     note = self._note(name, kind, args, kwargs)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
-                    self.trouble = f"{name}: {type(error).__name__}: {error}"
+                except Exception as error:  # noqa: BLE001 - no error may reach the call
+                    self.error = f"{name}: {type(error).__name__}: {error}"
                     return function(*args, **kwargs)
                 inside[thread] = note
                 ring.append(note)
                 call = note.call
-                # async_op stands behind all that is read of the arguments
+                # async_op follows all arguments that are read
                 waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
                 if observer is not None:
                     observer.before(note, waits)
@@ -181,7 +182,7 @@ class CallRecorder:
         return wrap
 
     def _leaving(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Names of groups begin anew once the default group is gone."""
+        """Reset the numbers of groups when the default group is destroyed."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -225,21 +226,21 @@ class CallRecorder:
         if self._shared_table is not None:
             other = self._shared_table.compare(call, index, digest, self.groups[title], self.left)
             if other is not None:
-                # one difference is enough: what follows from it is no news. A digest is of all calls up to here: where
-                # these two are alike an earlier one differed, and the coordinator looks for it
+                # one difference is enough: others follow from it. A digest covers all calls up to here: where these two
+                # are equal, an earlier one differed, and the coordinator finds it
                 self._shared_table = None
                 if self._observer is not None and agreed(other.call) != agreed(call):
                     self._observer.differs(note, other)
         return note
 
     def made_by_torch(self, name: str, group: Any, tensors: Any, reduce: str = "", root: int | None = None) -> None:
-        """Note a collective that torch's compiled code is about to begin, where somebody sees that (in a rehearsal).
+        """Record a collective that torch's compiled code is about to begin; a rehearsal sees these.
 
         :param tensors: those that ranks must agree on; None where there are none
         :param root: rank in the group
         """
         if get_ident() in self.inside:
-            return  # for a function that has been noted
+            return  # part of a recorded call
         place, function = innermost_own(sys._getframe(1))
         title = group.group_name
         if title not in self.groups:
@@ -257,14 +258,14 @@ class CallRecorder:
             self._observer.before(note, False)
 
     def _making(self, name: str, given: Mapping[str, Any]) -> CollectiveCall:
-        """A call that makes groups: with the ranks of the new one, which must be the same on all."""
+        """Return a call that makes groups, with the ranks of the new group, which must be the same on all."""
         title = SETUP
         sizes: tuple[tuple[int, ...], ...] = ()
         if name == "new_group" and self.joined:
             everybody = range(self._module.get_world_size())
             ranks = tuple(sorted(everybody if given.get("ranks") is None else given["ranks"]))
             sizes = (ranks,)
-            if given.get("use_local_synchronization"):  # only these have to call it
+            if given.get("use_local_synchronization"):  # only these ranks call it
                 title = f"{SETUP} {','.join(map(str, ranks))}"
                 self.groups[title] = ranks
         number = self.entered[title] = self.entered.get(title, 0) + 1
@@ -277,17 +278,17 @@ class CallRecorder:
         if isinstance(inner, int):
             return self.groups[title][inner]
         peer = given.get(kind.peer)
-        # a root that is not named is the first rank of the group
+        # the default root is the first rank of the group
         return peer if isinstance(peer, int) else self.groups[title][0] if not kind.pair else None
 
     def _count(self, group: Any, title: str) -> int:
         try:
             return int(group._get_sequence_number_for_group())
-        except (RuntimeError, AttributeError):  # this backend, or this torch, does not count
+        except (RuntimeError, AttributeError):  # this backend, or this version of torch, does not count
             return self.entered.get(title, 0)
 
     def compared(self, group: str) -> int:
-        """Collectives of a group that Python has called."""
+        """Return the number of collectives of a group that Python called."""
         return self._digests.get(group, (0, 0))[0]
 
     def _digest(self, call: CollectiveCall) -> tuple[int, int]:
@@ -296,7 +297,7 @@ class CallRecorder:
         if crc is None:
             crc = self._signatures[key] = zlib.crc32(repr(key).encode())
         index, chain = self._digests.get(call.group, (0, 1))
-        # the number is not part of it: what C++ did in between is not compared
+        # the number is not included: collectives that C++ made in between are not compared
         chain = (chain * 1_000_003 ^ crc) & 0xFFFFFFFFFFFF
         index += 1
         self._digests[call.group] = (index, chain)
@@ -306,23 +307,23 @@ class CallRecorder:
 
 
 def _timeout_s(group: Any) -> float:
-    """Seconds after which a wait in this group ends by itself; 0 where nobody says."""
+    """Return the timeout of a group in seconds; 0: unknown."""
     try:
         for device in group._device_types:
             timeout = getattr(getattr(group._get_backend(device), "options", None), "_timeout", None)
             if timeout is not None:
                 return float(timeout.total_seconds())
-    except (AttributeError, RuntimeError):  # an older torch, or a backend that was never made
+    except (AttributeError, RuntimeError):  # an older torch, or a backend that does not exist
         pass
     return 0.0
 
 
 def rows(posts: CallRecorder) -> Iterator[RecordedCall]:
-    """The ring, newest first; it may grow meanwhile."""
+    """Yield the ring, newest first; it may grow meanwhile."""
     while True:
         try:
             copied = list(posts.ring)
-        except RuntimeError:  # it was changed while it was copied
+        except RuntimeError:  # it changed while it was copied
             continue
         yield from reversed(copied)
         return

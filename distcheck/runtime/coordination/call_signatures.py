@@ -1,4 +1,4 @@
-"""How the arguments of torch's collectives are read: what of a call is noted, and what of it ranks must share."""
+"""How the arguments of torch's collectives are read: which are recorded, and which ranks must share."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any, NamedTuple
 
 from .model import SETUP, CollectiveCall
 
-#: Tensors of one call that are noted; a list of more is noted by its first ones and its length.
+#: Tensors of one call that are recorded; of a longer list the first ones and the length.
 _MOST_TENSORS = 8
 
 
 class CallKind(NamedTuple):
-    """How the arguments of one of torch's functions are read."""
+    """How the arguments of one function of torch are read."""
 
-    #: names of the parameters in order, as far as they are asked for
+    #: names of the parameters in order, as far as they are read
     parameters: tuple[str, ...]
-    #: the one whose tensors must agree on all ranks; "" where none must
+    #: the parameter whose tensors must agree on all ranks; "": none
     agreed: str = ""
-    #: the one that names the root, or the other side
+    #: the parameter of the root, or of the other side
     peer: str = ""
-    #: a send or receive: not counted with the collectives
+    #: a send or receive: it does not count as a collective
     pair: bool = False
 
 
-#: torch 2.13, ``distributed_c10d.py``; a function that this torch lacks is left out. What may differ between ranks
-#: without harm (the parts of an uneven all_to_all, the list that only the root has) is not compared.
+#: torch 2.13, ``distributed_c10d.py``; a function that this torch lacks is skipped. Arguments that may differ between
+#: ranks (the parts of an uneven all_to_all, the list that only the root has) are not compared.
 KINDS: Mapping[str, CallKind] = {
     "all_reduce": CallKind(("tensor", "op", "group"), "tensor"),
     "all_reduce_coalesced": CallKind(("tensors", "op", "group"), "tensors"),
@@ -59,14 +59,14 @@ KINDS: Mapping[str, CallKind] = {
     "init_process_group": CallKind(()),
     "new_group": CallKind(("ranks", "timeout", "backend", "pg_options", "use_local_synchronization")),
 }  # fmt: skip
-#: Each rank has a part of its own, which NCCL lets be of any size: the sizes are told, and not compared.
+#: Each rank has its own part, which NCCL allows to be of any size: sizes are shown, and not compared.
 _UNEVEN = frozenset({"gather", "scatter"})
-#: They make groups.
+#: These make groups.
 MAKING = frozenset({"init_process_group", "new_group"})
 
 
 def agreed(call: CollectiveCall) -> tuple[object, ...]:
-    """What the ranks of a group must have in common in a call: elements count, shapes do not."""
+    """Return what the ranks of a group must share in a call: the number of elements, not the shape."""
     sizes: tuple[object, ...] = tuple(_elements(size) for size in call.sizes)
     if call.operation in _UNEVEN:
         sizes = ()
@@ -94,17 +94,17 @@ def tensors_of(value: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]
     return sizes, tuple(_dtype(tensor.dtype) for tensor in first)
 
 
-_said = threading.local()
+_requested = threading.local()
 
 
 @contextlib.contextmanager
 def as_reduction(name: str) -> Iterator[None]:
-    """Calls of this thread are noted with another reduction than torch is given: what the script has asked for."""
-    _said.reduction = name
+    """Record calls of this thread with the reduction that the script requested, where torch is given another one."""
+    _requested.reduction = name
     try:
         yield
     finally:
-        _said.reduction = ""
+        _requested.reduction = ""
 
 
 _DTYPES: dict[Any, str] = {}
@@ -120,10 +120,10 @@ _REDUCE[_SUM] = "sum"
 
 
 def reduction_of(kind: CallKind, given: Mapping[str, Any]) -> str:
-    """What the script has asked for; "" where nothing is reduced."""
+    """Return the reduction that the script requested; "": none."""
     op = given.get("op", _SUM)
     name = _REDUCE.get(op) or _reduce_name(op) if "op" in kind.parameters else ""
-    return getattr(_said, "reduction", "") or name
+    return getattr(_requested, "reduction", "") or name
 
 
 def _dtype(dtype: Any) -> str:
@@ -134,7 +134,7 @@ def _dtype(dtype: Any) -> str:
 
 
 def _reduce_name(op: Any) -> str:
-    # RedOpType.AVG, or ReduceOp with a factor (PREMUL_SUM): the last word
+    # RedOpType.AVG, or ReduceOp with a factor (PREMUL_SUM): the last word of the name
     name = str(getattr(op, "op", op)).rpartition(".")[2].lower()
     if not name.startswith("<"):
         _REDUCE[op] = name

@@ -1,8 +1,8 @@
-"""Processes that the script starts by ``multiprocessing`` (``mp.spawn`` too): each begins with what its parent has.
+"""Follows processes that the script starts by ``multiprocessing``, ``mp.spawn`` included.
 
-Whether by ``spawn``, ``fork`` or ``forkserver``, a child goes through one *door*, ``"module:function"``, before
-anything of the script runs in it. The door gets a text, must be cheap (workers of a loader pass it as well), and
-returns what is to be called once with how the child's work ended.
+With ``spawn``, ``fork`` and ``forkserver``, a child calls one *entry point*, ``"module:function"``, before any code of
+the script runs in it. The entry point gets a text and must be cheap: workers of a data loader call it too. It returns a
+function that is called once with how the child ended.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from typing import Any
 from .import_hook import when_imported
 from .run_script import ScriptExit, how_it_ended, without_ours
 
-#: What a door returns.
-Told = Callable[[ScriptExit], None]
+#: What an entry point returns.
+OnExit = Callable[[ScriptExit], None]
 
-_door = ("", "")
-#: process and what its door returned
-_passed: tuple[int, Told] = (0, lambda _: None)
+_entry_point = ("", "")
+#: process ID, and what its entry point returned
+_passed: tuple[int, OnExit] = (0, lambda _: None)
 
 
-def follow(door: str, given: str = "") -> None:
-    """From now on all children of this process, and their children, go through a door.
+def follow(entry_point: str, given: str = "") -> None:
+    """Let all children of this process, and their children, call an entry point.
 
-    :param door: ``"module:function"``; called as ``function(given)``
+    :param entry_point: ``"module:function"``; called as ``function(given)``
     """
-    global _door
-    known, _door = _door != ("", ""), (door, given)
+    global _entry_point
+    known, _entry_point = _entry_point != ("", ""), (entry_point, given)
     if not known:
         when_imported("multiprocessing.process", _around_children)
         when_imported("multiprocessing.util", _around_starts)
 
 
-def begin(door: str, given: str) -> None:
-    """In a fresh Python that ``multiprocessing`` has started, before it imports the script."""
-    follow(door, given)
+def begin(entry_point: str, given: str) -> None:
+    """Call the entry point in a fresh Python that ``multiprocessing`` has started, before it imports the script."""
+    follow(entry_point, given)
     _pass()
 
 
-def serve(door: str, given: str) -> None:
-    """In a fork server: what it forks passes the door before it looks at the script."""
-    follow(door, given)
+def serve(entry_point: str, given: str) -> None:
+    """In a fork server: let its forks call the entry point before they read the script."""
+    follow(entry_point, given)
 
     def around(module: Any) -> None:
         real = module._main
@@ -62,31 +62,32 @@ def serve(door: str, given: str) -> None:
 def rank_info_in(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], environ: Mapping[str, str]
 ) -> tuple[int, int] | None:
-    """Rank and world size out of the arguments of ``init_process_group``, or from where torch takes them; None where
-    only torch itself can tell.
+    """Return rank and world size from the arguments of ``init_process_group``, or from where torch reads them.
+
+    None: only torch itself can determine them.
     """
     from urllib.parse import parse_qs, urlsplit
 
     given = dict(zip(("backend", "init_method", "timeout", "world_size", "rank"), args, strict=False)) | dict(kwargs)
     method = given.get("init_method")
-    asked = parse_qs(urlsplit(method).query) if isinstance(method, str) else {}
+    query = parse_qs(urlsplit(method).query) if isinstance(method, str) else {}
     found = []
     for name in ("rank", "world_size"):
         value = given.get(name, -1)
         if not isinstance(value, int) or value < 0:
-            text = asked[name][0] if name in asked else environ.get(name.upper(), "")
+            text = query[name][0] if name in query else environ.get(name.upper(), "")
             value = int(text) if text.isdigit() else -1
         found.append(value)
     rank, world_size = found
     return (rank, world_size) if 0 <= rank < world_size else None
 
 
-def _pass() -> Told:
-    """Through the door, once in a process."""
+def _pass() -> OnExit:
+    """Through the entry_point, once in a process."""
     global _passed
     if _passed[0] != os.getpid():
         _passed = (os.getpid(), lambda _: None)
-        name, given = _door
+        name, given = _entry_point
         module, _, function = name.partition(":")
         try:
             _passed = (os.getpid(), getattr(import_module(module), function)(given))
@@ -101,19 +102,19 @@ def _around_starts(module: Any) -> None:
     real = module.spawnv_passfds
 
     def spawnv_passfds(path: Any, words: Any, passed: Any) -> Any:
-        return real(path, _with_door(words), passed)
+        return real(path, _with_entry_point(words), passed)
 
     module.spawnv_passfds = spawnv_passfds
 
 
-def _with_door(words: Any) -> Any:
+def _with_entry_point(words: Any) -> Any:
     words = list(words)
     if "-c" in words[:-1]:
         place = words.index("-c") + 1
         code = words[place]
         first = "begin" if "multiprocessing.spawn" in code else "serve" if "multiprocessing.forkserver" in code else ""
         if first:
-            words[place] = f"from {__name__} import {first}; {first}{_door!r}; {code}"
+            words[place] = f"from {__name__} import {first}; {first}{_entry_point!r}; {code}"
     return words
 
 
@@ -121,19 +122,19 @@ def _around_children(module: Any) -> None:
     real = module.BaseProcess._bootstrap
 
     def _bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:
-        told = _once(_pass())
-        self.run = _seen(self.run, told)
+        on_exit = _once(_pass())
+        self.run = _seen(self.run, on_exit)
         target = getattr(self, "_target", None)
-        # torch.multiprocessing.spawn catches what its function raises, and tells its parent
+        # torch.multiprocessing.spawn catches what its function raises, and reports it to its parent
         if getattr(target, "__name__", "") == "_wrap" and target.__module__ == "torch.multiprocessing.spawn":
-            self._args = (_seen(self._args[0], told), *self._args[1:])
+            self._args = (_seen(self._args[0], on_exit), *self._args[1:])
         return real(self, *args, **kwargs)
 
     module.BaseProcess._bootstrap = _bootstrap
 
 
-def _once(told: Told) -> Told:
-    calls = iter((told,))
+def _once(on_exit: OnExit) -> OnExit:
+    calls = iter((on_exit,))
 
     def once(ended: ScriptExit) -> None:
         for call in calls:
@@ -143,15 +144,15 @@ def _once(told: Told) -> Told:
     return once
 
 
-def _seen(function: Callable[..., Any], told: Told) -> Callable[..., Any]:
+def _seen(function: Callable[..., Any], on_exit: OnExit) -> Callable[..., Any]:
     def seen(*args: Any, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
             without_ours(error)
-            told(how_it_ended(error))
+            on_exit(how_it_ended(error))
             raise
-        told(how_it_ended(None))
+        on_exit(how_it_ended(None))
         return result
 
     return seen

@@ -1,4 +1,4 @@
-"""Loops and branches around a line of a script: whether two ranks that stand at two lines have gone two ways."""
+"""Loops and branches around a line of a script: whether two ranks at two lines took different branches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from .model import CodeBlock, Positions
 
-#: As scripts, Accelerate, Lightning and Transformers call it.
+#: Names in scripts, Accelerate, Lightning and Transformers.
 _RANK = re.compile(r"rank|master|is_main|main_process|process_index|global_zero|world_process_zero", re.IGNORECASE)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def with_blocks(positions: Positions, folder: str = "") -> Positions:
-    """Positions with what is around the lines of the user's own at which ranks stand; files are read once.
+    """Return positions with the blocks around the lines at which ranks are; each file is read once.
 
     :param folder: to which paths are relative; "": the working directory
     """
@@ -26,9 +26,9 @@ def with_blocks(positions: Positions, folder: str = "") -> Positions:
 
 
 def around(path: str, line: int) -> tuple[CodeBlock, ...]:
-    """The blocks of the same function that contain a line, outermost first; () too where the file can't be read."""
+    """Return the blocks of the same function that contain a line, outermost first; () if the file cannot be read."""
     inside = [item for item in _blocks(path) if item[1].first <= line <= item[1].last]
-    # what lies around the function is its caller's affair
+    # blocks around the function belong to its caller
     start = max((index for index, (kind, _) in enumerate(inside) if kind == "function"), default=-1) + 1
     return tuple(block for _, block in inside[start:])
 
@@ -53,7 +53,7 @@ def _made_by(node: ast.AST) -> Iterator[tuple[str, CodeBlock]]:
     if isinstance(node, _FUNCTIONS):
         yield "function", CodeBlock("function", node.lineno, node.end_lineno or node.lineno)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-        # an else belongs to what comes behind the loop
+        # an else belongs to the code after the loop
         yield "block", CodeBlock("loop", node.lineno, _last(node.body))
     elif isinstance(node, ast.If):
         for arm in filter(None, (node.body, node.orelse)):

@@ -180,7 +180,7 @@ class Coordinator:
         # a hang with another cause than the calls that differ is reported at the next tick
         self.hangs, self.cause = not noted or cause is not None, cause
         self.claim_report()
-        self.tell(positions._replace(mismatches=noted))
+        self.report(positions._replace(mismatches=noted))
         return True
 
     def check_lost_peer(self) -> bool:
@@ -191,7 +191,7 @@ class Coordinator:
         positions = positions._replace(ranks=ranks, over=True, hang_timeout_s=0.0)
         if not is_hung(positions) or not self.claim_report():
             return False
-        self.tell(positions)
+        self.report(positions)
         return True
 
     def _after_lost_peer(self, position: Position) -> Position:
@@ -211,7 +211,7 @@ class Coordinator:
         self._claimed = self._store.compare_set(REPORTING_RANK, "", mine) == mine
         return self._claimed
 
-    def tell(self, positions: Positions) -> None:
+    def report(self, positions: Positions) -> None:
         """Report positions, and record that for the summary."""
         self._store.set(REPORTED, str(self.rank))
         self._reporter.hang(with_blocks(positions, self._folder))

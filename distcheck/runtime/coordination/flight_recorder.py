@@ -1,8 +1,7 @@
-"""What torch's flight recorder in this process says of collectives that are under way, whoever made them.
+"""Collectives under way, from torch's flight recorder in this process, made by Python or C++.
 
 NCCL and gloo fill it by default (``TORCH_FR_BUFFER_SIZE``, before torch 2.10 ``TORCH_NCCL_TRACE_BUFFER_SIZE``). Its
-counters cost 4 µs; with its entries it holds the interpreter's lock for 80 ms (2,000 of them, torch 2.13), so they are
-asked for only where something stands.
+counters cost 4 µs. With its 2,000 entries it holds the GIL for 80 ms (torch 2.13), so entries are read only in a hang.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from .model import UNSEEN, CollectiveCall
 
-#: ScalarType's names, where they are not the dtype's in lower case (c10, torch 2.13).
+#: Names of ScalarType that are not the dtype's name in lower case (c10, torch 2.13).
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8",
     "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64",
@@ -26,7 +25,7 @@ _RECORDERS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 
 
 def _dumps(joined: bool, entries: bool) -> Iterator[Mapping[str, Any]]:
-    """What the recorders hold; one that is switched off holds nothing."""
+    """Yield the content of the recorders; a disabled one holds nothing."""
     library = sys.modules.get("torch._C._distributed_c10d")
     for name in _RECORDERS:
         dump = getattr(library, name, None) if joined else None
@@ -35,12 +34,12 @@ def _dumps(joined: bool, entries: bool) -> Iterator[Mapping[str, Any]]:
 
 
 def records(joined: bool) -> bool:
-    """Whether there is a recorder that takes notes."""
+    """Return whether a recorder is enabled."""
     return any(dump.get("pg_status") for dump in _dumps(joined, False))
 
 
 def pending(joined: bool) -> CollectiveCall | None:
-    """A collective that has begun and has not ended: its group, and its number where that is known."""
+    """Return a collective that has begun and not ended: its group, and its number if known."""
     for dump in _dumps(joined, False):
         for group, counts in dump.get("pg_status", {}).items():
             call = open_call(str(group), counts)
@@ -50,16 +49,16 @@ def pending(joined: bool) -> CollectiveCall | None:
 
 
 def open_call(group: str, counts: Mapping[str, Any]) -> CollectiveCall | None:
-    """The oldest collective of a group that has not ended, by the group's counters."""
+    """Return the oldest collective of a group that has not ended, by the group's counters."""
     done = max(0, int(counts["last_completed_collective"]))
     if int(counts["last_enqueued_collective"]) <= done:
         return None
-    # the counters go by the number of a backend, which is the name of the default group only
+    # the counters use the number of a backend, which is the name of the default group only
     return CollectiveCall(done + 1 if group == "0" else 0, UNSEEN, group)
 
 
 def recorded(joined: bool) -> CollectiveCall | None:
-    """The oldest collective that has not ended, with what it carries."""
+    """Return the oldest collective that has not ended, with its tensors."""
     for dump in _dumps(joined, True):
         call = oldest_open(dump)
         if call is not None:
@@ -68,7 +67,7 @@ def recorded(joined: bool) -> CollectiveCall | None:
 
 
 def latest(joined: bool, number: int) -> CollectiveCall:
-    """The last collective of the default group, of which its counter knows."""
+    """Return the last collective of the default group, known by its counter."""
     call = CollectiveCall(number, UNSEEN)
     for dump in _dumps(joined, True):
         for entry in dump.get("entries", ()):
@@ -79,7 +78,7 @@ def latest(joined: bool, number: int) -> CollectiveCall:
 
 
 def oldest_open(dump: Mapping[str, Any]) -> CollectiveCall | None:
-    """The oldest collective in a dump that has not ended."""
+    """Return the oldest collective of a dump that has not ended."""
     for entry in dump.get("entries", ()):
         if entry.get("retired") or entry.get("state") == "completed" or entry.get("is_p2p"):
             continue

@@ -1,4 +1,4 @@
-"""Frames of Python stacks: whose code they are, and where it stands, as a reader of a report would name it."""
+"""Frames of Python stacks: to which code they belong, and their location as a report names it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distcheck.core.resources import PACKAGE
 from .model import Frame
 
 _OURS = PACKAGE + os.sep
-#: Deepest stack that is looked through.
+#: Deepest stack that is read.
 _DEEPEST = 200
 _known: dict[CodeType, str] = {}
 _shown: dict[str, str] = {}
@@ -21,13 +21,13 @@ _left_out: set[str] = set()
 
 
 def this_is_own(path: str) -> None:
-    """A file counts as the user's own wherever it lies: the script that is run."""
+    """Count a file as the user's own, wherever it lies: the script that runs."""
     _scripts.add(path)
     _known.clear()
 
 
 def leave_out_inside(path: str) -> None:
-    """What a file of ours calls stands in no stack: its own waits are nothing that the script does."""
+    """Hide frames below a file of ours: its own waits are not the script's."""
     _left_out.add(path)
 
 
@@ -40,7 +40,7 @@ _LIBRARIES = _libraries()
 
 
 def is_own(path: str) -> bool:
-    """Whether a file is neither Python's, nor installed, nor ours."""
+    """Return whether a file is neither Python's, nor installed, nor ours."""
     if path in _scripts:
         return True
     if path.startswith(("<", _OURS)) or "site-packages" in path or "dist-packages" in path:
@@ -49,7 +49,7 @@ def is_own(path: str) -> bool:
 
 
 def shown_path(path: str) -> str:
-    """Relative to the working directory where it lies below it."""
+    """Return a path relative to the working directory if it lies below it."""
     found = _shown.get(path)
     if found is None:
         found = path
@@ -65,7 +65,7 @@ def shown_path(path: str) -> str:
 
 
 def innermost_own(frame: FrameType | None) -> tuple[str, str]:
-    """``("train.py:88", "main")``: the innermost frame of the user's code; ``("", "")`` where there is none."""
+    """Return the innermost frame of the user's code: ``("train.py:88", "main")``, or ``("", "")``."""
     while frame is not None:
         code = frame.f_code
         path = _known.get(code)
@@ -78,7 +78,7 @@ def innermost_own(frame: FrameType | None) -> tuple[str, str]:
 
 
 def _frame(path: str, line: int | None, function: str) -> Frame:
-    """What is installed is shown from its package on."""
+    """Return the path of an installed file from its package on."""
     own, shown = is_own(path), shown_path(path)
     for folder in () if own else ("/site-packages/", "/dist-packages/"):
         shown = shown.rpartition(folder)[2]
@@ -86,7 +86,7 @@ def _frame(path: str, line: int | None, function: str) -> Frame:
 
 
 def stack_of(frame: FrameType | None) -> tuple[Frame, ...]:
-    """A stack, innermost first, without our own frames."""
+    """Return a stack, innermost first, without our own frames."""
     found: list[Frame] = []
     while frame is not None and len(found) < _DEEPEST:
         path = frame.f_code.co_filename
@@ -99,7 +99,7 @@ def stack_of(frame: FrameType | None) -> tuple[Frame, ...]:
 
 
 def stack_of_trace(trace: TracebackType | None) -> tuple[Frame, ...]:
-    """Where an exception was raised, innermost first, without our own frames."""
+    """Return where an exception was raised, innermost first, without our own frames."""
     found: list[Frame] = []
     while trace is not None and len(found) < _DEEPEST:
         path = trace.tb_frame.f_code.co_filename
@@ -110,5 +110,5 @@ def stack_of_trace(trace: TracebackType | None) -> tuple[Frame, ...]:
 
 
 def main_frame(thread: int) -> FrameType | None:
-    """Where a thread is at this moment."""
+    """Return the current frame of a thread."""
     return sys._current_frames().get(thread)

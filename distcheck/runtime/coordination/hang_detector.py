@@ -1,8 +1,8 @@
-"""From where all ranks are to what can't go on: who waits in which call, for whom, and why those never come.
+"""Detects hangs from the positions of all ranks: which ranks wait in which call, for which ranks, and why.
 
-Pure. Only what is certain counts as a standstill: a rank that computes may yet come, however long it takes, and whoever
-waits for it (or for one that waits for it) may yet go on. What is left then waits for ranks that have gone, that are
-stopped, or that wait themselves, in a circle.
+All functions are pure. Only a certain hang counts: a rank that computes can still arrive, however long it takes, and so
+the ranks that wait for it can continue, directly or through others. All other waits are for ranks that have exited,
+that are stopped, or that wait themselves, in a circle.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .call_mismatch import (
 from .call_signatures import agreed
 from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positions
 
-#: States of a rank that comes to no call any more, as far as can be told.
+#: States of a rank that will make no further call, as far as known.
 ABSENT = ("left", "raised", "stopped", "silent")
-#: A collective that all ranks have entered may take this many hang timeouts, and at least this many seconds: making the
-#: groups takes long on a busy machine, and with thousands of ranks.
+#: A collective that all ranks have entered may take this many hang timeouts, and at least this many seconds: groups
+#: take long to make on a busy machine, and with thousands of ranks.
 _LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
-#: Missing ranks that a message tells one by one.
+#: Missing ranks that a message describes one by one.
 _SHOWN = 3
 
 
@@ -41,16 +41,16 @@ class WaitingCall(NamedTuple):
 
     call: CollectiveCall
     waiting: tuple[int, ...]
-    #: of its group, and not (or no longer) on their way to it
+    #: ranks of its group that are not on their way to it
     missing: tuple[int, ...]
-    #: of the one that has waited longest; where calls differ, of the last one that came
+    #: of the longest wait; where calls differ, of the last rank that arrived
     since_s: float
-    #: the ranks have made calls that differ
+    #: the ranks made calls that differ
     differs: bool = False
 
 
 def waits(positions: Positions) -> tuple[WaitingCall, ...]:
-    """All calls in which ranks wait, the longest wait first."""
+    """Return all calls in which ranks wait, the longest wait first."""
     by_rank = {position.rank: position for position in positions.ranks}
     apart = differing_calls(positions)
     found: dict[tuple[object, ...], list[Position]] = {}
@@ -72,7 +72,7 @@ def waits(positions: Positions) -> tuple[WaitingCall, ...]:
 
 
 def differing_calls(positions: Positions) -> frozenset[tuple[str, int]]:
-    """Group and number of the calls that differ and can hang: torch does not compare reductions."""
+    """Return group and number of the calls that differ and can hang: torch does not compare reductions."""
     return frozenset(
         (mismatch.group, call.number)
         for mismatch in positions.mismatches
@@ -84,7 +84,7 @@ def differing_calls(positions: Positions) -> frozenset[tuple[str, int]]:
 def _differing_wait(
     call: CollectiveCall, waiting: tuple[int, ...], by_rank: dict[int, Position], positions: Positions
 ) -> WaitingCall:
-    """A rank that went through a call that differs was in another call: it counts as missing."""
+    """Return the wait of a call that differs; a rank that passed it was in another call and counts as missing."""
     missing = tuple(rank for rank in positions.ranks_of(call.group) if rank not in waiting)
     seen = [by_rank[rank] for rank in (*waiting, *missing) if rank in by_rank]
     since_s = min(position.since_s for position in seen if position.state == "waiting")
@@ -98,7 +98,7 @@ def _missing(
         if call.peer is None:
             return ()
         other = by_rank.get(call.peer)
-        # a send and a receive that wait for each other have met; two receives never do
+        # a send and a receive that wait for each other match; two receives never do
         met = other is not None and other.state == "waiting" and other.call is not None and _meet(call, other.call)
         return () if met else (call.peer,)
     present = {position.rank for position in there}
@@ -114,12 +114,12 @@ def _meet(call: CollectiveCall, other: CollectiveCall) -> bool:
 
 
 def _arrived(position: Position, call: CollectiveCall) -> bool:
-    """Whether a rank has entered that call, or one behind it in the same group."""
+    """Return whether a rank has entered that call, or a later one of the same group."""
     return position.entered.get(call.group, 0) >= call.number
 
 
 def deadlocks(positions: Positions) -> tuple[WaitingCall, ...]:
-    """The waits that can't end, as far as anybody can tell from here; () where there are none."""
+    """Return the waits that cannot end, as far as known."""
     free = {position.rank for position in positions.ranks if position.state not in (*ABSENT, "waiting")}
     if positions.over:
         free.clear()
@@ -136,23 +136,23 @@ def deadlocks(positions: Positions) -> tuple[WaitingCall, ...]:
 
 def _may_end(wait: WaitingCall, free: set[int], positions: Positions) -> bool:
     if wait.differs:
-        # torch lets some calls differ: they end once the last rank has come
+        # torch lets some calls differ: they end once the last rank has arrived
         return any(rank in free for rank in wait.missing)
     return all(rank in free for rank in wait.missing) and not _too_long(wait, positions)
 
 
 def hangs(positions: Positions) -> tuple[WaitingCall, ...]:
-    """The waits of a standstill that have lasted for the hang timeout."""
+    """Return the deadlocks that have lasted for the hang timeout."""
     return tuple(wait for wait in deadlocks(positions) if wait.since_s >= positions.hang_timeout_s)
 
 
 def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCall | None:
-    """The first call that differs, where such calls are the cause of all these waits; None where they are not."""
+    """Return the first call that differs, if such calls are the cause of all these waits."""
     apart = differing_calls(positions)
     last = {position.rank: position.call for position in positions.ranks}
     causes = []
     for wait in stuck:
-        # a rank that has gone may have lost its peer in such a call
+        # an exited rank may have lost its peer in such a call
         calls = [wait.call, *(last.get(rank) for rank in wait.missing)]
         found = next((call for call in calls if call is not None and (call.group, call.number) in apart), None)
         if found is None:
@@ -162,7 +162,7 @@ def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCa
 
 
 def mismatched_waits(positions: Positions) -> tuple[CallMismatch, ...]:
-    """Waits at one number of one group that can't be the same call: one was made by C++, so that no note tells."""
+    """Return waits at one number of one group that cannot be the same call: C++ made one, so no record shows it."""
     found: dict[tuple[str, int], dict[str, list[Position]]] = {}
     for position in positions.ranks:
         call = position.call
@@ -179,7 +179,7 @@ def mismatched_waits(positions: Positions) -> tuple[CallMismatch, ...]:
     return tuple(made)
 
 
-#: What a collective is made of in the end, by torch's Python names and by the recorder's (torch 2.13).
+#: The basic collective of each name, in torch's Python and in the flight recorder (torch 2.13).
 _FAMILY = {
     "all_reduce": "all_reduce", "allreduce": "all_reduce", "all_reduce_coalesced": "all_reduce",
     "broadcast": "broadcast", "broadcast_object_list": "broadcast", "reduce": "reduce",
@@ -192,8 +192,10 @@ _FAMILY = {
 
 
 def suspicious(positions: Positions) -> bool:
-    """Whether to request more of all ranks: for the hang timeout all have waited, or no rank made progress, or one has
-    waited in a call whose number is not known yet."""
+    """Return whether to request details.
+
+    All ranks have waited for the hang timeout, no rank made progress, or one waits in a call with an unknown number.
+    """
     if hangs(positions):
         return True
     waiting = [position for position in positions.ranks if position.state == "waiting"]
@@ -203,7 +205,7 @@ def suspicious(positions: Positions) -> bool:
 
 
 def _too_long(wait: WaitingCall, positions: Positions) -> bool:
-    """All have come, and it still does not end."""
+    """Return whether all ranks have entered a call that still does not end."""
     least_s = _LONG_SETUP_S if wait.call.group.startswith(SETUP) else _LONG_S
     return (
         not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.hang_timeout_s, least_s)
@@ -211,13 +213,13 @@ def _too_long(wait: WaitingCall, positions: Positions) -> bool:
 
 
 def is_hung(positions: Positions) -> bool:
-    """Whether there is something to report: a mismatch, or a standstill of at least the hang timeout."""
+    """Return whether there is something to report: a mismatch, or a hang."""
     return bool(positions.mismatches or hangs(positions))
 
 
 @probe(rules.DC517, rules.DC701, rules.DC519, rules.DC704)
 def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
-    """Calls of one group with one number are alike on all of its ranks."""
+    """Report calls of one group with one number that differ between its ranks."""
     for mismatch in positions.mismatches:
         if not mismatch.calls:
             yield rules.DC517.found(
@@ -231,16 +233,16 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
                 ),
             )
             continue
-        gone_aside = divergence_of(mismatch, positions)
-        if gone_aside is not None:
-            yield _gone_aside(gone_aside, mismatch)
+        divergence = divergence_of(mismatch, positions)
+        if divergence is not None:
+            yield _divergence_finding(divergence, mismatch)
             continue
-        told = "; ".join(
+        calls = "; ".join(
             f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in mismatch.calls
         )
         first = mismatch.calls[-1][1]
         yield rules.DC517.found(
-            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: {told}",
+            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: {calls}",
             where=_where(first.place, mismatch.calls[-1][0]),
             evidence={
                 "group": mismatch.group,
@@ -251,7 +253,7 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
         )
 
 
-def _gone_aside(side: Divergence, mismatch: CallMismatch) -> Finding:
+def _divergence_finding(side: Divergence, mismatch: CallMismatch) -> Finding:
     who, one = _ranks(side.ranks), len(side.ranks) == 1
     others = "; ".join(
         f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in side.others
@@ -272,7 +274,7 @@ def _gone_aside(side: Divergence, mismatch: CallMismatch) -> Finding:
             "calls": [f"{_ranks(ranks)}: {_at(call)}" for ranks, call in mismatch.calls],
         },
         fix=Fix(why, where="code"),
-        # it stands: nothing worse can come of it
+        # the job hangs, so the worst severity applies
         severity=max(rule.severities),
     )
 
@@ -287,7 +289,7 @@ _BARE = "call the wrapped model on all ranks, or give the one rank the bare mode
 _CAUSES = {LOOP: (rules.DC519, _EVEN), BRANCH: (rules.DC701, _ON_ALL), FORWARD: (rules.DC704, _BARE)}
 
 _SAME = {
-    "operation": "make every rank call the same collectives in the same order: look for a branch on the rank, or on "
+    "operation": "make every rank call the same collectives in the same order: find a branch on the rank, or on "
     "data that differs, above the lines named",
     "sizes": "give all ranks tensors of one size: pad them, or gather the sizes first",
     "dtypes": "convert the tensors to one dtype on all ranks before the call",
@@ -313,9 +315,9 @@ def _difference(mismatch: CallMismatch) -> str:
 
 @probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511)
 def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
-    """Whoever waits in a call waits for ranks that may yet come."""
+    """Report ranks that wait for ranks that will not arrive."""
     if positions.mismatches:
-        return  # what follows from it is no second cause
+        return  # a hang that follows from a mismatch is no second cause
     by_rank = {position.rank: position for position in positions.ranks}
     stuck = list(deadlocks(positions))
     # exited ranks explain a circle of waits, then a branch on the rank; the order of arrival explains nothing
@@ -353,20 +355,20 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
             where=_where(wait.call.place, ()),
             evidence={"call": _at(wait.call), "waiting": rank_ranges(wait.waiting), "since_s": round(wait.since_s, 1)},
             fix=Fix(
-                "test the way between the ranks by itself: the pair that does not get through is named",
+                "test the links between the ranks: the report names the pair that fails",
                 command="distcheck collective --pairs",
                 where="host",
             ),
         )
     rule, why = _rule(wait, waiting, missing, positions)
-    told = [_described(ranks, position) for ranks, position in _alike(missing)]
-    more = len(told) - _SHOWN
-    told = told[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+    descriptions = [_described(ranks, position) for ranks, position in _alike(missing)]
+    more = len(descriptions) - _SHOWN
+    descriptions = descriptions[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
     verb = "waits" if len(wait.waiting) == 1 else "wait"
     if positions.over:
         verb = "waited"
     return rule.found(
-        f"{_ranks(wait.waiting)} {verb} in {_at(wait.call)}; {'; '.join(told)}",
+        f"{_ranks(wait.waiting)} {verb} in {_at(wait.call)}; {'; '.join(descriptions)}",
         where=_where(wait.call.place, wait.missing),
         evidence={
             "call": _at(wait.call),
@@ -375,7 +377,7 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
             "since_s": round(wait.since_s, 1),
         },
         fix=Fix(why, where="host" if rule is rules.DC511 else "code"),
-        # it stands: nothing worse can come of it
+        # the job hangs, so the worst severity applies
         severity=max(rule.severities),
     )
 
@@ -417,22 +419,22 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
 
 
 def _was_killed(position: Position) -> bool:
-    """Gone without a word, or by a signal: no way of the script's own to end."""
+    """Return whether a process ended by a signal or for an unknown reason, not by its script."""
     return position.state == "left" and (position.status is None or position.status < 0)
 
 
 def _in_backward(position: Position) -> bool:
-    """It waits for gradients, which C++ reduces."""
+    """Return whether a rank waits for gradients, which C++ reduces."""
     return any(frame.function.endswith("_engine_run_backward") for frame in position.stack)
 
 
 def _in_other_order(call: CollectiveCall | None, other: CollectiveCall) -> bool:
-    """Calls that could both end if each rank made them in the same order."""
+    """Return whether two calls could both end if each rank made them in the same order."""
     return call is not None and (call.group != other.group or not call.number or not other.number)
 
 
 def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]]:
-    """Missing ranks that would be told in the same words."""
+    """Return missing ranks with the same description, together."""
     groups: dict[tuple[object, ...], list[Position]] = {}
     for position in missing:
         key = (position.state, position.call, position.own_frame, position.status, position.detail)
@@ -442,7 +444,7 @@ def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]
 
 def _described(ranks: Sequence[int], position: Position) -> str:
     who, one = _ranks(ranks), len(ranks) == 1
-    # who could not say more may have come further since
+    # a silent rank may have made further calls
     seen = "last heard of" if position.state in ("stopped", "silent") or _was_killed(position) else "last"
     last = f", {seen} in {_at(position.call)}" if position.call is not None else ""
     if position.state == "left":
@@ -473,7 +475,7 @@ def _ranks(ranks: Iterable[int]) -> str:
 
 
 def group_name(name: str) -> str:
-    """What a message calls a group."""
+    """Return the name of a group in a message."""
     if name.startswith(SETUP):
         return "the job"
     return "the default group" if name == "0" else f"group {name}"

@@ -1,4 +1,4 @@
-"""Steps in when a module has been imported, without importing it."""
+"""Calls a function when a module has been imported, without importing it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def when_imported(name: str, then: Callable[[Any], object]) -> None:
-    """Call ``then`` with a module as soon as it is imported, before whoever imports it goes on."""
+    """Call ``then`` with a module as soon as it is imported, before the importing code continues."""
     import importlib.abc
     import importlib.util
 

@@ -13,11 +13,11 @@ from distcheck.runtime.coordination.protocol import LONG, REPORTED, ledger_key
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.store_client import StoreClient
 
-#: Places of one rank that are kept, those with most time first.
+#: Call sites of one rank that are kept, those with the most time first.
 _PLACES = 20
 
 
-#: Calls that end for all ranks together. A broadcast or a gather may be over for one side long before.
+#: Calls that end for all ranks together. A broadcast or a gather may end much earlier for one side.
 _TOGETHER = frozenset({
     "all_reduce", "all_reduce_coalesced", "all_gather", "all_gather_single", "all_gather_into_tensor",
     "all_gather_object", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "all_to_all",
@@ -26,12 +26,12 @@ _TOGETHER = frozenset({
 
 
 class CallSiteTotals(NamedTuple):
-    """The calls of one place."""
+    """The calls of one call site."""
 
     place: str
     operation: str
     group: str
-    #: until their end
+    #: the call returns when the collective has ended
     waits: bool
     calls: int
     total_s: float
@@ -43,11 +43,11 @@ class CallSiteTotals(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What the calls of one rank have cost."""
+    """The cost of all calls of one rank."""
 
     rank: int
     host: str
-    #: that this process may use
+    #: CPU cores that this process may use
     cores: int
     #: how it ended: ``left``, ``raised``
     state: str
@@ -60,32 +60,32 @@ class Ledger(NamedTuple):
     sites: tuple[CallSiteTotals, ...] = ()
     #: group → backend
     backends: Mapping[str, str] = {}
-    #: it has ended with its process group
+    #: it ended with its process group
     kept_group: bool = False
-    #: looks of the side thread, and those at which a collective was open, whoever made it
+    #: samples of the side thread, and those with an open collective, made by Python or C++
     looks: int = 0
     open_looks: int = 0
-    #: the flight recorder, which alone sees what C++ calls, takes notes
+    #: the flight recorder, which alone sees calls of C++, records
     recorder: bool = True
-    #: why a call could not be noted; "" where all were
-    trouble: str = ""
+    #: why a call could not be recorded; "": all were
+    error: str = ""
 
 
 class Summary(NamedTuple):
     """All ranks of a job, at its end."""
 
-    #: of the ranks that have left one
+    #: of the ranks that wrote one
     ledgers: tuple[Ledger, ...]
     #: ranks of the job
     world_size: int
-    #: the longest waits for ranks that computed
+    #: the longest waits for ranks that compute
     long: tuple[LongWait, ...] = ()
-    #: a standstill was reported before, and passed
+    #: a hang was reported before, and passed
     reported: bool = False
 
     @property
     def healthy(self) -> bool:
-        """All ranks have ended as they should."""
+        """Return whether all ranks ended with status 0."""
         return len(self.ledgers) == self.world_size and all(
             item.state == "left" and item.status == 0 for item in self.ledgers
         )
@@ -105,19 +105,19 @@ def ledger_of(
     state: str,
     status: int,
 ) -> Ledger:
-    """A rank's account, out of the notes of its calls."""
+    """Return the ledger of a rank, from the records of its calls."""
     spent = list(posts.spent.items())
     most = sorted(spent, key=lambda item: -item[1].total_s)[:_PLACES]
     return Ledger(
         rank_info.rank, rank_info.host, cores, state, status, span_s, posts.done,
         sum(item.total_s for (_, _, _, waits), item in spent if waits),
         tuple(CallSiteTotals(*key, *item) for key, item in most), dict(posts.backends), posts.joined,
-        looks[0], looks[1], records(posts.joined) or not looks[0] or not posts.joined, posts.trouble,
+        looks[0], looks[1], records(posts.joined) or not looks[0] or not posts.joined, posts.error,
     )  # fmt: skip
 
 
 def read_summary(store: StoreClient, world_size: int) -> Summary:
-    """All accounts that were left in the store."""
+    """Return all ledgers that are in the store."""
     keys = [ledger_key(rank) for rank in range(world_size)]
     texts = store.multi_get(keys) if store.check(keys) else ()
     long = json.loads(store.get(LONG) or "[]")

@@ -1,4 +1,4 @@
-"""Long waits for a rank that computes: no hang as long as no timeout ends, and worth knowing."""
+"""Long waits for a rank that computes: no hang while no timeout ends, and worth knowing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from distcheck.core.model import rank_ranges
 from .hang_detector import ABSENT, waits
 from .model import Positions
 
-#: Seconds from which on such a wait is said, whatever the hang timeout.
+#: Seconds after which such a wait is reported, whatever the hang timeout.
 _LONG_S = 60.0
-#: Part of the group's timeout from which on it is said, and is a warning.
+#: Part of the group's timeout after which it is reported as a warning.
 _NEAR = 0.5
 
 
@@ -26,11 +26,11 @@ class LongWait(NamedTuple):
     waiting: str
     missing: str
     since_s: float
-    #: where those are: ``tokenize() at data.py:33``; "" where it is not known
+    #: where these ranks are: ``tokenize() at data.py:33``; "": unknown
     inside: str = ""
-    #: of the group; 0: not known
+    #: of the group; 0: unknown
     timeout_s: float = 0.0
-    #: how long it had lasted when it was said
+    #: its length when it was reported
     reported_s: float = 0.0
 
     @property
@@ -39,16 +39,16 @@ class LongWait(NamedTuple):
 
     @property
     def near(self) -> bool:
-        """The group's own timeout will soon be over, or was nearly."""
+        """Return whether the group's timeout ends soon, or nearly ended."""
         return bool(self.timeout_s) and self.since_s >= _NEAR * self.timeout_s
 
     def report_after_s(self, hang_timeout_s: float) -> float:
-        """Seconds from which on it is said."""
+        """Return the seconds after which it is reported."""
         long_s = max(3 * hang_timeout_s, _LONG_S)
         return min(long_s, max(_NEAR * self.timeout_s, hang_timeout_s)) if self.timeout_s else long_s
 
-    def told(self, when: str = "now") -> str:
-        """``ranks 1-7 wait for 120 s in barrier at train.py:88, for rank 0, which is in tokenize() at data.py:33``.
+    def text(self, when: str = "now") -> str:
+        """Return ``ranks 1-7 wait for 120 s in barrier at train.py:88, for rank 0, which is in tokenize() at …``.
 
         :param when: ``now``, or ``then``: it is over
         """
@@ -63,20 +63,20 @@ class LongWait(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """What the group's timeout means for it; "" where it is far, or not known."""
+        """Return the effect of the group's timeout; "" if it is far, or unknown."""
         if not self.near:
             return ""
         return f"the group's timeout of {self.timeout_s:.0f} s would end the job"
 
 
 def long_waits(positions: Positions) -> Iterator[LongWait]:
-    """The waits of at least the hang timeout that end as soon as a few ranks come that compute."""
+    """Return the waits of at least the hang timeout that end when a few computing ranks arrive."""
     by_rank = {position.rank: position for position in positions.ranks}
     for wait in waits(positions):
         if wait.since_s < positions.hang_timeout_s or not wait.missing:
             continue
         missing = [by_rank[rank] for rank in wait.missing if rank in by_rank]
-        # whoever waits for most of the job is early, and no process is late
+        # ranks that wait for most of the job are early, and no rank is late
         if 2 * len(missing) > positions.world_size or any(
             position.state in (*ABSENT, "waiting") for position in missing
         ):

@@ -1,6 +1,4 @@
-"""Where the ranks of a job are, as plain values: watched from inside (``watch``), rehearsed, or found from outside
-(``stuck``). No behaviour beyond texts, and no torch.
-"""
+"""The positions of the ranks of a job, as plain values for ``watch``, ``rehearse``, ``stuck`` and the smoke test."""
 
 from __future__ import annotations
 
@@ -8,34 +6,34 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
-#: Stands for the group of those calls that make groups: all ranks of the job make them in one order.
+#: Stands for the group of calls that make groups: all ranks of the job make them in one order.
 SETUP = "setup"
-#: The operation of a call that Python did not make, until the flight recorder has been asked.
+#: The operation of a call that Python did not make, until the flight recorder was read.
 UNSEEN = "a collective"
-#: States of a rank. ``computing``: in code of its own, or nowhere in particular; ``waiting``: inside of a collective or
-#: of a wait for one; ``left``: its script has ended, or its process has; ``raised``: an exception ended its script;
-#: ``stopped``: by a signal or a debugger; ``silent``: no word from it, whatever the reason.
+#: States of a rank. ``computing``: in its own code, or unknown; ``waiting``: in a collective, or in a wait for one;
+#: ``left``: its script or process has ended; ``raised``: an exception ended its script; ``stopped``: by a signal or a
+#: debugger; ``silent``: it sends no heartbeat, for any reason.
 STATES = ("computing", "waiting", "left", "raised", "stopped", "silent")
 
 
 class Frame(NamedTuple):
     """One frame of a Python stack."""
 
-    #: relative to the working directory where it lies below it
+    #: relative to the working directory if it lies below it
     path: str
     line: int
     function: str
-    #: the user's own code: neither the standard library nor installed packages
+    #: the user's own code: neither the standard library nor an installed package
     own: bool = False
 
     @property
     def place(self) -> str:
-        """``train.py:88``."""
+        """Return ``train.py:88``."""
         return f"{self.path}:{self.line}"
 
     @property
     def text(self) -> str:
-        """``validate() at eval.py:41``."""
+        """Return ``validate() at eval.py:41``."""
         function = self.function if self.function.startswith("<") else f"{self.function}()"
         return f"{function} at {self.path}:{self.line}"
 
@@ -43,28 +41,28 @@ class Frame(NamedTuple):
 class CollectiveCall(NamedTuple):
     """A collective, or a send or receive, that a rank has entered."""
 
-    #: from 1, as the group itself counts its collectives, whoever made them (in ``setup``: as we count them). 0: not
-    #: known, or a send or receive
+    #: from 1, as the group itself counts its collectives, made by Python or C++ (in ``setup``: as we count them). 0:
+    #: unknown, or a send or receive
     number: int
     #: as torch.distributed names it: ``all_reduce``
     operation: str
     #: name of the process group; "0" is the default group
     group: str = "0"
-    #: of the tensors that the ranks must agree on, in order; () where there is none, or it is not known
+    #: of the tensors that ranks must agree on, in order; (): none, or unknown
     sizes: tuple[tuple[int, ...], ...] = ()
     #: ``float32``, one for each of ``sizes``
     dtypes: tuple[str, ...] = ()
-    #: ``sum``, ``avg``, …; "" where there is nothing to reduce
+    #: ``sum``, ``avg``, …; "": no reduction
     reduce: str = ""
     #: global rank: the root of a rooted collective, or the other side of a send or receive
     peer: int | None = None
-    #: the innermost frame of the user's code: ``train.py:88``; "" where it is not known
+    #: the innermost frame of the user's code: ``train.py:88``; "": unknown
     place: str = ""
     function: str = ""
 
     @property
     def text(self) -> str:
-        """``all_reduce #412 (float32 [20], sum)``."""
+        """Return ``all_reduce #412 (float32 [20], sum)``."""
         parts = [f"{dtype} {list(size)}".strip() for size, dtype in zip_longest(self.sizes, self.dtypes, fillvalue="")]
         if len(parts) > 3:
             parts[2:] = [f"… {len(self.sizes)} tensors"]
@@ -79,40 +77,40 @@ class CollectiveCall(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where one rank is."""
+    """The position of one rank."""
 
     rank: int
     host: str = ""
     pid: int = 0
     #: one of :data:`STATES`
     state: str = "computing"
-    #: the call it is in (``waiting``), or the last one that it entered; None: none, or not known
+    #: its call (``waiting``), or the last one that it entered; None: none, or unknown
     call: CollectiveCall | None = None
-    #: calls that have returned, of all groups; None: not known
+    #: calls that have returned, of all groups; None: unknown
     done: int | None = None
-    #: seconds that it has been there
+    #: seconds in this state
     since_s: float = 0.0
     #: of the main thread, innermost first
     stack: tuple[Frame, ...] = ()
-    #: exit status of its process, or minus the signal's number; None: it runs, or it is not known
+    #: exit status of its process, or minus the signal's number; None: it runs, or unknown
     status: int | None = None
-    #: the exception's last line, the signal's name, why nothing is known
+    #: the exception's last line, the signal's name, why the state is unknown
     detail: str = ""
-    #: group → number of the last collective that it has entered there, made by Python or not
+    #: group → number of the last collective that it entered, made by Python or C++
     entered: Mapping[str, int] = {}
-    #: its last calls, newest first; () where they are not known
+    #: its last calls, newest first; (): unknown
     recent: tuple[CollectiveCall, ...] = ()
-    #: place → how often it has made a call there; UNSEEN → how often C++ has made one by itself
+    #: call site → number of its calls there; UNSEEN → number of calls that C++ made by itself
     places: Mapping[str, int] = {}
 
     @property
     def own_frame(self) -> Frame | None:
-        """The innermost frame of the user's code."""
+        """Return the innermost frame of the user's code."""
         return next((frame for frame in self.stack if frame.own), None)
 
 
 class CodeBlock(NamedTuple):
-    """Lines of a script that are run together, or not."""
+    """Lines of a script that run together, or not at all."""
 
     #: ``loop``; ``branch``: an arm of an ``if``, a ``match``, an ``except``
     kind: str
@@ -130,41 +128,41 @@ class CallMismatch(NamedTuple):
 
     group: str
     number: int
-    #: which ranks made which call; the most ranks first; () where it is only known that they differ
+    #: which ranks made which call, the largest side first; (): only known to differ
     calls: tuple[tuple[tuple[int, ...], CollectiveCall], ...]
 
 
 class Positions(NamedTuple):
-    """Where all ranks of a job are at one time."""
+    """The positions of all ranks of a job at one time."""
 
-    #: by rank; a rank that is not here is not known of at all
+    #: by rank; nothing is known of a rank that is not here
     ranks: tuple[Position, ...]
     world_size: int
-    #: seconds without any movement after which this was asked; 0 where it was asked at once
+    #: hang timeout in seconds; 0: the positions were read without one
     hang_timeout_s: float = 0.0
-    #: name of a group → its global ranks; the default group need not be here
+    #: name of a group → its global ranks; the default group may be absent
     groups: Mapping[str, tuple[int, ...]] = {}
     mismatches: tuple[CallMismatch, ...] = ()
-    #: the wait of those in ``waiting`` has ended with an error: whoever has not come by now does not come
+    #: the waits ended with an error: a rank that has not arrived by now does not arrive
     over: bool = False
-    #: name of a group → seconds after which its own timeout ends a wait; a group need not be here
+    #: name of a group → its timeout in seconds; a group may be absent
     timeouts: Mapping[str, float] = {}
-    #: place → the loops and branches of its function around it, outermost first; () where nobody has looked
+    #: line → the loops and branches of its function around it, outermost first; (): not read
     around: Mapping[str, tuple[CodeBlock, ...]] = {}
 
     def ranks_of(self, group: str) -> tuple[int, ...]:
-        """The global ranks of a group; all where it is not known."""
+        """Return the global ranks of a group; all if unknown."""
         return tuple(self.groups.get(group, ())) or tuple(range(self.world_size))
 
 
 class RankState(NamedTuple):
-    """Where a rank is, as seen from outside."""
+    """The state of a rank, read from outside."""
 
     rank: int
     host: str = ""
     pid: int = 0
     phase: str = ""
-    #: the step's text, and how many steps it has begun
+    #: text of the current step, and number of steps begun
     step: str = ""
     steps: int = 0
     #: ``running``, ``stopped`` (SIGSTOP), ``blocked`` (D in /proc), ``exited``, ``killed``, ``finished``, ``silent``,
@@ -180,19 +178,19 @@ class RankState(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """The smoke test ended before its end."""
+    """The smoke test did not complete."""
 
-    #: ``timeout``, ``died``, ``raised``, ``stopped``, ``lost`` (no word from a rank or the store) or ``ended`` (by a
+    #: ``timeout``, ``died``, ``raised``, ``stopped``, ``lost`` (a rank or the store does not answer) or ``ended`` (by a
     #: signal from outside)
     kind: str
     phase: str
-    #: the step of those who wait
+    #: the step of the ranks that wait
     step: str = ""
-    #: who did not arrive, or died
+    #: ranks that did not arrive, or exited
     culprits: tuple[int, ...] = ()
-    #: who waits for them
+    #: ranks that wait for them
     waiting: tuple[int, ...] = ()
-    #: states of the culprits, and of one that waits; at most a handful
+    #: states of the failed ranks, and of one that waits; at most a handful
     states: tuple[RankState, ...] = ()
     #: the text of the exception, of the ranks that raised
     error: str = ""

@@ -1,6 +1,4 @@
-"""What can be seen of a child process from outside, and what a child needs to leave nothing behind: without torch, and
-without asking anything of what runs in it.
-"""
+"""The state of a child process, read from outside without torch, and what a child needs to leave nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ class StackFrame(NamedTuple):
 
 
 def private_file() -> int:
-    """A file without a name: nothing is left behind, whatever ends this process."""
+    """Return a file without a name: it does not outlive this process."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):
             return os.memfd_create("distcheck-stack")
@@ -36,7 +34,7 @@ def private_file() -> int:
 
 
 def read_file(handle: int | None) -> str:
-    """All that stands in an open file."""
+    """Return the whole content of an open file."""
     if handle is None:
         return ""
     size = os.fstat(handle).st_size
@@ -44,7 +42,7 @@ def read_file(handle: int | None) -> str:
 
 
 def main_frames(text: str) -> list[StackFrame]:
-    """The frames of the main thread out of faulthandler's text, where it stands last; innermost first."""
+    """Return the frames of the main thread, innermost first, from faulthandler's text, which has it last."""
     _, _, block = text.rpartition("(most recent call first)")
     frames = []
     for line in block.splitlines()[1:]:
@@ -56,7 +54,7 @@ def main_frames(text: str) -> list[StackFrame]:
 
 
 def kernel_state(pid: int | None) -> str:
-    """The state letter of a process in /proc (proc(5)); "" where it can't be had."""
+    """Return the state letter of a process in /proc (proc(5)); "": unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0].decode()
@@ -65,7 +63,7 @@ def kernel_state(pid: int | None) -> str:
 
 
 def how_it_ended(exitcode: int | None) -> str:
-    """An exit code as multiprocessing gives it, in words."""
+    """Return an exit code of multiprocessing in words."""
     if exitcode is None:
         return "it runs"
     if exitcode >= 0:
@@ -77,12 +75,12 @@ def how_it_ended(exitcode: int | None) -> str:
 
 
 def die_with_parent() -> None:
-    """Linux ends this process with its parent, however that ends (prctl(2), PR_SET_PDEATHSIG = 1)."""
+    """Let Linux end this process with its parent (prctl(2), PR_SET_PDEATHSIG = 1)."""
     if not sys.platform.startswith("linux"):
-        return  # the pipe that closes tells it as well, a little later
+        return  # the closed pipe ends it too, a little later
     import ctypes
 
     parent = os.getppid()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before this was asked
+    if os.getppid() != parent:  # the parent exited before prctl
         os._exit(1)

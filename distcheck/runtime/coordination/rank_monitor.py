@@ -192,7 +192,7 @@ class RankMonitor:
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
             differs = CallMismatch(note.call.group, note.call.number, _sides(ranks, note.call))
             self._client.set(differs_key(note.call.group), str(self.rank_info.rank))
-            coordinator.tell(positions._replace(ranks=ranks, mismatches=(differs,)))
+            coordinator.report(positions._replace(ranks=ranks, mismatches=(differs,)))
             self._client.set(MISMATCH_REPORTED, "1")
         except Exception as error:  # noqa: BLE001 - no error may reach the job
             self._reporter.line(
@@ -411,13 +411,13 @@ class RankMonitor:
     # heartbeats
 
     def _send_heartbeat(self) -> None:
-        asked = self._request_number > 0
-        detailed = asked or (self.shared_table is not None and self.shared_table.details_requested)
+        requested = self._request_number > 0
+        detailed = requested or (self.shared_table is not None and self.shared_table.details_requested)
         position = self._here.now(self._request_number, detailed=detailed)
         name = ""
         if detailed and position.stack:
             name, position = self._keep_stack(position.stack), position._replace(stack=())
-        request = self._request() if asked else DetailRequest()
+        request = self._request() if requested else DetailRequest()
         heartbeat = Heartbeat(
             self._beat, position, self._here.digests(), self._space, self.calls.timeouts, self._request_number,
             self._here.groups() if detailed else {}, self._requested_calls(request), name,

@@ -1,7 +1,7 @@
-"""From where all ranks are to who is to blame: one failure out of the states that the supervisors saw.
+"""Names the failed ranks from the states of all ranks that the supervisors read.
 
-Pure. A rank that died, was stopped or gave no word is blamed before those that merely waited for it; an exception that
-only tells of a lost peer is a consequence, never the cause while there is another.
+All functions are pure. A rank that exited, was stopped or is silent comes before ranks that waited for it. An exception
+that only reports a lost peer is a consequence, and never the cause while there is another.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from .model import Failure, RankState
 
-#: States that are told in full; more would make the report grow with the number of ranks.
+#: States that are reported in full; more would make the report grow with the number of ranks.
 _MOST_STATES = 4
-#: What torch, gloo and NCCL say on ranks that have lost another one (torch 2.13 and NCCL 2.27, as run and as in their
-#: sources): the rank that says it is not the one to blame.
+#: Texts of torch, gloo and NCCL on ranks that lost another one (torch 2.13 and NCCL 2.27, from runs and sources). The
+#: rank that prints one is not the root cause.
 _LOST_PEER = re.compile(
     r"Connection (?:closed|reset) by peer|Broken pipe|Read timeout|got 0 bytes|remote process exit|ncclRemoteError"
     r"|Timed out waiting \d+ms for|wait timeout after|client socket has timed out|store->get|Socket closed"
@@ -24,7 +24,7 @@ _LOST_PEER = re.compile(
 
 
 def reports_lost_peer(text: str) -> bool:
-    """Whether an exception only says that another rank has gone or does not answer."""
+    """Return whether an exception only reports that another rank exited or does not answer."""
     return bool(_LOST_PEER.search(text))
 
 
@@ -39,70 +39,70 @@ def compose_failure(
     elapsed_s: float = 0.0,
     alone: bool = False,
 ) -> Failure:
-    """Who is to blame.
+    """Return the failure with its root cause.
 
     :param states: by rank; a rank without one gave no word
-    :param kind: how this supervisor came to know: ``timeout``, ``died``, ``raised``, ``stopped``, ``ended``, ``alarm``
-    :param alone: the others can't be reached, so their silence means nothing
+    :param kind: how this supervisor noticed: ``timeout``, ``died``, ``raised``, ``stopped``, ``ended``, ``alarm``
+    :param alone: the other hosts cannot be reached, so their silence means nothing
     """
     present = sorted(states.values(), key=lambda state: state.rank)
     silent = () if alone else tuple(rank for rank in range(world_size) if rank not in states)
     ended = [state for state in present if state.state in ("killed", "exited")]
-    # gloo ends its process with SIGABRT when a peer goes at a bad moment (torch 2.13): that may be a consequence
-    gone = [state for state in ended if "SIGABRT" not in state.detail]
+    # gloo ends its process with SIGABRT when a peer exits at a bad moment (torch 2.13): a possible consequence
+    exited = [state for state in ended if "SIGABRT" not in state.detail]
     stopped = [state for state in present if state.state == "stopped"]
     raised = [state for state in present if state.state == "raised" and not reports_lost_peer(state.detail)]
     lost = [state for state in present if state.state == "raised" and reports_lost_peer(state.detail)]
     living = [state for state in present if state.state in ("running", "blocked")]
     steps = {state.steps for state in living}
     behind = [state for state in living if state.steps == min(steps)] if len(steps) > 1 else []
-    # a rank may wait in an earlier step because the one to blame has not joined that either
+    # a rank may wait in an earlier step because the failed rank has not joined that either
     behind = _elsewhere(behind or living) or behind
-    blamed: tuple[int, ...]
+    failed: tuple[int, ...]
     error = ""
-    if gone:
-        verdict, blamed, error = "died", _ranks(gone), gone[0].detail
+    if exited:
+        verdict, failed, error = "died", _ranks(exited), exited[0].detail
     elif stopped:
-        verdict, blamed, error = "stopped", _ranks(stopped), stopped[0].detail
+        verdict, failed, error = "stopped", _ranks(stopped), stopped[0].detail
     elif raised:
-        verdict, blamed, error = "raised", _ranks(raised), raised[0].detail
+        verdict, failed, error = "raised", _ranks(raised), raised[0].detail
     elif silent:
-        verdict, blamed = "lost", silent
+        verdict, failed = "lost", silent
     elif ended:
-        verdict, blamed, error = "died", _ranks(ended), ended[0].detail
+        verdict, failed, error = "died", _ranks(ended), ended[0].detail
     elif kind == "ended":
-        verdict, blamed = "ended", ()
+        verdict, failed = "ended", ()
     elif kind == "error":
-        verdict, blamed = "raised", ()
+        verdict, failed = "raised", ()
     elif behind:
-        verdict, blamed = "timeout", _ranks(behind)
+        verdict, failed = "timeout", _ranks(behind)
     elif lost and not living:
-        verdict, blamed, error = "raised", (), lost[0].detail
+        verdict, failed, error = "raised", (), lost[0].detail
     else:
-        verdict, blamed = "timeout", ()
-    waiting = [state for state in present if state.rank not in blamed and state.state not in ("finished",)]
+        verdict, failed = "timeout", ()
+    waiting = [state for state in present if state.rank not in failed and state.state not in ("finished",)]
     furthest = max(waiting, key=lambda state: state.steps, default=None)
-    told = [states[rank] for rank in blamed[: _MOST_STATES - 1] if rank in states]
+    shown = [states[rank] for rank in failed[: _MOST_STATES - 1] if rank in states]
     if furthest is not None:
-        told.append(furthest)
-    # the phase in which the blamed rank was: the others may have learned of it a little later
-    first = next((states[rank] for rank in blamed if rank in states), None)
+        shown.append(furthest)
+    # the phase of the failed rank: the others may notice a little later
+    first = next((states[rank] for rank in failed if rank in states), None)
     where = first.phase if first is not None and first.phase in _LIVE else phase
     step = (
         furthest.step if furthest is not None and furthest.phase in _LIVE else first.step if first is not None else ""
     )
     return Failure(
-        verdict, where, step, blamed, _ranks(waiting), tuple(told), error or ("" if kind == "alarm" else text),
+        verdict, where, step, failed, _ranks(waiting), tuple(shown), error or ("" if kind == "alarm" else text),
         limit_s, round(elapsed_s, 3),
     )  # fmt: skip
 
 
-#: Phases in which a worker has steps of its own.
+#: Phases in which a worker has steps.
 _LIVE = frozenset({"start", "prove", "measure", "find", "end"})
 
 
 def _elsewhere(states: list[RankState]) -> list[RankState]:
-    """Those that are in code of their own while others wait inside of torch for them, by their stacks."""
+    """Return the ranks that run their own code while others wait for them inside torch, by their stacks."""
     known = [state for state in states if state.stack]
     inside = [state for state in known if "torch/distributed/" in state.stack]
     outside = [state for state in known if state not in inside]

@@ -1,8 +1,7 @@
-"""Runs the user's script, or module, in this process as if Python itself had been asked to: the same ``__main__``,
-``sys.argv`` and ``sys.path``, the same traceback and the same end.
+"""Runs the user's script, or module, in this process as Python itself would.
 
-Different, and only for who looks for it: ``sys.orig_argv``, and frames of ours below the script's in a stack that the
-script itself prints.
+``__main__``, ``sys.argv``, ``sys.path``, the traceback and the exit status are the same. ``sys.orig_argv`` differs,
+and a stack that the script prints has frames of ours below its own.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ class ScriptExit(NamedTuple):
     stack: tuple[Frame, ...] = ()
 
 
-class CannotRun(Exception):  # noqa: N818 - told to whoever asked for it
-    """There is nothing that could be run; the message is Python's own."""
+class CannotRun(Exception):  # noqa: N818 - reported to the caller
+    """There is nothing to run; the message is Python's own."""
 
 
 def run(
     target: str, arguments: Sequence[str], *, module: bool = False, ended: Callable[[ScriptExit], None] = lambda _: None
 ) -> NoReturn:
-    """Run it, and end this process as the script would end its own: raises SystemExit or KeyboardInterrupt.
+    """Run it, and end this process as the script would: raise SystemExit or KeyboardInterrupt.
 
     Must be called from the outermost frame of the process, so that nothing holds the way out.
 
@@ -47,30 +46,30 @@ def run(
     :param ended: called once when the script has ended, before threads are joined and exit handlers run
     """
     failed = _outcome(target, arguments, module)
-    # outside of any handler, as Python itself shows what nobody caught
+    # outside any handler, as Python itself shows uncaught exceptions
     ended(how_it_ended(failed))
     if failed is None:
         raise SystemExit(0)
     if isinstance(failed, SystemExit):
-        # what the first one holds would keep the script's frames alive
+        # the first one would keep the frames of the script alive
         raise SystemExit(failed.code)
     _show(failed)
     if isinstance(failed, KeyboardInterrupt):
-        # Python itself then ends this process by SIGINT, as a shell expects; it has been shown already
+        # Python then ends this process by SIGINT, as a shell expects; the exception was shown already
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt
     raise SystemExit(1)
 
 
 def how_it_ended(failed: BaseException | None) -> ScriptExit:
-    """What ended a script, or the work of a process.
+    """Return what ended a script, or the work of a process.
 
     :param failed: what it raised; None: it came to its end
     """
     if failed is None:
         return ScriptExit("left", 0)
     if isinstance(failed, SystemExit):
-        return ScriptExit("left", _status(failed.code), _told(failed.code))
+        return ScriptExit("left", _status(failed.code), _exit_text(failed.code))
     status = -2 if isinstance(failed, KeyboardInterrupt) else 1
     return ScriptExit("raised", status, _last_line(failed), stack_of_trace(failed.__traceback__))
 
@@ -83,7 +82,7 @@ def _outcome(target: str, arguments: Sequence[str], module: bool) -> BaseExcepti
             _run_file(target, arguments)
     except CannotRun:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever the script raises is the script's to raise
+    except BaseException as error:  # noqa: BLE001 - the script may raise anything
         return error
     return None
 
@@ -100,19 +99,19 @@ def _run_file(path: str, arguments: Sequence[str]) -> None:
         with open(path, "rb") as file:
             content = file.read()
     except OSError as error:
-        # in the words of Python 3.11
+        # the message of Python 3.11
         raise CannotRun(
             f"{sys.executable}: can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}"
         ) from None
     main: Any = types.ModuleType("__main__")
-    # as Python 3.9 and later: absolute, and otherwise as it was typed
+    # as Python 3.9 and later: absolute, and otherwise as given
     main.__file__ = os.path.join(os.getcwd(), path)
     main.__builtins__ = builtins
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     main.__cached__ = None
     this_is_own(main.__file__)
-    # what Python puts there is the folder of the file that a link leads to
+    # Python puts the folder of the file here that a link points to
     if not getattr(sys.flags, "safe_path", False):
         _first_of_path(os.path.dirname(os.path.realpath(path)))
     sys.modules["__main__"] = main
@@ -122,7 +121,7 @@ def _run_file(path: str, arguments: Sequence[str]) -> None:
     else:
         main.__loader__ = SourceFileLoader("__main__", main.__file__)
         code = compile(content, main.__file__, "exec", dont_inherit=True)
-    exec(code, main.__dict__)  # noqa: S102 - this is what we were asked for
+    exec(code, main.__dict__)  # noqa: S102 - this is the requested code
 
 
 def _run_container(path: str) -> None:
@@ -138,7 +137,7 @@ def _run_container(path: str) -> None:
 def _run_module(name: str, arguments: Sequence[str]) -> None:
     import runpy
 
-    # the first entry is the working directory already, as it was for us; argv[0] becomes the file of the module
+    # the first entry is the working directory already; argv[0] becomes the file of the module
     sys.argv = ["-m", *arguments]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
@@ -166,7 +165,7 @@ def _is_archive(path: str) -> bool:
 
 
 def _first_of_path(folder: str) -> None:
-    """``-m distcheck.watch`` has put the working directory there; a script has its own folder."""
+    """Replace the working directory that ``-m distcheck.watch`` put there by the folder of the script."""
     if sys.path and not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
     else:
@@ -179,7 +178,7 @@ def _status(code: object) -> int:
     return code & 0xFF if isinstance(code, int) else 1
 
 
-def _told(code: object) -> str:
+def _exit_text(code: object) -> str:
     return "" if code is None or isinstance(code, int) else str(code).splitlines()[-1][:200] if str(code) else ""
 
 
@@ -190,12 +189,12 @@ def _last_line(error: BaseException) -> str:
         lines = traceback.format_exception_only(type(error), error)
     except Exception:  # noqa: BLE001 - an exception whose own text raises
         return type(error).__name__
-    # a message may be a page: its first line says what it is
+    # a message may be a page: its first line is enough
     return lines[-1].strip().splitlines()[0][:400] if lines and lines[-1].strip() else type(error).__name__
 
 
 def _show(error: BaseException) -> None:
-    """As Python shows what nobody caught: the script's hook, the script's frames."""
+    """Show an uncaught exception as Python does: with the script's hook and frames."""
     without_ours(error)
     if sys.version_info >= (3, 12):
         sys.last_exc = error
@@ -216,7 +215,7 @@ _OURS = PACKAGE + os.sep
 
 
 def without_ours(error: BaseException) -> None:
-    """Take our frames, and runpy's, out of the tracebacks of an exception and of those behind it."""
+    """Remove our frames, and runpy's, from the tracebacks of an exception and of those behind it."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -235,7 +234,7 @@ def _kept(trace: types.TracebackType | None) -> types.TracebackType | None:
         if not path.startswith(_OURS):
             entries.append(trace)
         trace = trace.tb_next
-    # below the script's first frame stands what ran us
+    # the frames below the first one of the script are ours
     while len(entries) > 1 and _runs_us(entries[0].tb_frame.f_code.co_filename):
         del entries[0]
     for entry, following in zip(entries, [*entries[1:], None], strict=False):

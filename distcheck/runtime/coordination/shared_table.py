@@ -1,10 +1,10 @@
-"""What ranks of one host are about to call, side by side in shared memory: seen before the call begins.
+"""Compares the calls of the ranks of one host in shared memory, before each call begins.
 
-gloo ends a process where sizes differ, and its launcher ends the others: nobody is left to tell. So the first rank that
-comes to a call leaves its fingerprint here, and any other that comes with another one knows before it calls torch.
-Nothing waits, nothing is locked. Where several look at the same instant each finds nothing, and writes over the other;
-so each has left its call at a desk of its own before it looked, and goes round the desks after it wrote: whoever comes
-second to that sees the first. What is read while it is written is no difference: a checksum stands with each call.
+gloo ends a process if sizes differ, and its launcher ends the others: no process stays to report it. So the first rank
+that reaches a call writes its digest here, and a rank with another digest knows before it calls torch. No rank waits or
+locks. If several ranks write at the same instant, each finds nothing and overwrites the other. So each writes its call
+to its own slot first, and checks the own slots of the others after it wrote the common one: the later rank sees the
+earlier one. A checksum in each slot separates a half-written call from one that differs.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from typing import NamedTuple
 
 from .model import CollectiveCall
 
-#: One slot, or desk: group, ordinal, digest, when (monotonic, of this boot), rank, length of the text, checksum of
-#: these and of the text; then the call as JSON.
+#: One slot: group, index, digest, time (monotonic, of this boot), rank, length of the text, checksum of these and of
+#: the text; then the call as JSON.
 _HEAD = struct.Struct("=IIQdIII")
-#: The first three of these: what a call is known by.
+#: The first three: they identify a call.
 _KEY = struct.Struct("=IIQ")
 _SLOT = 512
 _SLOTS = 512
-#: At the beginning of the board: how many ranks have opened it, and until when all of them are to tell what they know
-#: of themselves; then the desks of this host's ranks, then the slots.
+#: The head of the table: the number of ranks that opened it, and until when all of them send details. The own slots of
+#: this host's ranks follow, then the common slots.
 _COUNT, _DEADLINE = struct.Struct("=I"), struct.Struct("=d")
 _DEADLINE_AT = 8
 _OWN_SLOTS = _SLOT
-#: Seconds that opening it may take: without a board, watch goes on.
+#: Seconds to open the table: without it, watch continues.
 _LOCK_WITHIN_S = 0.5
 _FOLDERS = ("/dev/shm", "/tmp")
 
 
 class OtherRank(NamedTuple):
-    """What another rank has called in the place of this call."""
+    """The call of another rank at the number of this call."""
 
     rank: int
     call: CollectiveCall
 
 
 class SharedTable:
-    """The board of a host, as one rank has it open.
+    """The table of a host, as one rank has it open.
 
-    :param place: which of this host's ranks it is
-    :param places: how many there are
+    :param index: index of this rank on the host
+    :param ranks: number of ranks on the host
     """
 
-    def __init__(self, memory: mmap.mmap, rank: int, *, begun: float, place: int = 0, places: int = 1) -> None:
+    def __init__(self, memory: mmap.mmap, rank: int, *, begun: float, index: int = 0, ranks: int = 1) -> None:
         self._memory = memory
         self._rank = rank
-        self._slots = _OWN_SLOTS + places * _SLOT
-        self._own = _OWN_SLOTS + place * _SLOT
+        self._slots = _OWN_SLOTS + ranks * _SLOT
+        self._own = _OWN_SLOTS + index * _SLOT
         self._others = [desk for desk in range(_OWN_SLOTS, self._slots, _SLOT) if desk != self._own]
-        #: what is older was written by processes of an earlier round
+        #: older slots were written by an earlier attempt
         self._begun = begun
         self._groups: dict[tuple[str, int], int] = {}
         self._texts: dict[tuple[object, ...], bytes] = {}
@@ -66,7 +66,7 @@ class SharedTable:
     def compare(
         self, call: CollectiveCall, ordinal: int, digest: int, members: tuple[int, ...], generation: int
     ) -> OtherRank | None:
-        """Leave a call here, or find that another rank of this host has made a different one in its place."""
+        """Write a call here, or return a different one that another rank of this host made at its number."""
         title = (call.group, generation)
         group = self._groups.get(title)
         if group is None:
@@ -81,16 +81,16 @@ class SharedTable:
             self._memory[at : at + len(made)] = made
         elif digest == _HEAD.unpack_from(slot)[2]:
             return None
-        # one that was half written, by one or by two at once, tells nothing: its writers' desks do
+        # a slot that is half written, by one or two ranks, shows nothing; the own slots of its writers do
         return _mismatch_in(slot, call, digest) or self._in_own_slots(call, group, ordinal, digest)
 
     def request_details(self, within_s: float) -> None:
-        """All ranks of this host are to tell all that they know of themselves, for so long."""
+        """Request details from all ranks of this host for so long."""
         _DEADLINE.pack_into(self._memory, _DEADLINE_AT, time.monotonic() + within_s)
 
     @property
     def details_requested(self) -> bool:
-        """Whether a rank of this host wants to hear all that this one knows of itself."""
+        """Return whether a rank of this host requests details."""
         (until,) = _DEADLINE.unpack_from(self._memory, _DEADLINE_AT)
         return bool(time.monotonic() < until)
 
@@ -104,7 +104,7 @@ class SharedTable:
         return None
 
     def _of_another_rank(self, at: int, group: int, ordinal: int) -> bytes:
-        """What another rank has left of this call in a slot or at a desk, in one piece: it may be written meanwhile."""
+        """Return the slot of another rank for this call, as one copy: it may be written meanwhile."""
         slot = self._memory[at : at + _SLOT]
         there, number, _, when, rank, _, _ = _HEAD.unpack_from(slot)
         same = there == group and number == ordinal and when >= self._begun and rank != self._rank
@@ -124,7 +124,7 @@ class SharedTable:
 
 
 def _mismatch_in(slot: bytes, call: CollectiveCall, digest: int) -> OtherRank | None:
-    """What stands in a slot, where that is whole and another call."""
+    """Return the call of a slot that is whole and differs."""
     if not slot:
         return None
     *head, check = _HEAD.unpack_from(slot)
@@ -150,7 +150,7 @@ def _read(text: bytes) -> CollectiveCall | None:
 
 
 def open_shared_table(environ: Mapping[str, str], rank: int, *, begun: float) -> SharedTable | None:
-    """The board of this host, made by the first rank that comes; None where a launcher has not said how many come.
+    """Return the table of this host, or None if no launcher states the number of ranks. The first rank creates it.
 
     :param begun: time.monotonic() when this process began
     """
@@ -160,15 +160,15 @@ def open_shared_table(environ: Mapping[str, str], rank: int, *, begun: float) ->
         return None
     if ranks < 2:
         return None
-    place = environ.get("LOCAL_RANK", "")
-    number = int(place) if place.isdecimal() else rank
+    local_rank = environ.get("LOCAL_RANK", "")
+    number = int(local_rank) if local_rank.isdecimal() else rank
     path = _path(environ)
     for folder in _FOLDERS:
         if path is None or not os.path.isdir(folder):
             continue
         full = os.path.join(folder, path)
         try:
-            return SharedTable(_opened(full, ranks), rank, begun=begun, place=number % ranks, places=ranks)
+            return SharedTable(_opened(full, ranks), rank, begun=begun, index=number % ranks, ranks=ranks)
         except OSError:  # no room, or no right
             continue
     return None
@@ -187,7 +187,7 @@ def _opened(path: str, ranks: int) -> mmap.mmap:
         (count,) = _COUNT.unpack_from(memory, 0)
         _COUNT.pack_into(memory, 0, count + 1)
         if count + 1 >= ranks:
-            # all have it: nothing is left behind, however they end
+            # all ranks have opened it: no file stays behind, however they end
             os.unlink(path)
         # the memory keeps the file open, and with it the lock
         fcntl.flock(file, fcntl.LOCK_UN)
@@ -197,7 +197,7 @@ def _opened(path: str, ranks: int) -> mmap.mmap:
 
 
 def _locked(file: int) -> None:
-    """The count is the one thing that two must not change at once. Raises OSError where it can't be had soon."""
+    """Lock the counter, which two ranks must not change at once; raise OSError if that takes too long."""
     end = time.monotonic() + _LOCK_WITHIN_S
     while True:
         try:
@@ -210,14 +210,14 @@ def _locked(file: int) -> None:
             return
 
 
-#: What one round of a job has in common.
+#: Variables that identify one attempt of a job.
 _OF_ATTEMPT = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "GROUP_RANK",
 )  # fmt: skip
 
 
 def _path(environ: Mapping[str, str]) -> str | None:
-    """A name that all ranks of one job, host and round make alike, and no others: they have one parent."""
+    """Return a name that all ranks of one job, host and attempt share, and no others: they have one parent."""
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/stat", "rb") as file:

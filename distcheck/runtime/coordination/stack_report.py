@@ -1,4 +1,4 @@
-"""Where ranks are, laid side by side as plain JSON values: equal stacks once, those that differ from the others first.
+"""The positions of all ranks as plain JSON values: equal stacks once, those that differ first.
 
 The one shape in which ``stuck``, ``watch`` and ``rehearse`` report stacks: an entry of ``jobs`` in a report's subject,
 printed by :mod:`distcheck.reporters.ranks`. Pure.
@@ -15,7 +15,7 @@ from .model import Frame, Position, Positions
 
 #: A file of torch that only wraps collectives.
 WRAPPER = "torch/distributed/c10d_logger.py"
-#: What a rank does, in words that fit one and many.
+#: States of a rank, in words that fit one and many.
 _DOING = {
     "computing": "in other code", "waiting": "waiting", "left": "ended", "raised": "ended by an exception",
     "stopped": "stopped", "silent": "not known",
@@ -23,42 +23,42 @@ _DOING = {
 
 
 class StackGroup(NamedTuple):
-    """Ranks whose main threads stand at the same lines."""
+    """Ranks with the same stack of their main threads."""
 
     ranks: tuple[int, ...]
     frames: tuple[Frame, ...]
-    #: what they do, in few words: ``waiting in all_reduce``
+    #: their state, in few words: ``waiting in all_reduce``
     doing: str = ""
 
     @property
     def who(self) -> str:
-        """``rank 3``, ``ranks 0-2,5``."""
+        """Return ``rank 3``, ``ranks 0-2,5``."""
         return f"rank{'s' * (len(self.ranks) > 1)} {rank_ranges(self.ranks)}"
 
 
 def group_stacks(positions: Iterable[Position]) -> tuple[StackGroup, ...]:
-    """Equal stacks once; the smallest group first, and who waits last: those that differ are what one looks for."""
+    """Return groups of equal stacks, the smallest group first, and ranks that wait last."""
     groups: dict[tuple[str, tuple[Frame, ...]], list[int]] = {}
     for position in positions:
         groups.setdefault((doing(position), position.stack), []).append(position.rank)
-    made = (StackGroup(tuple(ranks), frames, said) for (said, frames), ranks in groups.items())
+    made = (StackGroup(tuple(ranks), frames, text) for (text, frames), ranks in groups.items())
     return tuple(sorted(made, key=lambda group: (len(group.ranks), group.doing.startswith("waiting"), group.ranks)))
 
 
 def worth_showing(frames: Sequence[Frame]) -> tuple[bool, ...]:
-    """Which frames a person wants to see: the user's own, and where the thread is in the libraries that they call."""
+    """Return the frames to show: the user's own, and the innermost ones of the libraries that they call."""
     own = next((number for number, frame in enumerate(frames) if frame.own), len(frames))
     called = next((number for number in range(own) if not frames[number].path.endswith(WRAPPER)), 0)
     return tuple(frame.own or number == called for number, frame in enumerate(frames))
 
 
 def doing(position: Position) -> str:
-    """What a rank does, in few words."""
+    """Return the state of a rank in few words."""
     if position.state == "waiting" and position.call is not None:
-        said = f"waiting in {position.call.text}"
+        text = f"waiting in {position.call.text}"
     else:
-        said = _DOING.get(position.state, position.state)
-    return f"{said} ({position.detail})" if position.detail else said
+        text = _DOING.get(position.state, position.state)
+    return f"{text} ({position.detail})" if position.detail else text
 
 
 def plain_job(
@@ -73,11 +73,11 @@ def plain_job(
     guessed: bool = False,
     still: Iterable[int] = (),
 ) -> dict[str, Any]:
-    """A job with its ranks, and with their stacks by equality.
+    """Return a job with its ranks, and with their stacks by equality.
 
     :param name: what a user calls it
-    :param seen: how it was looked at, a clause: ``two looks, 2.0 s apart``, ``nothing has moved for 20 s``
-    :param interval_s: seconds for which it was looked at
+    :param seen: how it was inspected, a clause: ``two samples, 2.0 s apart``, ``no progress for 20 s``
+    :param interval_s: seconds between the first and the last sample
     :param gpus: rank → what its process uses of GPUs
     :param recorded: ranks whose flight recorder was read
     """

@@ -1,4 +1,4 @@
-"""A function of torch's that goes through one of ours, and stays the same object for whoever holds it."""
+"""Wraps a function of torch in place: it stays the same object for all code that holds it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def put_around(function: types.FunctionType, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
-    """Let a function go through ``wrap(function)`` while it stays the same object; False where that can't be."""
+    """Replace a function by ``wrap(function)`` in place; return False if that is impossible."""
     code = function.__code__
     if code.co_freevars == ("func",) and function.__closure__ is not None:
-        # torch's decorator: what it calls stands in a cell
+        # torch's decorator: the wrapped function is in a cell
         cell = function.__closure__[0]
         inner = cell.cell_contents
         cell.cell_contents = wrap(inner)
@@ -26,9 +26,9 @@ def put_around(function: types.FunctionType, wrap: Callable[[Callable[..., Any]]
     name = f"_distcheck_{function.__name__}"
     function.__globals__[name] = wrap(original)
     space: dict[str, Any] = {}
-    exec(f"def {function.__name__}(*args, **kwargs):\n    return {name}(*args, **kwargs)\n", space)  # noqa: S102 - our own two lines
+    exec(f"def {function.__name__}(*args, **kwargs):\n    return {name}(*args, **kwargs)\n", space)  # noqa: S102 - two constant lines
     template = space[function.__name__].__code__
-    # inspect.signature() and help() look at this one
+    # inspect.signature() and help() read this one
     function.__wrapped__ = original  # type: ignore[attr-defined]
     function.__code__ = template.replace(co_filename=__file__, co_name=code.co_name)
     function.__defaults__ = None

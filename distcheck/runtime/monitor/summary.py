@@ -134,7 +134,7 @@ def slow_rank(wait: LongWait, *, now: bool = False) -> Finding:
     """A long wait for a rank that computes, while it lasts or afterwards."""
     end = f"; {wait.limit}" if wait.limit else "; nothing hangs" if now else ""
     return rules.DC726.found(
-        f"{wait.told('now' if now else 'then')}{end}",
+        f"{wait.text('now' if now else 'then')}{end}",
         where=_where(wait.place, int(wait.missing) if wait.missing.isdigit() else None),
         evidence={
             "call": wait.call, "waiting": wait.waiting, "missing": wait.missing, "since_s": round(wait.since_s, 1),
@@ -181,9 +181,9 @@ def not_checked(summary: Summary) -> tuple[NotChecked, ...]:
         missed.append(
             NotChecked(f"collectives of C++ on {_ranks(silent)}", "the flight recorder is off (TORCH_FR_BUFFER_SIZE=0)")
         )
-    trouble = next((item for item in summary.ledgers if item.trouble), None)
+    trouble = next((item for item in summary.ledgers if item.error), None)
     if trouble is not None:
-        missed.append(NotChecked(f"some calls of rank {trouble.rank}", trouble.trouble))
+        missed.append(NotChecked(f"some calls of rank {trouble.rank}", trouble.error))
     return tuple(missed)
 
 

@@ -80,7 +80,7 @@ def test_each_call_is_noted_once_with_what_ranks_must_agree_on() -> None:
         assert [call.number for call in seen[1:7]] == [1, 2, 3, 4, 5, 6]
         # two collectives of its own, which are no calls of the user's
         assert seen[7].number == 8
-        assert posts.inside == {} and posts.done == 9 and posts.trouble == ""
+        assert posts.inside == {} and posts.done == 9 and posts.error == ""
         assert posts.joined and posts.groups == {"0": (0,)}
         dist.destroy_process_group()
         assert not posts.joined and "0" not in posts.entered
@@ -100,7 +100,7 @@ def test_a_call_that_fails_fails_as_before_and_leaves_nothing_behind() -> None:
                 raise AssertionError("it did not raise")
         assert posts.inside == {}
         # the note could not be taken, and that is known
-        assert posts.trouble.startswith("all_reduce")
+        assert posts.error.startswith("all_reduce")
         dist.all_reduce(torch.ones(1))
         assert calls()[-1].operation == "all_reduce"
     """)

@@ -168,7 +168,7 @@ def test_good_an_evaluation_of_ten_minutes() -> None:
         )  # fmt: skip
     assert job.reports == []
     assert [round(wait.since_s) for wait in job.long] == [60, 120, 240, 480]
-    assert job.long[0].told() == (
+    assert job.long[0].text() == (
         "ranks 1-7 wait for 60 s in barrier #412 (float32 [20]) at train.py:88, for rank 0, which is in "
         "validate() at eval.py:41"
     )
@@ -199,7 +199,7 @@ def test_good_a_rank_has_not_begun_yet() -> None:
     for second in range(300):
         job.tick(*(waiting(rank, 1, float(second)) for rank in range(1, 8)))
     assert job.reports == []
-    assert "it has not imported torch.distributed yet" in job.long[0].told()
+    assert "it has not imported torch.distributed yet" in job.long[0].text()
 
 
 # what stands

@@ -161,7 +161,7 @@ def test_bad_of_two_at_once_at_least_one_sees_it() -> None:
     memory, steps, seen = mmap.mmap(-1, 1 << 20), mmap.mmap(-1, 4096), mmap.mmap(-1, 2 * rounds)
 
     def calls(side: int) -> None:
-        board = SharedTable(memory, side, begun=0.0, place=side, places=2)
+        board = SharedTable(memory, side, begun=0.0, index=side, ranks=2)
         for ordinal in range(1, rounds):
             struct.pack_into("=I", steps, 64 * side, ordinal)
             while struct.unpack_from("=I", steps, 64 * (1 - side))[0] < ordinal:

@@ -261,7 +261,7 @@ def test_calls_that_differ_are_told_before_torch_is_called(started: list[RankMon
 def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor]) -> None:
     """Whichever of the two comes second: that one side has left a loop is seen by the lines it has called at."""
     memory = mmap.mmap(-1, 1 << 20)
-    ranks = Ranks(tables=lambda rank: SharedTable(memory, rank, begun=0.0, place=rank, places=2))
+    ranks = Ranks(tables=lambda rank: SharedTable(memory, rank, begun=0.0, index=rank, ranks=2))
     started += ranks.monitors
     there = ranks.monitors[0]
     there.start()

@@ -247,7 +247,7 @@ def test_what_can_not_be_told_is_not_checked() -> None:
     )
     (item,) = not_checked(job(1.0, 2.0, cores=1))
     assert item.why == "more ranks than cores on gpu01: they wait for each other"
-    items = not_checked(job(1.0, 2.0, recorder=False, trouble="all_reduce: TypeError: what"))
+    items = not_checked(job(1.0, 2.0, recorder=False, error="all_reduce: TypeError: what"))
     assert [item.why for item in items] == [
         "the flight recorder is off (TORCH_FR_BUFFER_SIZE=0)", "all_reduce: TypeError: what"
     ]  # fmt: skip

@@ -61,7 +61,7 @@ def watch(posts: CallRecorder) -> None:
         try:
             _note(posts, operation, args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
-            posts.trouble = f"{operation}: {type(error).__name__}: {error}"
+            posts.error = f"{operation}: {type(error).__name__}: {error}"
 
     when_imported("distcheck.runtime.rehearsal.fake_cuda.operations", lambda module: module.collectives.append(see))
 
