@@ -129,7 +129,7 @@ def _subject(performed: RehearsalResult, failed: str, others: int, looked: LintR
 
 
 def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
-    seen = "their calls differ" if verdict.mismatches else f"nothing has moved for {verdict.hang_timeout_s:g} s"
+    seen = "their calls differ" if verdict.mismatches else f"no progress for {verdict.hang_timeout_s:g} s"
     return plain_job(plan.target, verdict, seen=seen, interval_s=verdict.hang_timeout_s)
 
 

@@ -119,7 +119,7 @@ def look(
     """
     from distcheck.reporters.progress import Progress
     from distcheck.runtime.inspect.processes import read_processes
-    from distcheck.runtime.inspect.snapshot import look_twice
+    from distcheck.runtime.inspect.snapshot import sample_twice
 
     try:
         # root may look at whatever it names
@@ -133,7 +133,7 @@ def look(
     with Progress(sys.stderr) as line:
         for job in jobs:
             told = (lambda _: None) if quiet else partial(line.show, "look")
-            snapshots.append(look_twice(world, job, interval_s=interval_s, host=world.host_name(), told=told))
+            snapshots.append(sample_twice(world, job, interval_s=interval_s, host=world.host_name(), progress=told))
     return snapshots, missed, use
 
 
@@ -256,7 +256,7 @@ def judged(
 def _plain_job(snapshot: Snapshot, use: GpuUse | Unavailable) -> dict[str, Any]:
     """A job as plain JSON values: its ranks, and their stacks by equality."""
     from distcheck.runtime.coordination.stack_report import plain_job
-    from distcheck.runtime.inspect.gpu_use import told
+    from distcheck.runtime.inspect.gpu_use import description
 
     here = [] if isinstance(use, Unavailable) else [
         item for item in snapshot.positions.ranks if item.host in snapshot.hosts[:1]
@@ -264,10 +264,10 @@ def _plain_job(snapshot: Snapshot, use: GpuUse | Unavailable) -> dict[str, Any]:
     return plain_job(
         snapshot.job,
         snapshot.positions,
-        seen=f"two looks, {snapshot.interval_s:.1f} s apart",
+        seen=f"two samples, {snapshot.interval_s:.1f} s apart",
         interval_s=snapshot.interval_s,
         hosts=snapshot.hosts,
-        gpus={item.rank: told(use, item.pid) for item in here if not isinstance(use, Unavailable)},
+        gpus={item.rank: description(use, item.pid) for item in here if not isinstance(use, Unavailable)},
         recorded=snapshot.recorded,
         guessed=snapshot.guessed,
         still=snapshot.still,
@@ -293,9 +293,7 @@ def finish(
         )
         return output.NOT_CHECKED
     if any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
-        output.say(
-            "distcheck: nothing has moved between the two looks; --hang-timeout 30 tells a hang from a long step"
-        )
+        output.say("distcheck: no progress between the two samples; --hang-timeout 30 tells a hang from a long step")
         return output.NOT_CHECKED
     if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
         output.say("distcheck: no stack could be read, so the state of the ranks is unknown")

@@ -267,7 +267,7 @@ def report_of(positions: Positions, selection: Selection) -> Report:
     from distcheck.runtime.coordination.stack_report import plain_job
 
     report = Checker(selection, rooms=ROOMS).plan(Positions, command="watch", closed=True).run(positions)
-    seen = "when a rank lost its peer" if positions.over else f"nothing has moved for {positions.hang_timeout_s:.0f} s"
+    seen = "when a rank lost its peer" if positions.over else f"no progress for {positions.hang_timeout_s:.0f} s"
     if positions.mismatches:
         seen = "when calls were seen to differ"
     job = plain_job(name_of(os.environ), positions, seen=seen, interval_s=positions.hang_timeout_s)

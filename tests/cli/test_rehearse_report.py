@@ -157,7 +157,7 @@ def test_a_hang_is_told_with_the_stacks_of_all(folder: Path) -> None:
     assert [one.code for one in report.at_least(Severity.ERROR)] in (["DC702"], ["DC519"])
     (job,) = report.subject["jobs"]
     assert [rank["rank"] for rank in job["ranks"]] == [0, 1]
-    assert job["seen"] == "nothing has moved for 5 s"
+    assert job["seen"] == "no progress for 5 s"
 
 
 def test_whoever_only_waits_for_a_rank_whose_failure_is_explained_is_not_told(folder: Path) -> None:

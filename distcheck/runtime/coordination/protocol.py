@@ -16,17 +16,17 @@ PREFIX = "distcheck/watch"
 #: ``RANK BEAT REQUEST`` of the coordinator; the beat ``-`` means that it exited
 COORDINATOR = f"{PREFIX}/coordinator"
 #: the coordinator's request for details
-REQUEST = f"{PREFIX}/asked"
+REQUEST = f"{PREFIX}/request"
 #: rank that reports the current hang
-REPORTING_RANK = f"{PREFIX}/told"
+REPORTING_RANK = f"{PREFIX}/reporting_rank"
 #: set once a hang was reported
 REPORTED = f"{PREFIX}/reported"
 #: set once calls that differ were reported: ranks that wait for that may begin their calls
-MISMATCH_REPORTED = f"{PREFIX}/difference_told"
+MISMATCH_REPORTED = f"{PREFIX}/mismatch_reported"
 #: number of ranks that have ended
 ENDED = f"{PREFIX}/ended"
 #: set when rank 0 ends, and its store with it; number of ranks that have disconnected
-CLOSING, RELEASED = f"{PREFIX}/closing", f"{PREFIX}/let_go"
+CLOSING, RELEASED = f"{PREFIX}/closing", f"{PREFIX}/released"
 #: the longest waits for ranks that compute
 LONG = f"{PREFIX}/long"
 

@@ -1,1 +1,1 @@
-"""Looks at a job that was not started under *watch*: its ranks, found and read from outside, without a signal."""
+"""Inspects a job that runs without *watch*: finds its ranks and reads their states from outside, without a signal."""

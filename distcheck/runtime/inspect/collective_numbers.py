@@ -1,6 +1,6 @@
-"""What the flight recorders' numbers say: they tell which call of which group it is, where stacks know lines only.
+"""Judges hangs by the numbers of flight recorders: they identify the call of each group, where stacks show only lines.
 
-Where every rank that waits has told its numbers, the same probes judge as in *watch*, over the same
+If all ranks that wait have numbers, the probes of *watch* judge the same
 :class:`~distcheck.runtime.coordination.model.Positions`.
 """
 
@@ -17,14 +17,14 @@ from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, P
 
 from .snapshot import Snapshot
 
-#: Seconds without any movement that *watch* waits by default.
+#: Hang timeout of *watch* in seconds.
 HANG_TIMEOUT_S = 20.0
-#: Operations whose ranks all give tensors of one size, as the recorder calls them.
+#: Operations whose ranks all give tensors of one size, by the names of the recorder.
 _OF_ONE_SIZE = frozenset({"all_reduce", "allreduce", "broadcast", "_all_gather_base", "_reduce_scatter_base"})
 
 
 def is_numbered(snapshot: Snapshot) -> bool:
-    """All ranks that wait here have told by their recorders in which call they are."""
+    """Return whether the flight recorders of all ranks that wait here name their call."""
     waiting = [item for item in snapshot.positions.ranks if item.state == "waiting"]
     return bool(waiting) and all(
         item.call is not None and item.call.number and item.rank in snapshot.recorded for item in waiting
@@ -32,24 +32,24 @@ def is_numbered(snapshot: Snapshot) -> bool:
 
 
 def is_decided(snapshot: Snapshot) -> bool:
-    """The numbers alone explain why it does not go on."""
-    return is_numbered(snapshot) and next(iter(recorders_tell_who_waits(snapshot)), None) is not None
+    """Return whether the numbers alone explain the hang."""
+    return is_numbered(snapshot) and next(iter(recorders_name_the_calls(snapshot)), None) is not None
 
 
 @probe(rules.DC517, rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511)
-def recorders_tell_who_waits(snapshot: Snapshot) -> Iterator[Finding]:
-    """Calls of one group with one number are alike, and no ranks wait for each other in two groups."""
+def recorders_name_the_calls(snapshot: Snapshot) -> Iterator[Finding]:
+    """Report calls of one group with one number that differ, and ranks that wait for each other in two groups."""
     if not is_numbered(snapshot):
         return
     positions = _positions(snapshot)
     yield from hang_detector.ranks_make_the_same_calls(positions)
-    # who has gone, is stopped or works elsewhere is told by what is seen of its process
+    # ranks that exited, are stopped or work elsewhere are reported from their processes
     if all(item.state == "waiting" for item in positions.ranks):
         yield from hang_detector.every_wait_can_end(positions)
 
 
 def _positions(snapshot: Snapshot) -> Positions:
-    """With whom nothing is known of as one who may yet come, and with what does not fit."""
+    """Return positions in which unknown ranks can still arrive, with the calls that differ."""
     seen = [item._replace(state="computing") if item.state == "silent" else item for item in snapshot.positions.ranks]
     positions = snapshot.positions._replace(
         ranks=(*seen, *(Position(rank) for rank in snapshot.elsewhere)), hang_timeout_s=HANG_TIMEOUT_S
@@ -58,7 +58,7 @@ def _positions(snapshot: Snapshot) -> Positions:
 
 
 def _of_other_sizes(positions: Positions) -> Iterator[CallMismatch]:
-    """Calls with one number whose tensors differ, of those where they must not."""
+    """Return calls with one number whose tensors differ, although they must not."""
     open_: dict[tuple[str, int, str], dict[tuple[object, ...], list[Position]]] = {}
     for position in positions.ranks:
         call = position.call
@@ -67,7 +67,7 @@ def _of_other_sizes(positions: Positions) -> Iterator[CallMismatch]:
             open_.setdefault((call.group, call.number, call.operation), {}).setdefault(key, []).append(position)
     for (group, number, _), sides in open_.items():
         if len(sides) > 1:
-            told: list[tuple[tuple[int, ...], CollectiveCall]] = [
+            calls: list[tuple[tuple[int, ...], CollectiveCall]] = [
                 (tuple(item.rank for item in there), there[0].call) for there in sides.values() if there[0].call
             ]
-            yield CallMismatch(group, number, tuple(sorted(told, key=lambda side: (-len(side[0]), side[0]))))
+            yield CallMismatch(group, number, tuple(sorted(calls, key=lambda side: (-len(side[0]), side[0]))))

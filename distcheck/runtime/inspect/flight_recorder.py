@@ -1,7 +1,7 @@
-"""What torch's flight recorder says of ranks that run: asked through its pipe, its dumps read as data.
+"""The flight recorders of running ranks: requested through their pipes, and their dumps read as data.
 
-A rank of NCCL whose launch set TORCH_NCCL_DEBUG_INFO_PIPE_FILE has a pipe; whatever is written there makes it dump its
-last collectives, and go on. Names: torch 2.13, ``ProcessGroupNCCL.hpp`` (DumpPipe) and ``FlightRecorder.cpp``.
+An NCCL rank whose launch set TORCH_NCCL_DEBUG_INFO_PIPE_FILE has a pipe; a byte written there makes it dump its last
+collectives and continue. Names: torch 2.13, ``ProcessGroupNCCL.hpp`` (DumpPipe) and ``FlightRecorder.cpp``.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from distcheck.runtime.coordination.model import CollectiveCall
 
 from .jobs import RankProcess
 
-#: Its monitor looks at the pipe once a second (TORCH_NCCL_COORD_CHECK_MILSEC), then writes.
+#: The monitor of torch polls the pipe once a second (TORCH_NCCL_COORD_CHECK_MILSEC), then writes.
 WAIT_S = 6.0
 _POLL_S = 0.1
 #: torch's buffer of 2,000 entries with stacks takes some megabytes.
 _LONGEST_DUMP = 256 * 1024 * 1024
 
 
-def ask(ranks: Sequence[RankProcess]) -> dict[int, str]:
-    """Ask each rank that has a pipe for a dump; by rank, why it could not be asked ("" where it was)."""
+def request_dumps(ranks: Sequence[RankProcess]) -> dict[int, str]:
+    """Request a dump from each rank that has a pipe; return for each rank why that failed ("": it did not)."""
     answers = {}
     for item in ranks:
         stem = item.process.variables.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
@@ -38,28 +38,28 @@ def ask(ranks: Sequence[RankProcess]) -> dict[int, str]:
 
 def _write(path: str) -> str:
     try:
-        # without a reader this fails at once, and a file that is no pipe must not be written
+        # without a reader this fails at once; a file that is no pipe must not be written
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
-        return f"its recorder's pipe {_told(path)} can't be opened: {error.strerror}"
+        return f"its recorder's pipe {_shown(path)} can't be opened: {error.strerror}"
     try:
         if not stat.S_ISFIFO(os.fstat(handle).st_mode):
-            return f"{_told(path)} is no pipe"
+            return f"{_shown(path)} is no pipe"
         os.write(handle, b"1")
     except OSError as error:
-        return f"its recorder's pipe {_told(path)} can't be written: {error.strerror}"
+        return f"its recorder's pipe {_shown(path)} can't be written: {error.strerror}"
     finally:
         os.close(handle)
     return ""
 
 
-def dumps(ranks: Sequence[RankProcess], asked: Mapping[int, str], since: float) -> dict[int, Dump]:
-    """The dumps of ranks that wrote one: of those that were asked, one that was written after that, waited for.
+def dumps(ranks: Sequence[RankProcess], requested: Mapping[int, str], since: float) -> dict[int, Dump]:
+    """Return the dumps of ranks that wrote one; a requested dump is waited for.
 
-    :param since: when they were asked, in seconds since 1970
+    :param since: time of the request, in seconds since 1970
     """
     found: dict[int, Dump] = {}
-    waiting = {rank for rank, why in asked.items() if not why}
+    waiting = {rank for rank, why in requested.items() if not why}
     end = time.monotonic() + (WAIT_S if waiting else 0.0)
     while True:
         for item in ranks:
@@ -74,7 +74,7 @@ def dumps(ranks: Sequence[RankProcess], asked: Mapping[int, str], since: float) 
 
 
 def dump_path(item: RankProcess) -> str:
-    """Where the recorder of a rank writes, as this process can open it."""
+    """Return the path to which the recorder of a rank writes, as this process can open it."""
     variables = item.process.variables
     stem = variables.get("TORCH_FR_DUMP_TEMP_FILE") or variables.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
     if not stem:
@@ -84,19 +84,19 @@ def dump_path(item: RankProcess) -> str:
 
 
 def _seen_by(item: RankProcess, path: str) -> str:
-    """A path as the rank's process sees it, which may be in a container and in another folder."""
+    """Return a path as the rank's process sees it, which may be in a container and in another folder."""
     if not path.startswith("/"):
         path = f"{item.process.folder}/{path}"
     inside = f"/proc/{item.pid}/root{path}"
     return inside if os.path.lexists(inside) else path
 
 
-def _told(path: str) -> str:
+def _shown(path: str) -> str:
     return path.partition("/root")[2] if path.startswith("/proc/") else path
 
 
 def _read(path: str, fresh: float) -> Dump | None:
-    """A dump that was written since; None where there is none, or it is not whole yet."""
+    """Return a dump that was written since; None if there is none, or it is incomplete."""
     with contextlib.suppress(OSError):
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_mtime < fresh or status.st_size > _LONGEST_DUMP:
@@ -113,7 +113,7 @@ def open_call(dump: Dump) -> CollectiveCall | None:
     pending = [entry for entry in dump.entries if entry.state != "completed" and entry.sequence is not None]
     if not pending:
         return None
-    # of one group they end in order: what stands first is what all others wait behind
+    # collectives of one group end in order: all others wait for the first
     entry = min(pending, key=lambda item: (item.state != "started", group_name(item.group) != "0", item.sequence or 0))
     sizes = _sizes(entry.sizes)
     dtypes = tuple(entry.dtypes.split(", ")) if entry.dtypes else ()
@@ -130,7 +130,7 @@ def open_call(dump: Dump) -> CollectiveCall | None:
 
 
 def entered(dump: Dump) -> dict[str, int]:
-    """Group → number of the last collective that this rank has entered there."""
+    """Return the number of the last collective that this rank entered in each group."""
     found: dict[str, int] = {}
     for entry in dump.entries:
         if entry.sequence is not None:
@@ -140,13 +140,13 @@ def entered(dump: Dump) -> dict[str, int]:
 
 
 def group_name(name: str) -> str:
-    """The default group is called 0."""
+    """Return the name of a group; the default group is 0."""
     return "0" if "default_pg" in name or name == "0" else name
 
 
 def _sizes(text: str) -> tuple[tuple[int, ...], ...]:
     try:
         sizes = ast.literal_eval(f"[{text}]")
-    except (ValueError, SyntaxError):  # cut off
+    except (ValueError, SyntaxError):  # truncated
         return ()
     return tuple(tuple(size) for size in sizes if isinstance(size, list))

@@ -1,4 +1,4 @@
-"""What processes of this host use of its GPUs right now, as the driver tells it. No CUDA context is created."""
+"""Memory and load of this host's GPUs by process, from the driver. No CUDA context is created."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from distcheck.core.world import World
 
 
 class GpuUse(NamedTuple):
-    """Of all GPUs of this host."""
+    """The use of all GPUs of this host."""
 
-    #: process → GPU by the driver's number → bytes that it holds; -1 where the driver does not tell
+    #: process → GPU by the driver's number → bytes that it holds; -1: unknown
     memory: Mapping[int, Mapping[int, int]] = {}
-    #: GPU → per cent of the last moment in which it computed; a collective of NCCL that waits counts as computing
+    #: GPU → percent of the last moment in which it computed; an NCCL collective that waits counts as computing
     busy_percent: Mapping[int, int] = {}
 
 
 @fact(limit_s=5, isolated=True)
 def read_gpu_use(world: World) -> GpuUse:
-    """From NVML. A process in a container has another number there, and is not found."""
+    """Read from NVML. A process in a container has another number there, and is not found."""
     nvml = world.nvml()
     memory: dict[int, dict[int, int]] = {}
     busy: dict[int, int] = {}
@@ -30,7 +30,7 @@ def read_gpu_use(world: World) -> GpuUse:
             for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
                 memory.setdefault(int(process.pid), {})[index] = _bytes(process.usedGpuMemory)
             busy[index] = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-        except nvml.NVMLError:  # one that is lost, or that is divided into instances
+        except nvml.NVMLError:  # a lost GPU, or one that is divided into instances
             continue
     return GpuUse(memory, busy)
 
@@ -39,8 +39,8 @@ def _bytes(value: Any) -> int:
     return int(value) if isinstance(value, int) and value < 1 << 60 else -1
 
 
-def told(use: GpuUse, pid: int) -> str:
-    """``GPU 0 (100 % busy, 61.2 GB)``; "" for a process that uses none."""
+def description(use: GpuUse, pid: int) -> str:
+    """Return ``GPU 0 (100 % busy, 61.2 GB)``; "" for a process that uses none."""
     parts = []
     for index, held in sorted(use.memory.get(pid, {}).items()):
         known = [f"{use.busy_percent[index]} % busy"] if index in use.busy_percent else []

@@ -1,8 +1,8 @@
-"""What a snapshot of a running job means: who waits, for whom, and whether that can ever end.
+"""Judges a snapshot of a running job: which ranks wait, for which ranks, and whether that can end.
 
-Pure. Where a rank has ended or is stopped, or all stand in different collectives, the wait can't end: an error. Where
-the others only run code of their own, it may be a long step: a warning, and an error once nothing has moved for as long
-as *watch* would have waited.
+All functions are pure. If a rank exited or is stopped, or all are in different collectives, the wait cannot end: an
+error. If the others only run their own code, it may be a long step: a warning, and an error after the
+hang timeout of *watch*.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
 from .collective_numbers import HANG_TIMEOUT_S, is_decided, is_numbered
 from .snapshot import Snapshot
 
-#: Ranges of ranks that a sentence takes.
+#: Ranges of ranks in one sentence.
 _RANGES = 4
 _LONGER = "distcheck stuck --hang-timeout 30"
-#: Calls that say little about which collective it is, or whose other side is another call by right.
+#: Calls that do not identify the collective, or whose other side makes another call on purpose.
 _VAGUE = frozenset({"backward", "cuda.synchronize", "send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
 
 class _JobState(NamedTuple):
-    """The ranks of a snapshot by what they do."""
+    """The ranks of a snapshot by their state."""
 
     snapshot: Snapshot
     waiting: tuple[Position, ...]
-    #: in code of their own, or nowhere that is known
+    #: in their own code, or unknown
     others: tuple[Position, ...]
     left: tuple[Position, ...]
     stopped: tuple[Position, ...]
 
     @property
     def long(self) -> bool:
-        """It has been looked at for long enough to call it a hang: for as long as *watch* waits by default."""
+        """Return whether the snapshot lasted for the hang timeout of *watch*."""
         return self.snapshot.interval_s >= HANG_TIMEOUT_S
 
     @property
     def since(self) -> str:
-        """``nothing has moved for 2 s``."""
-        return f"nothing has moved for {self.snapshot.interval_s:.0f} s"
+        """Return ``no progress for 2 s``."""
+        return f"no progress for {self.snapshot.interval_s:.0f} s"
 
 
 def _case(snapshot: Snapshot) -> _JobState:
@@ -59,7 +59,7 @@ def _case(snapshot: Snapshot) -> _JobState:
 
 @probe(rules.DC502)
 def one_process_a_rank(snapshot: Snapshot) -> Iterator[Finding]:
-    """No rank is claimed by two processes: one of them was left by an earlier start, and holds its port or its GPU."""
+    """Report ranks that two processes claim: an earlier start left one of them, which holds its port or its GPU."""
     for rank, pids in snapshot.surplus.items():
         newest = next((item.pid for item in snapshot.positions.ranks if item.rank == rank), None)
         older = ", ".join(map(str, pids))
@@ -76,8 +76,8 @@ def one_process_a_rank(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 @probe(rules.DC702)
-def nobody_waits_for_one_that_has_left(snapshot: Snapshot) -> Iterator[Finding]:
-    """While ranks wait in a collective, all others are still there."""
+def no_rank_waits_for_an_exited_rank(snapshot: Snapshot) -> Iterator[Finding]:
+    """Report ranks that exited while others wait in a collective."""
     case = _case(snapshot)
     if not case.left or not case.waiting:
         return
@@ -88,8 +88,8 @@ def nobody_waits_for_one_that_has_left(snapshot: Snapshot) -> Iterator[Finding]:
         where=_where(snapshot, case.left, case.waiting[0].call),
         evidence=_evidence(case),
         fix=Fix(
-            "read how it ended in its own log or error file; with status 0 it left the loop before the others did, by "
-            "an early return or with fewer batches (DC519): make every rank take the same number of steps, or use "
+            "read in its log or error file how it ended. With status 0 it left the loop before the others, by an early "
+            "return or with fewer batches (DC519). Make every rank take the same number of steps, or use "
             "torch.distributed.algorithms.join.Join",
             where="code",
         ),
@@ -98,8 +98,8 @@ def nobody_waits_for_one_that_has_left(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 @probe(rules.DC511)
-def nobody_is_held(snapshot: Snapshot) -> Iterator[Finding]:
-    """No rank is stopped or blocked in the kernel while others wait, and what all have joined goes on."""
+def no_rank_is_stopped(snapshot: Snapshot) -> Iterator[Finding]:
+    """Report stopped ranks, ranks blocked in the kernel, and collectives that all have entered and that do not end."""
     case = _case(snapshot)
     held = [item for item in case.others if item.detail == "blocked in the kernel"]
     if case.stopped:
@@ -135,17 +135,17 @@ def nobody_is_held(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _all_wait(case: _JobState) -> Iterator[Finding]:
-    """Nobody is missing here: the others are on other hosts, or the way between them does not carry."""
+    """Report a wait in which no rank of this host is missing: the others are on other hosts, or a link fails."""
     snapshot = case.snapshot
     if len({_operation(item) for item in case.waiting}) > 1 and not is_numbered(snapshot):
-        return  # that is a mismatch
+        return  # this is a mismatch
     if snapshot.elsewhere:
         yield rules.DC511.found(
             f"all {len(case.waiting)} ranks here wait: {_waits(case.waiting)}; {case.since}, and "
-            f"{_number(snapshot.elsewhere)} on other hosts were not looked at",
+            f"{_number(snapshot.elsewhere)} on other hosts were not inspected",
             where=_where(snapshot, case.waiting, case.waiting[0].call),
             evidence=_evidence(case),
-            fix=_look_elsewhere(snapshot),
+            fix=_inspect_other_hosts(snapshot),
             severity=Severity.INFO,
         )
         return
@@ -153,7 +153,7 @@ def _all_wait(case: _JobState) -> Iterator[Finding]:
     if len(places) > 1 and "" not in places and not is_numbered(snapshot):
         yield _at_several_lines(case)
         return
-    # a sound loop stands there as well, in most of its steps
+    # a correct loop is there too, in most of its steps
     synchronizes = _operation(case.waiting[0]) == "cuda.synchronize"
     yield rules.DC511.found(
         f"all {len(case.waiting)} ranks have come: {_waits(case.waiting)}; {case.since}: what is between them does not "
@@ -161,7 +161,7 @@ def _all_wait(case: _JobState) -> Iterator[Finding]:
         where=_where(snapshot, case.waiting, case.waiting[0].call),
         evidence=_evidence(case),
         fix=Fix(
-            "test the way between the ranks by itself, after this job: the pair that does not get through is named",
+            "test the links between the ranks after this job: the report names the pair that fails",
             command="distcheck collective --pairs",
             where="launch-line",
         )
@@ -172,14 +172,14 @@ def _all_wait(case: _JobState) -> Iterator[Finding]:
 
 
 def _at_several_lines(case: _JobState) -> Finding:
-    """One operation, and several lines: of two groups, or of two steps, or by right the two arms of a branch."""
+    """Return whether one operation has several lines: of two groups, two steps, or the two arms of a branch."""
     by_place: dict[str, list[Position]] = {}
     for item in case.waiting:
         by_place.setdefault(_place(item), []).append(item)
-    told = "; ".join(_waits(there) for there in list(by_place.values())[:_RANGES])
+    described = "; ".join(_waits(there) for there in list(by_place.values())[:_RANGES])
     return rules.DC511.found(
-        f"all {len(case.waiting)} ranks wait, at different lines: {told}; {case.since}: they are in one collective, "
-        "or in two groups in another order",
+        f"all {len(case.waiting)} ranks wait, at different lines: {described}; {case.since}: they are in one "
+        "collective, or in two groups in another order",
         where=_where(case.snapshot, case.waiting, case.waiting[0].call),
         evidence=_evidence(case),
         fix=Fix(
@@ -193,7 +193,7 @@ def _at_several_lines(case: _JobState) -> Finding:
 
 @probe(rules.DC517)
 def all_wait_in_the_same(snapshot: Snapshot) -> Iterator[Finding]:
-    """Ranks that all wait, wait in the same collective."""
+    """Report ranks that wait in different collectives."""
     case = _case(snapshot)
     kinds = _kinds(case.waiting)
     if len(kinds) < 2 or case.others or case.left or case.stopped or snapshot.unseen or is_numbered(snapshot):
@@ -201,15 +201,15 @@ def all_wait_in_the_same(snapshot: Snapshot) -> Iterator[Finding]:
     several = snapshot.positions.groups and len(snapshot.positions.groups) > 1
     vague = any(_is_vague(item) for item in case.waiting)
     certain = not snapshot.elsewhere and not several and not vague
-    said = ", ".join(f"{_who(ranks)} in {_call(ranks[0])}" for ranks in kinds[:_RANGES])
+    described = ", ".join(f"{_who(ranks)} in {_call(ranks[0])}" for ranks in kinds[:_RANGES])
     yield rules.DC517.found(
-        f"ranks wait in different collectives: {said}; {case.since}"
+        f"ranks wait in different collectives: {described}; {case.since}"
         + ("" if certain else ": if they are of one group, none of them can end"),
         where=_where(snapshot, kinds[0], kinds[0][0].call),
         evidence=_evidence(case),
         fix=Fix(
-            "make every rank call the same collectives in the same order: look at the branch above the lines that are "
-            "named, and at what an exception or an early exit has skipped",
+            "make every rank call the same collectives in the same order. Check the branch above these lines, and "
+            "what an exception or an early exit skipped",
             where="code",
         ),
         severity=None if certain else Severity.INFO,
@@ -217,8 +217,8 @@ def all_wait_in_the_same(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 @probe(rules.DC701, rules.DC726)
-def nobody_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
-    """While ranks wait in a collective, the others are on their way to it."""
+def no_rank_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
+    """Report ranks that wait in a collective for ranks that are elsewhere."""
     case = _case(snapshot)
     away = [item for item in case.others if item.detail not in ("moves on", "blocked in the kernel")]
     if not case.waiting or case.stopped or case.left or is_decided(snapshot):
@@ -229,7 +229,7 @@ def nobody_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
     alone = [item.rank for item in away] == [0] and not snapshot.elsewhere
     barrier = {_operation(item) for item in case.waiting} <= {"barrier", "monitored_barrier"}
     rule = rules.DC726 if alone and barrier else rules.DC701
-    # one long call into a library stands at one line for minutes, and comes back; so does what a child works on
+    # one long call into a library is at one line for minutes, and returns; so does the work of a child
     hangs = case.long and len(_idle(away, snapshot)) == len(away)
     yield rule.found(
         f"{_who(away)} {_is(away)}{_at(away[0])} and {_does(away, snapshot)}; {_waits(case.waiting)}; {case.since}",
@@ -241,7 +241,7 @@ def nobody_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _on_its_way(case: _JobState) -> Iterator[Finding]:
-    """Others do something: who waits is told where that takes long, and nothing more, since they may come."""
+    """Report a long wait for ranks that compute, as they can still arrive."""
     movers = [item for item in case.others if item.detail == "moves on"]
     if not case.long or not movers or len(movers) != len(case.others):
         return
@@ -259,14 +259,14 @@ def _come(rule: Rule) -> Fix:
     if rule is rules.DC726:
         return Fix("do it on all ranks, before the collective, or give the group a longer timeout", where="code")
     return Fix(
-        "see why it does not come to the collective: a branch that only some ranks take, a loop that ends elsewhere, "
-        "an exception that was swallowed; 'distcheck lint' reads the script for it",
+        "find out why it does not reach the collective: a branch that only some ranks take, a loop of another length, "
+        "a swallowed exception. 'distcheck lint' finds most of these",
         where="code",
     )
 
 
 def _idle(away: Sequence[Position], snapshot: Snapshot) -> list[Position]:
-    """Those of whom nothing works: neither the main thread nor another, nor a child."""
+    """Return ranks without any work: neither in the main thread nor in another, nor in a child."""
     working = {*snapshot.busy, *snapshot.helped}
     return [item for item in away if item.rank not in working and item.detail != "polls"]
 
@@ -286,13 +286,13 @@ def _does(away: Sequence[Position], snapshot: Snapshot) -> str:
 
 
 def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
-    """What of a job was not looked at, and why."""
+    """Return what was not checked of a job, and why."""
     if snapshot.elsewhere:
         several = len(snapshot.elsewhere) > 1
         yield NotChecked(
             f"rank{'s' * several} {rank_ranges(snapshot.elsewhere)}",
             f"{'they are' if several else 'it is'} on other hosts, or in containers that can't be seen from here; "
-            "srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge looks on all",
+            "srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge inspects all",
         )
     reasons: dict[str, list[int]] = {}
     for rank, why in snapshot.unseen.items():
@@ -304,13 +304,13 @@ def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
 
 
 def stands_still(snapshot: Snapshot) -> bool:
-    """Nobody at all moves, as far as can be seen: whether they wait, or stand in code of their own."""
+    """Report a job in which no rank makes progress, in waits or in their own code."""
     case = _case(snapshot)
     living = [item for item in (*case.waiting, *case.others) if item.rank not in snapshot.unseen]
     return bool(living) and all(item.rank in snapshot.still for item in living)
 
 
-# words
+# texts
 
 
 def _who(positions: Sequence[Position]) -> str:
@@ -331,7 +331,7 @@ def _is(positions: Sequence[Position]) -> str:
 
 
 def _waits(waiting: Sequence[Position]) -> str:
-    """``ranks 0,2-3 wait in all_reduce at train.py:88``; what most of them wait in."""
+    """Return ``ranks 0,2-3 wait in all_reduce at train.py:88``: the collective in which most of them wait."""
     most = max(_kinds(waiting), key=len)
     return f"{_who(most)} wait{'s' * (len(most) == 1)} in {_call(most[0])}"
 
@@ -344,7 +344,7 @@ def _call(position: Position) -> str:
 
 
 def _place(position: Position) -> str:
-    """The line that waits."""
+    """Return the line that waits."""
     if position.call is not None and position.call.place:
         return position.call.place
     return position.own_frame.place if position.own_frame else ""
@@ -359,7 +359,7 @@ def _is_vague(position: Position) -> bool:
 
 
 def _kinds(waiting: Iterable[Position]) -> list[tuple[Position, ...]]:
-    """Those that wait by what they wait in, the smallest group first."""
+    """Return the ranks that wait, by collective, the smallest group first."""
     groups: dict[tuple[str, str], list[Position]] = {}
     for item in waiting:
         place = item.call.place if item.call is not None and item.call.operation in ("Work.wait", "backward") else ""
@@ -407,15 +407,15 @@ def _evidence(case: _JobState) -> dict[str, object]:
 
 def _again() -> Fix:
     return Fix(
-        "look again for longer: what has not moved then is a hang, and no long step",
+        "inspect again for longer: a rank without progress then hangs, and is in no long step",
         command=_LONGER,
         where="host",
     )
 
 
-def _look_elsewhere(snapshot: Snapshot) -> Fix:
+def _inspect_other_hosts(snapshot: Snapshot) -> Fix:
     return Fix(
-        "look at the other hosts as well: 'srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge', or "
+        "inspect the other hosts too: 'srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge', or "
         "'distcheck stuck' on each of them",
         where="host",
     )

@@ -1,4 +1,4 @@
-"""The ranks of jobs that run on this host, found from outside by the environment in which they were started. Pure."""
+"""The ranks of jobs that run on this host, found from the environments of their processes. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distcheck.launch.schedulers import scheduler_of
 
 from .processes import JOB_KEY, JOB_NAMES, Processes, RankCandidate, number
 
-#: Links between a process and the rank above it; no wrapper comes near it, and it only bounds the walk.
+#: Links between a process and the rank above it; this only bounds the walk.
 _DEEPEST = 64
 
 
@@ -22,38 +22,38 @@ class RankProcess(NamedTuple):
 
     @property
     def pid(self) -> int:
-        """Its number on this host."""
+        """Return its process ID on this host."""
         return self.process.pid
 
 
 class Job(NamedTuple):
-    """Ranks of one job on this host."""
+    """The ranks of one job on this host."""
 
-    #: what a user calls it: a scheduler's number, a run's id, or where it meets
+    #: name for the user: a scheduler's number, a run's id, or its rendezvous
     name: str
     #: by rank
     ranks: tuple[RankProcess, ...]
-    #: all of the job's, on all hosts
+    #: number of all ranks, on all hosts
     world_size: int
-    #: what ``--job`` may call it
+    #: names that ``--job`` accepts
     names: tuple[str, ...] = ()
-    #: ranks that belong on this host and have no process any more
+    #: ranks of this host without a process
     ended: tuple[int, ...] = ()
-    #: ranks that belong on this host and can't be seen from here
+    #: ranks of this host that cannot be seen from here
     hidden: tuple[int, ...] = ()
     #: processes that claim a rank that another one has
     surplus: tuple[RankProcess, ...] = ()
     #: processes above the ranks: launchers, wrappers, shells
     above: tuple[int, ...] = ()
-    #: ``environment``, or ``start`` where only the order of their start numbers them
+    #: ``environment``, or ``start`` if only the order of their start numbers them
     numbered_by: str = "environment"
 
 
-# finding
+# search
 
 
 def find_jobs(processes: Processes) -> tuple[Job, ...]:
-    """The jobs that run here, by the environments of their processes; biggest first."""
+    """Return the jobs that run here, by the environments of their processes; the biggest first."""
     by_pid = {process.pid: process for process in processes.processes}
     groups: dict[tuple[str, ...], dict[int, list[RankCandidate]]] = {}
     for process in processes.processes:
@@ -82,7 +82,7 @@ def _job(
         surplus.extend(others)
     variables = ranks[0].process.variables
     above = tuple(dict.fromkeys(pid for item in ranks for pid in ancestors(item.pid, parents)))
-    # a launcher that can be seen shows all of its children
+    # a visible launcher shows all of its children
     seen_whole = any(by_pid[pid].launcher is not None for pid in above if pid in by_pid)
     absent = tuple(_absent(ranks))
     return Job(
@@ -102,7 +102,7 @@ def _as_rank(rank: int, process: RankCandidate) -> RankProcess:
 
 
 def _heads(claims: Sequence[RankCandidate], parents: Mapping[int, int]) -> list[RankCandidate]:
-    """Of all processes with one rank those that are it, newest first: an older one was left by an earlier start.
+    """Return the processes that are a rank, newest first; an earlier start left the older ones.
 
     Not their children (loaders of data, compilers, trackers), and not a wrapper in Python that has not loaded torch.
     """
@@ -114,7 +114,7 @@ def _heads(claims: Sequence[RankCandidate], parents: Mapping[int, int]) -> list[
 
 
 def ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
-    """The ancestors of a process, nearest first."""
+    """Return the ancestors of a process, nearest first."""
     for _ in range(_DEEPEST):
         pid = parents.get(pid, 0)
         if pid <= 1:
@@ -135,7 +135,7 @@ def _absent(ranks: Sequence[RankProcess]) -> Iterator[int]:
 
 
 def _names(variables: Mapping[str, str]) -> Iterator[str]:
-    """What a user may call the job: its number with and without step and task."""
+    """Return names of the job: its number with and without step and task."""
     for name in JOB_NAMES:
         if value := variables.get(name):
             yield value
@@ -152,19 +152,19 @@ def _name(variables: Mapping[str, str]) -> str:
     if scheduler is not None and scheduler.job_id:
         return f"{scheduler.name} job {scheduler.job_id}"
     if run := variables.get("TORCHELASTIC_RUN_ID"):
-        return f"torchrun {run}" if run != "none" else f"torchrun at {_meeting(variables)}"
-    return f"the job that meets at {_meeting(variables)}"
+        return f"torchrun {run}" if run != "none" else f"torchrun at {_rendezvous(variables)}"
+    return f"the job with rendezvous {_rendezvous(variables)}"
 
 
-def _meeting(variables: Mapping[str, str]) -> str:
+def _rendezvous(variables: Mapping[str, str]) -> str:
     return f"{variables.get('MASTER_ADDR', '?')}:{variables.get('MASTER_PORT', '?')}"
 
 
 def spawned_job(parent: RankCandidate, processes: Iterable[RankCandidate]) -> Job | None:
-    """The children of a process that started its ranks itself (``mp.spawn``): numbered in the order of their start.
+    """Return the children of a process that started its ranks itself (``mp.spawn``), in the order of their start.
 
-    Nothing in their environment says which of its children are ranks: the caller knows from the parent's stack. Where
-    the parent has a rank of its own, as an operator gives it to a pod, that counts nodes.
+    Their environments do not show which of its children are ranks: the caller knows from the parent's stack. If the
+    parent has a rank, as an operator gives it to a pod, that rank counts nodes.
     """
     children = sorted(children_with_torch(parent.pid, processes), key=lambda process: (-process.age_s, process.pid))
     if not children:
@@ -183,12 +183,12 @@ def spawned_job(parent: RankCandidate, processes: Iterable[RankCandidate]) -> Jo
 
 
 def children_with_torch(pid: int, processes: Iterable[RankCandidate]) -> list[RankCandidate]:
-    """What a process has started of Python's, with torch loaded."""
+    """Return the Python children of a process that have loaded torch."""
     return [process for process in processes if process.parent == pid and process.python and process.torch]
 
 
 def with_spawned(job: Job, spawned: Mapping[int, Job]) -> Job:
-    """A job in which processes that have started ranks, and claim to be one, stand for these.
+    """Return a job whose ranks are children of processes that claim to be ranks.
 
     :param spawned: such a process → its ranks
     """
@@ -204,11 +204,11 @@ def with_spawned(job: Job, spawned: Mapping[int, Job]) -> Job:
     )
 
 
-# choosing
+# selection
 
 
 def jobs_of_process(jobs: Iterable[Job], pid: int, parents: Mapping[int, int]) -> tuple[Job, ...]:
-    """The jobs that a process belongs to: as a rank, above ranks, or below one."""
+    """Return the jobs to which a process belongs: as a rank, above ranks, or below one."""
     around = {pid, *ancestors(pid, parents)}
     return tuple(
         job for job in jobs if pid in job.above or any(item.pid in around for item in (*job.ranks, *job.surplus))
@@ -216,5 +216,5 @@ def jobs_of_process(jobs: Iterable[Job], pid: int, parents: Mapping[int, int]) -
 
 
 def jobs_called(jobs: Iterable[Job], name: str) -> tuple[Job, ...]:
-    """The jobs that a user calls so."""
+    """Return the jobs with a name."""
     return tuple(job for job in jobs if name in job.names)

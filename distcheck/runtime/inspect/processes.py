@@ -1,7 +1,7 @@
-"""This user's processes on this host, as far as they could be ranks: read from /proc, as their owner may.
+"""This user's processes on this host that could be ranks, read from /proc with the rights of their owner.
 
-Nothing is sent to a process, and it does not notice. Of its environment only the variables are kept that say which rank
-of which job it is, and where its recorder writes.
+Nothing is sent to a process. Of its environment only the variables are kept that identify its rank and job, and the
+output of its flight recorder.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from distcheck.core.model import Unavailable
 from distcheck.core.world import World
 from distcheck.runtime.coordination.rank_info import with_rank_variables
 
-#: Names by which users and schedulers know a job; the first that is set names it.
+#: Names by which users and schedulers know a job; the first one that is set is used.
 JOB_NAMES = (
     "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "SLURM_ARRAY_JOB_ID", "TORCHELASTIC_RUN_ID", "RAY_JOB_ID",
 )  # fmt: skip
-#: What must be equal for two ranks to be of one job.
+#: Variables that two ranks of one job share.
 JOB_KEY = (*JOB_NAMES, "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
-#: Where the flight recorder is asked and where it writes (torch 2.13, ProcessGroupNCCL.hpp, FlightRecorder.cpp).
+#: Where the flight recorder is requested, and where it writes (torch 2.13, ProcessGroupNCCL.hpp, FlightRecorder.cpp).
 _RECORDER = (
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "HOME",
     "XDG_CACHE_HOME",
@@ -39,68 +39,68 @@ _KEPT = frozenset(
         "SLURM_ARRAY_TASK_ID",
     }
 )
-#: No process has an environment near it (Linux allows 2 MiB for arguments and environment by default, execve(2)).
+#: Longest environment; Linux allows 2 MiB for arguments and environment by default (execve(2)).
 _LONGEST_ENVIRONMENT = 2 * 1024 * 1024
-#: Seconds for one process; a hundred are read in some milliseconds.
+#: Seconds for one process; a hundred take some milliseconds.
 _LIMIT_S = 2.0
-#: One that has just been started, or that ends, can't be read for a moment.
+#: A process that starts or ends cannot be read for a moment.
 _TRIES = 2
-#: A library that only torch has, as it stands among a process's mapped files.
+#: A library that only torch has, among the mapped files of a process.
 _TORCH_LIBRARY = b"libtorch"
-#: How torch calls its threads for backward, one a GPU (torch 2.13, csrc/autograd/engine.cpp).
+#: Names of torch's backward threads, one a GPU (torch 2.13, csrc/autograd/engine.cpp).
 _GRADIENTS = "pt_autograd"
 _DRIVER_LIBRARY = b"/libcuda.so"
-#: Generations below a process, and processes, whose time is counted as its own.
+#: Generations below a process, and processes, whose CPU time counts as its own.
 _GENERATIONS, _FAMILY = 4, 256
 
 
 class ThreadSample(NamedTuple):
-    """One look at the main thread of a process, as the kernel knows it (proc(5))."""
+    """One sample of the main thread of a process, from the kernel (proc(5))."""
 
-    #: ``R`` runs, ``S`` sleeps, ``D`` blocked in the kernel, ``T`` and ``t`` stopped, ``Z`` ended; "" gone
+    #: ``R`` runs, ``S`` sleeps, ``D`` blocked in the kernel, ``T`` and ``t`` stopped, ``Z`` zombie; "" exited
     state: str = ""
-    #: seconds of processor time that the main thread has had
+    #: CPU seconds of the main thread
     cpu_s: float = 0.0
-    #: how often it has gone to sleep by itself, and the threads that compute gradients on GPUs with it
+    #: number of times that it went to sleep, with the threads that compute gradients on GPUs
     sleeps: int = 0
     #: the process that traces it; 0: none
     tracer: int = 0
-    #: seconds of processor time of all of its threads and of its children: a copy, a download, an archive
+    #: CPU seconds of all of its threads and of its children: a copy, a download, an archive
     around_s: float = 0.0
 
 
 class RankCandidate(NamedTuple):
-    """A process of the user's that could be a rank, or starts ranks."""
+    """A process of the user that could be a rank, or that starts ranks."""
 
     pid: int
     parent: int
-    #: as the kernel knows it: ``python3``, ``pt_main_thread``
+    #: its name in the kernel: ``python3``, ``pt_main_thread``
     name: str = ""
     #: its program and its script or module, with credentials masked
     arguments: tuple[str, ...] = ()
     launcher: str | None = None
-    #: seconds since it was started
+    #: seconds since its start
     age_s: float = 0.0
     python: bool = False
     #: torch is loaded
     torch: bool = False
     #: the driver's library is loaded: it computes on GPUs
     cuda: bool = False
-    #: what is kept of its environment, with torch's names filled in from the launcher's
+    #: the kept variables, with torch's names filled in from the launcher's
     variables: Mapping[str, str] = {}
-    #: RANK stood in its environment itself; else a scheduler's number stands for it
+    #: RANK was set in its environment; else a scheduler's number replaces it
     torchs_own: bool = True
-    #: its working directory; "" where it can't be read
+    #: its working directory; "" if it cannot be read
     folder: str = ""
 
 
 class Processes(NamedTuple):
-    """This user's processes on this host, as far as they bear on ranks."""
+    """This user's processes on this host that bear on ranks."""
 
     processes: tuple[RankCandidate, ...] = ()
-    #: parents of all processes that can be seen, whosever they are
+    #: parents of all visible processes, of any user
     parents: Mapping[int, int] = {}
-    #: programs called like Python, of the users looked for, whose environment can't be read
+    #: Python-like programs of the inspected users whose environment cannot be read
     unreadable: tuple[int, ...] = ()
 
 
@@ -108,13 +108,13 @@ class Processes(NamedTuple):
 
 
 def read_processes(world: World, *, everyone: bool = False) -> Processes:
-    """All processes of this user that Python runs or that start ranks.
+    """Return all processes of this user that run Python or start ranks.
 
-    :param everyone: also other users' (only root can read what is asked of them)
+    :param everyone: those of other users too (only root can read them)
     :raises Unavailable: there is no /proc
     """
     if world.platform != "linux":
-        raise Unavailable(f"{world.platform} has no /proc, where the ranks of a job are looked for")
+        raise Unavailable(f"{world.platform} has no /proc, which lists the ranks of a job")
     try:
         numbers = [int(name) for name in world.list_folder("/proc") if name.isdecimal()]
     except OSError as error:
@@ -138,14 +138,14 @@ def read_processes(world: World, *, everyone: bool = False) -> Processes:
 def _read_some(
     world: World, some: Sequence[tuple[int, list[str]]], found: list[RankCandidate]
 ) -> list[tuple[int, list[str]]]:
-    """Those that could not be read; the others join what is found."""
+    """Return the processes that could not be read; the others join what is found."""
     up_s = _uptime(world)
     left = []
     for pid, fields in some:
         try:
             process = _within(partial(_process, world, pid, fields, up_s))
         except (ProcessLookupError, FileNotFoundError):
-            continue  # it ends at this moment, and has no environment any more
+            continue  # it ends now, and has no environment any more
         except OSError:
             left.append((pid, fields))
             continue
@@ -160,7 +160,7 @@ def _may_be_python(world: World, pid: int) -> bool:
 
 
 def look_at(world: World, pid: int) -> ThreadSample:
-    """The main thread of a process right now."""
+    """Return the current state of the main thread."""
     fields = _stat_fields(world, f"/proc/{pid}/task/{pid}/stat")
     if fields is None:
         return ThreadSample()
@@ -175,7 +175,7 @@ def look_at(world: World, pid: int) -> ThreadSample:
 
 
 def _time_around(world: World, pid: int, generations: int, left: list[int]) -> float:
-    """Processor time of a process with all of its threads, and of those below it that run."""
+    """Return the CPU time of a process with all of its threads, and of those below it that run."""
     fields = _stat_fields(world, f"/proc/{pid}/stat")
     left[0] -= 1
     if fields is None or left[0] < 0:
@@ -186,7 +186,7 @@ def _time_around(world: World, pid: int, generations: int, left: list[int]) -> f
 
 
 def _children(world: World, pid: int) -> Iterator[int]:
-    """Of all of its threads; none where the kernel does not tell (CONFIG_PROC_CHILDREN)."""
+    """Return the children of all of its threads; none if the kernel does not list them (CONFIG_PROC_CHILDREN)."""
     try:
         threads = world.list_folder(f"/proc/{pid}/task")
     except OSError:
@@ -201,7 +201,7 @@ def _sleeps(status: Mapping[str, str]) -> int:
 
 
 def _gradient_threads(world: World, pid: int) -> Iterator[str]:
-    """With GPUs a main thread may spin at one line in every step (``loss.item()``); these wake up once in each."""
+    """Count wake-ups of backward threads: with GPUs a main thread may spin at one line (``loss.item()``)."""
     try:
         threads = world.list_folder(f"/proc/{pid}/task")
     except OSError:
@@ -213,15 +213,14 @@ def _gradient_threads(world: World, pid: int) -> Iterator[str]:
 
 
 def name_of(world: World, pid: int) -> str:
-    """A process's name, which can be read of any; "" for one that has gone."""
+    """Return the name of a process, which any user may read; "" if it exited."""
     return _status(world, f"/proc/{pid}/status").get("Name", "")
 
 
 def _within(read: Callable[[], RankCandidate | None]) -> RankCandidate | None:
-    """Read: the memory of a process may be locked (one that is blocked in the kernel, or that dumps its core), and
-    whoever reads its environment then blocks as well.
+    """Return what a function reads; it blocks while the memory of the process is locked (kernel, core dump).
 
-    :raises TimeoutError: it did not come within _LIMIT_S
+    :raises TimeoutError: it did not return within _LIMIT_S
     """
     import threading
 
@@ -244,7 +243,7 @@ def _within(read: Callable[[], RankCandidate | None]) -> RankCandidate | None:
 
 
 def _process(world: World, pid: int, fields: Sequence[str], up_s: float) -> RankCandidate | None:
-    """What is kept of a process; None for one that can be neither a rank nor above one. Raises OSError."""
+    """Return what is kept of a process; None if it can be neither a rank nor above one. Raise OSError."""
     raw = world.read_bytes(f"/proc/{pid}/environ", _LONGEST_ENVIRONMENT)
     own: Ancestor = read_process(world, pid)
     launcher = launcher_of(own)
@@ -269,7 +268,7 @@ def _process(world: World, pid: int, fields: Sequence[str], up_s: float) -> Rank
 
 
 def _variables(raw: bytes) -> dict[str, str]:
-    """An environment as the kernel shows it: as it was when the program was started."""
+    """Return an environment as the kernel shows it: as it was when the program started."""
     pairs = (item.partition("=") for item in raw.decode("utf-8", "replace").split("\0") if item)
     return {name: value for name, equals, value in pairs if equals}
 
@@ -283,7 +282,7 @@ def _runs_python(world: World, pid: int, own: Ancestor) -> bool:
 
 
 def _libraries(world: World, pid: int) -> tuple[bool, bool]:
-    """Whether torch's and the CUDA driver's libraries are among the files that it has mapped."""
+    """Return whether the libraries of torch and of the CUDA driver are among the mapped files of a process."""
     try:
         maps = world.read_bytes(f"/proc/{pid}/maps")
     except OSError:
@@ -299,7 +298,7 @@ def _folder(world: World, pid: int) -> str:
 
 
 def _users(world: World) -> Collection[int]:
-    """Whose processes are looked at: the caller's, and under sudo those of the user behind it."""
+    """Return the users whose processes are inspected: the caller, and under sudo the user who called it."""
     users = {world.user_id}
     if world.user_id == 0 and world.user_behind is not None:
         users.add(world.user_behind)
@@ -307,13 +306,13 @@ def _users(world: World) -> Collection[int]:
 
 
 def _owner(world: World, pid: int) -> int | None:
-    """The user that a process runs as: the second of four, the effective one."""
+    """Return the effective user of a process: the second of four."""
     words = _status(world, f"/proc/{pid}/status").get("Uid", "").split()
     return number(words[1]) if len(words) > 1 else None
 
 
 def _stat_fields(world: World, path: str) -> list[str] | None:
-    """The fields behind the name, from the state on; None for a process that is hidden or gone."""
+    """Return the fields after the name, from the state on; None for a hidden or exited process."""
     try:
         fields = world.read_text(path).rpartition(")")[2].split()
     except OSError:
@@ -341,5 +340,5 @@ def _ticks() -> int:
 
 
 def number(text: str | None) -> int | None:
-    """A whole number that stands alone."""
+    """Return a whole number."""
     return int(text) if text is not None and text.strip().isdecimal() else None

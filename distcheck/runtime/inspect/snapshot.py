@@ -1,8 +1,8 @@
-"""Where the ranks of a running job are, seen from outside: two looks at each process and its stack, a moment apart.
+"""The positions of the ranks of a running job, read from outside: two samples of each process and its stack.
 
-One look can't tell a hang from a slow step: what stands at the same line at both, and whose thread did not even wake up
-between them, stands still. The looks are made of what :mod:`.found`, :mod:`.stacks` and :mod:`.recorder` read; what
-they mean is judged in :mod:`.stillness`.
+One sample cannot separate a hang from a slow step. A rank that is at the same line in both, and whose thread did not
+wake up in between, hangs. :mod:`.processes`, :mod:`.stacks` and :mod:`.flight_recorder` read the samples, and
+:mod:`.hang_detector` judges them.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from . import flight_recorder, stacks
 from .jobs import Job, RankProcess
 from .processes import ThreadSample, look_at
 
-#: Wake-ups a second that a waiting thread may have: a store or a queue that is asked now and then.
+#: Wake-ups a second of a waiting thread: it polls a store or a queue.
 _WAKES_PER_S = 2.0
-#: Part of the time between two looks from which on a thread counts as busy: others may want the processor, too.
+#: Share of the time between the two samples from which on a thread is busy: other threads may use the CPU too.
 _BUSY = 0.05
-#: Looks between the two: who stands at one line in all of them, and does nothing, asks for something now and then.
+#: Samples in between: a thread that is at one line in all of them and does nothing polls something.
 _BETWEEN = 2
-#: Processes whose stacks are read side by side.
+#: Processes whose stacks are read in parallel.
 _AT_ONCE = 8
-#: Methods of a tensor in which a thread waits for the GPU, and so for a collective that was only queued.
+#: Methods of a tensor in which a thread waits for the GPU, and so for a queued collective.
 _RESULTS = (".item(", ".cpu(", ".tolist(", ".numpy(", ".nonzero(")
-#: Waits that a thread is only in where it does nothing: the same line computes as well.
+#: Waits in which a thread does nothing, as the same line computes too.
 _ONLY_IDLE = frozenset({"backward", "Work.wait"})
 
 
 class Snapshot(NamedTuple):
-    """One job as it was found on one host, or on several merged."""
+    """One job as found on one host, or on several merged."""
 
     job: str
     positions: Positions
-    #: hosts that were looked at
+    #: hosts that were inspected
     hosts: tuple[str, ...] = ()
-    #: seconds between the two looks
+    #: seconds between the two samples
     interval_s: float = 0.0
-    #: ranks that stood at the same line at both looks, and whose thread did not wake up in between
+    #: ranks at the same line in both samples, whose thread did not wake up in between
     still: tuple[int, ...] = ()
-    #: ranks whose main thread used the processor in between
+    #: ranks whose main thread used the CPU in between
     busy: tuple[int, ...] = ()
-    #: ranks that nothing here tells of: on other hosts, or not visible
+    #: ranks of which nothing is known here: on other hosts, or not visible
     elsewhere: tuple[int, ...] = ()
-    #: rank → why its stack can't be had
+    #: rank → why its stack could not be read
     unseen: Mapping[int, str] = {}
-    #: rank → process numbers that claim it beside the one that was looked at
+    #: rank → other process IDs that claim it
     surplus: Mapping[int, tuple[int, ...]] = {}
-    #: ranks whose flight recorder was read; the others', why not
+    #: ranks whose flight recorder was read; why those of others were not
     recorded: tuple[int, ...] = ()
     unrecorded: Mapping[int, str] = {}
     #: ranks are numbered by the order of their start
     guessed: bool = False
-    #: ranks whose other threads or children used the processor, and the main thread did not
+    #: ranks whose other threads or children used the CPU, and whose main thread did not
     helped: tuple[int, ...] = ()
 
 
@@ -70,25 +70,25 @@ class _Observed(NamedTuple):
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """Of the main thread."""
+        """Return the stack of the main thread."""
         if isinstance(self.threads, Unavailable):
             return ()
         return next((thread.frames for thread in self.threads if thread.main), ())
 
 
-def look_twice(
-    world: World, job: Job, *, interval_s: float, host: str, told: Callable[[str], None] = lambda _: None
+def sample_twice(
+    world: World, job: Job, *, interval_s: float, host: str, progress: Callable[[str], None] = lambda _: None
 ) -> Snapshot:
-    """Look at all ranks of a job on this host, wait, and look again."""
+    """Sample all ranks of a job on this host twice."""
     try:
         program: str | Unavailable = stacks.find_py_spy(world)
     except Unavailable as unavailable:
         program = unavailable
     began = time.time()
-    asked = flight_recorder.ask(job.ranks)
+    requested = flight_recorder.request_dumps(job.ranks)
     first = _look(world, job.ranks, program)
     start = time.monotonic()
-    told(f"{len(job.ranks)} ranks, again in {interval_s:g} s")
+    progress(f"{len(job.ranks)} ranks, again in {interval_s:g} s")
     between = []
     for number in range(1, _BETWEEN + 1):
         _sleep_until(start + interval_s * number / (_BETWEEN + 1))
@@ -96,10 +96,10 @@ def look_twice(
     _sleep_until(start + interval_s)
     second = _look(world, job.ranks, program)
     between_s = time.monotonic() - start
-    found = flight_recorder.dumps(job.ranks, asked, began)
+    found = flight_recorder.dumps(job.ranks, requested, began)
     return compose(
         job, first, second, found, between=between, host=host, interval_s=between_s,
-        asked=asked, line_of=lambda item, frame: _source(world, item, frame),
+        requested=requested, line_of=lambda item, frame: _source(world, item, frame),
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _sleep_until(moment: float) -> None:
 
 
 def parent_waits(world: World, pid: int, folder: str = "", *, of_spawn: bool = False) -> bool | Unavailable:
-    """Whether a process stands where it waits for children that it has started; why not, where that can't be seen."""
+    """Return whether a process waits for children that it started, or why that is unknown."""
     try:
         threads = stacks.read_stack(world, stacks.find_py_spy(world), pid, folder)
     except Unavailable as unavailable:
@@ -133,7 +133,7 @@ def _look(world: World, ranks: Sequence[RankProcess], program: str | Unavailable
 
 
 def _source(world: World, item: RankProcess, frame: Frame) -> str:
-    """The line of source at which a frame stands; "" where it can't be read."""
+    """Return the source line of a frame; "" if it cannot be read."""
     path = frame.path if frame.path.startswith("/") else os.path.join(item.process.folder, frame.path)
     for seen in (f"/proc/{item.pid}/root{path}", path):
         try:
@@ -143,7 +143,7 @@ def _source(world: World, item: RankProcess, frame: Frame) -> str:
     return ""
 
 
-# composing: pure
+# composition: pure
 
 
 def compose(
@@ -155,10 +155,10 @@ def compose(
     between: Sequence[Mapping[int, _Observed]] = (),
     host: str = "",
     interval_s: float = 0.0,
-    asked: Mapping[int, str] = {},
+    requested: Mapping[int, str] = {},
     line_of: Callable[[RankProcess, Frame], str] = lambda item, frame: "",
 ) -> Snapshot:
-    """Two looks at each rank as one snapshot."""
+    """Return two samples of each rank as one snapshot."""
     positions, still, busy, helped, unseen = [], [], [], [], {}
     for item in job.ranks:
         one, other = first[item.rank], second[item.rank]
@@ -198,7 +198,7 @@ def compose(
             for rank in {item.rank for item in job.surplus}
         },
         tuple(sorted(found)),
-        {rank: why for rank, why in asked.items() if rank not in found and why},
+        {rank: why for rank, why in requested.items() if rank not in found and why},
         job.numbered_by != "environment",
         tuple(helped),
     )
@@ -212,7 +212,7 @@ def _is_still(one: _Observed, other: _Observed, interval_s: float) -> bool:
 
 
 def _stands_in_all(one: _Observed, other: _Observed, between: Sequence[_Observed]) -> bool:
-    """It was at the same lines whenever it was looked at, however often it woke up: it polls a lock or a file."""
+    """Return whether a rank was at the same lines in all samples, however often it woke up: it polls something."""
     seen = (one, *between, other)
     return len(seen) > _BETWEEN and all(item.frames and item.frames == one.frames for item in seen)
 
@@ -248,7 +248,7 @@ def _position(
 
 
 def _handle(item: RankProcess, frame: Frame, line_of: Callable[[RankProcess, Frame], str]) -> CollectiveCall | None:
-    """A wait for a handle, or for a result on the GPU, is a method in C++: only the line of source shows it."""
+    """Return whether a wait for a handle, or for a result on the GPU, is in C++: only the source line shows it."""
     line = line_of(item, frame) if frame.own else ""
     if ".wait(" in line:
         return CollectiveCall(0, "Work.wait", place=frame.place, function=frame.function)
@@ -258,14 +258,14 @@ def _handle(item: RankProcess, frame: Frame, line_of: Callable[[RankProcess, Fra
 
 
 def _joined(recorded: CollectiveCall, seen: CollectiveCall | None) -> CollectiveCall:
-    """The recorder knows which collective it is, and the stack knows the place as well."""
+    """Return the call of the flight recorder with the location of the stack."""
     if recorded.place or seen is None:
         return recorded
     return recorded._replace(place=seen.place, function=seen.function)
 
 
 def merge(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
-    """Snapshots of one job from several hosts become one; each job by itself."""
+    """Return the snapshots of one job from several hosts as one, for each job."""
     jobs: dict[tuple[str, int], list[Snapshot]] = {}
     for item in snapshots:
         jobs.setdefault((item.job, item.positions.world_size), []).append(item)

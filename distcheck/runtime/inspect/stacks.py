@@ -1,7 +1,7 @@
-"""Python stacks of other processes, read by py-spy without stopping them; and stacks laid side by side.
+"""Python stacks of other processes, read by py-spy without stopping them.
 
-py-spy is a program of its own, found beside this Python or on the PATH: where it is missing, or where this user may not
-read another process's memory, stacks are *not checked*, and the reason says what would allow it.
+py-spy is a separate program, next to this Python or on the PATH. If it is missing, or if this user may not read the
+memory of a process, stacks are *not checked*, and the reason states what would allow it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from distcheck.runtime.coordination.stack_report import WRAPPER
 
 #: Seconds for one process: reading symbols of a big interpreter from a network file system takes a few.
 LIMIT_S = 20.0
-#: Seconds for a killed one to go.
+#: Seconds for a killed process to exit.
 _KILLED_S = 1.0
-#: A look at a process that goes on may be torn: it is repeated.
+#: A sample of a running process may be torn: it is repeated.
 _TRIES = 3
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _INSTALL = "pip install py-spy"
@@ -37,7 +37,7 @@ class ThreadStack(NamedTuple):
     #: innermost first
     frames: tuple[Frame, ...] = ()
     main: bool = False
-    #: it holds the interpreter's lock
+    #: it holds the GIL
     holds_lock: bool = False
 
 
@@ -45,9 +45,9 @@ class ThreadStack(NamedTuple):
 
 
 def find_py_spy(world: World) -> str:
-    """The program; raises Unavailable with what to type."""
-    beside = os.path.dirname(world.python_executable)
-    for folder in dict.fromkeys((beside, *world.program_path)):
+    """Return the path of py-spy; raise Unavailable with the command that installs it."""
+    own_folder = os.path.dirname(world.python_executable)
+    for folder in dict.fromkeys((own_folder, *world.program_path)):
         path = os.path.join(folder, "py-spy")
         if folder and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
@@ -55,19 +55,19 @@ def find_py_spy(world: World) -> str:
 
 
 def read_stack(world: World, program: str, pid: int, folder: str = "") -> tuple[ThreadStack, ...]:
-    """The threads of a process that have run Python, the main one first; nothing in it is stopped.
+    """Return the threads of a process that have run Python, the main one first; nothing in it is stopped.
 
     :param folder: its working directory, against which paths are shown
     :raises Unavailable: why it can't be read
     """
     why = ""
-    # the program of the user's own choice of PATH, with a number as its argument
+    # a program from the user's own PATH, with a number as its argument
     command = [program, "dump", "--nonblocking", "--json", "--full-filenames", "--pid"]
     for _ in range(_TRIES):
-        status, said, complaint = _run([*command, str(pid)], LIMIT_S)
+        status, message, complaint = _run([*command, str(pid)], LIMIT_S)
         if status == 0:
             try:
-                return parse(said, pid, folder)
+                return parse(message, pid, folder)
             except ValueError as error:
                 why = f"what py-spy wrote can't be read: {error}"
                 continue
@@ -78,10 +78,10 @@ def read_stack(world: World, program: str, pid: int, folder: str = "") -> tuple[
 
 
 def _run(command: Sequence[str], limit_s: float) -> tuple[int, bytes, bytes]:
-    """Status, output and errors; raises Unavailable where it does not start or does not end.
+    """Return status, output and errors; raise Unavailable if it does not start or does not end.
 
-    Whoever reads the memory of a process that is blocked in the kernel may be blocked there as well, and then does not
-    even end when it is killed: it is left behind.
+    A reader of a process that is blocked in the kernel may block there too. It then does not even end when it is
+    killed, and stays behind.
     """
     import subprocess
 
@@ -90,8 +90,8 @@ def _run(command: Sequence[str], limit_s: float) -> tuple[int, bytes, bytes]:
     except OSError as error:
         raise Unavailable(f"{command[0]} can't be started: {error.strerror}") from error
     try:
-        said, complaint = running.communicate(timeout=limit_s)
-        return running.returncode, said, complaint
+        message, complaint = running.communicate(timeout=limit_s)
+        return running.returncode, message, complaint
     except subprocess.TimeoutExpired:
         running.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -104,7 +104,7 @@ def _run(command: Sequence[str], limit_s: float) -> tuple[int, bytes, bytes]:
 
 
 def parse(text: str | bytes, pid: int, folder: str = "") -> tuple[ThreadStack, ...]:
-    """The JSON of ``py-spy dump --json`` (py-spy 0.4.3); raises ValueError."""
+    """Return the JSON of ``py-spy dump --json`` (py-spy 0.4.3); raise ValueError."""
     try:
         plain = json.loads(text)
         if not isinstance(plain, list):
@@ -134,17 +134,17 @@ def _frame(plain: Mapping[str, object], folder: str) -> Frame:
 
 
 _STANDARD_LIBRARY = re.compile(r"/lib(?:64)?/python3\.\d+/")
-#: Where this package lies.
+#: The folder of this package.
 _OURS = PACKAGE + os.sep
 
 
 def is_own(path: str) -> bool:
-    """Whether a file is the user's: neither Python's nor installed, nor ours."""
+    """Return whether a file is the user's: neither Python's nor installed, nor ours."""
     return not is_of_a_library(path) and not path.startswith(_OURS)
 
 
 def shown_path(path: str, folder: str) -> str:
-    """Below the working directory, or from the package or module on, or whole."""
+    """Return a path below the working directory, from the package or module on, or whole."""
     if folder and path.startswith(folder.rstrip("/") + "/"):
         return path[len(folder.rstrip("/")) + 1 :]
     for part in ("/site-packages/", "/dist-packages/"):
@@ -155,7 +155,7 @@ def shown_path(path: str, folder: str) -> str:
 
 
 def why_not(error: str, yama: int | None, user_id: int) -> str:
-    """py-spy's words as a reason, and what would allow it."""
+    """Return the message of py-spy as a reason, with a command that would allow it."""
     lower = error.lower()
     if "permission denied" in lower or "operation not permitted" in lower:
         if yama == 3:
@@ -163,7 +163,7 @@ def why_not(error: str, yama: int | None, user_id: int) -> str:
         if yama and user_id != 0:
             return (
                 f"this host lets only root read another process's memory (kernel.yama.ptrace_scope is {yama}); "
-                "'sudo distcheck stuck' looks at your ranks as well"
+                "'sudo distcheck stuck' inspects your ranks"
             )
         return (
             "this process may not read another one's memory: a container needs the capability SYS_PTRACE, and the "
@@ -173,12 +173,12 @@ def why_not(error: str, yama: int | None, user_id: int) -> str:
         return "py-spy does not know the Python of this process; a newer py-spy may"
     if "no such process" in lower or "no such file" in lower or "failed to open process" in lower:
         return "it has ended meanwhile"
-    line = next((line.strip() for line in error.splitlines() if line.strip()), "it said nothing")
+    line = next((line.strip() for line in error.splitlines() if line.strip()), "it printed nothing")
     return f"py-spy: {line[:200]}"
 
 
 def _is_final(why: str) -> bool:
-    """Another try would not help."""
+    """Return whether another try would not help."""
     return "memory" in why or "meanwhile" in why
 
 
@@ -189,11 +189,11 @@ def _yama(world: World) -> int | None:
         return None
 
 
-# what a stack says
+# reading of stacks
 
 #: A file whose functions are collectives by name.
 _COLLECTIVES = "torch/distributed/distributed_c10d.py"
-#: Functions in which a thread waits for what others or a GPU do, by the end of their file.
+#: Functions in which a thread waits for other processes or a GPU, by the end of their file.
 _WAITS = (
     ("torch/distributed/", "", "{}"),
     ("torch/nn/parallel/distributed.py", "", "DistributedDataParallel.{}"),
@@ -201,13 +201,13 @@ _WAITS = (
     ("torch/cuda/__init__.py", "synchronize", "cuda.synchronize"),
     ("torch/cuda/streams.py", "synchronize", "cuda.synchronize"),
 )
-#: In which a process waits for children that it has started: for ranks, and for ranks or others.
+#: Functions in which a process waits for children: for ranks, and for ranks or others.
 _SPAWNS = (("torch/multiprocessing/spawn.py", "join"),)
 _JOINS = (*_SPAWNS, ("multiprocessing/process.py", "join"))
 
 
 def call_of(frames: Sequence[Frame]) -> CollectiveCall | None:
-    """The collective or the wait that a thread is in: what stands innermost, below the user's own code."""
+    """Return the collective or the wait of a thread: the innermost one below the user's own code."""
     inner: list[Frame] = []
     for frame in frames:
         if frame.own:
@@ -223,7 +223,7 @@ def call_of(frames: Sequence[Frame]) -> CollectiveCall | None:
 
 
 def _collective(inner: Sequence[Frame]) -> str:
-    """The function that the user's code, or a library, has called: ``all_gather_object`` calls ``all_gather``."""
+    """Return the function that the user's code, or a library, called: ``all_gather_object`` calls ``all_gather``."""
     name = ""
     for frame in inner:
         if frame.path.endswith(_COLLECTIVES):
@@ -237,14 +237,14 @@ def _wait(inner: Sequence[Frame]) -> str:
     frame = next((frame for frame in inner if not frame.path.endswith(WRAPPER)), None)
     if frame is None:
         return ""
-    for path, function, told in _WAITS:
+    for path, function, shown in _WAITS:
         if path in frame.path and function in ("", _last(frame)):
-            return told.format(_last(frame))
+            return shown.format(_last(frame))
     return ""
 
 
 def waits_for_children(frames: Sequence[Frame], *, of_spawn: bool = False) -> bool:
-    """The process has started others and waits for their end.
+    """Return whether the process started others and waits for their end.
 
     :param of_spawn: with ``mp.spawn``, so that they are its ranks; a loader's workers are waited for in another way
     """
@@ -253,5 +253,5 @@ def waits_for_children(frames: Sequence[Frame], *, of_spawn: bool = False) -> bo
 
 
 def _last(frame: Frame) -> str:
-    """The function without its class: newer Pythons tell both."""
+    """Return the function without its class: newer Pythons show both."""
     return frame.function.rpartition(".")[2]

@@ -1,8 +1,8 @@
-"""What a job that came to its end tells of its ranks: who came last, what waiting has cost, and where.
+"""Summarizes a job that ended: which rank came last, what waiting cost, and where.
 
-A collective ends for all ranks at once. Whoever has spent the least time in the calls of one place has come to them
-last, in sum: clocks of different hosts need not agree, and nothing is sent meanwhile. That holds where a call lasts
-until its collective has ended: with gloo it does, with NCCL a call returns as soon as the GPU knows of it.
+A collective ends for all ranks at once. The rank that spent the least time in the calls of one call site reached them
+last, in sum. Clocks of different hosts need not agree, and ranks exchange nothing meanwhile. This holds if a call lasts
+until its collective has ended: with gloo it does, with NCCL a call returns as soon as it is queued.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from distcheck.runtime.coordination.long_waits import LongWait
 
 #: Backends whose calls last until the collective has ended.
 _ON_CPU = ("gloo", "mpi")
-#: Before a rank is called slow: so many ranks, calls of one place, seconds in all, part of the job that the others
-#: waited for it, and times the spread of the others that it stands apart from them.
+#: Required for a straggler: ranks, calls of one call site, seconds in all, part of the job that the others waited for
+#: it, and distance from the others as a multiple of their spread.
 _LEAST_RANKS, _LEAST_CALLS, _LEAST_S, _LEAST_PART, _APART = 3, 100, 10.0, 0.05, 3.0
 
 
 class Arrival(NamedTuple):
-    """Who came last to the calls that all ranks made."""
+    """The rank that came last to the calls that all ranks made."""
 
     #: rank → seconds in those calls
     in_calls_s: Mapping[int, float]
     calls: int
-    #: the place where most was waited
+    #: the call site with the longest waits
     most: CallSiteTotals
     #: rank-seconds lost there, and in all
     most_lost_s: float
@@ -42,13 +42,13 @@ class Arrival(NamedTuple):
 
     @property
     def late_s(self) -> float:
-        """How much later than the middle of the others the last one came, all calls together."""
+        """Return how much later than the median the last rank came, all calls together."""
         others = [seconds for rank, seconds in self.in_calls_s.items() if rank != self.last]
         return median(others) - self.in_calls_s[self.last]
 
     @property
     def apart(self) -> float:
-        """How far the last one is from the next, as a multiple of how far that one is from the middle."""
+        """Return how far the last rank is from the next, as a multiple of the distance of that one from the median."""
         ordered = sorted(self.in_calls_s.values())
         return self.late_s / max(median(ordered[1:]) - ordered[1], 1e-9)
 
@@ -56,11 +56,11 @@ class Arrival(NamedTuple):
 # made
 
 
-# judged
+# judgement
 
 
 def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
-    """Who came last; None where no call tells: none was made by all, or none lasted until its end."""
+    """Return the rank that came last; None if no call shows it: all ranks made none, or none lasted until its end."""
     sites: dict[tuple[str, str, str], list[tuple[int, CallSiteTotals]]] = {}
     for ledger in summary.ledgers:
         for site in ledger.sites:
@@ -79,7 +79,7 @@ def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
         least = min(site.total_s for _, site in there)
         lost.append((sum(site.total_s - least for _, site in there), there[0][1]))
         for rank, site in there:
-            # one long wait says nothing about who is slow
+            # one long wait does not show a slow rank
             in_calls[rank] = in_calls.get(rank, 0.0) + site.total_s - (site.longest_s if site.calls > 1 else 0.0)
     most_lost_s, most = max(lost, key=lambda item: item[0])
     return Arrival(
@@ -88,7 +88,7 @@ def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
 
 
 def crowded(summary: Summary) -> str:
-    """A host whose ranks have fewer cores than there are ranks; "" where there is none."""
+    """Return a host whose ranks have fewer cores than there are ranks; "" if there is none."""
     there: dict[str, list[Ledger]] = {}
     for ledger in summary.ledgers:
         there.setdefault(ledger.host, []).append(ledger)
@@ -97,7 +97,7 @@ def crowded(summary: Summary) -> str:
 
 @probe(rules.DC514)
 def no_rank_comes_last(summary: Summary) -> Iterator[Finding]:
-    """No rank lets all others wait at most of the calls."""
+    """Report a rank for which all others wait at most of the calls."""
     found = arrival(summary, least_calls=_LEAST_CALLS)
     if found is None or summary.world_size < _LEAST_RANKS or crowded(summary):
         return
@@ -115,8 +115,8 @@ def no_rank_comes_last(summary: Summary) -> Iterator[Finding]:
             "lost_rank_s": round(found.lost_s, 1),
         },
         fix=Fix(
-            "look at what that rank does more than the others between these calls (logging, saving, more data), and at "
-            "its host: clocks, other processes, cores for its loaders; the smoke test measures each rank alone",
+            "check what that rank does in addition between these calls (logging, saving, more data). Check its "
+            "host: clocks, other processes, cores for its loaders. The smoke test measures each rank alone",
             command="distcheck collective",
             where="host",
         ),
@@ -124,14 +124,14 @@ def no_rank_comes_last(summary: Summary) -> Iterator[Finding]:
 
 
 @probe(rules.DC726)
-def nobody_waits_long_for_one_rank(summary: Summary) -> Iterator[Finding]:
-    """No rank worked for minutes while others waited for it."""
+def no_long_wait_for_one_rank(summary: Summary) -> Iterator[Finding]:
+    """Report ranks that worked for minutes while others waited for them."""
     for wait in summary.long:
         yield slow_rank(wait)
 
 
 def slow_rank(wait: LongWait, *, now: bool = False) -> Finding:
-    """A long wait for a rank that computes, while it lasts or afterwards."""
+    """Return a long wait for a rank that computes, while it lasts or afterwards."""
     end = f"; {wait.limit}" if wait.limit else "; nothing hangs" if now else ""
     return rules.DC726.found(
         f"{wait.text('now' if now else 'then')}{end}",
@@ -151,7 +151,7 @@ def slow_rank(wait: LongWait, *, now: bool = False) -> Finding:
 
 @probe(rules.DC743)
 def groups_are_destroyed(summary: Summary) -> Iterator[Finding]:
-    """No process ends with its process group."""
+    """Report processes that ended with their process group."""
     kept = [item.rank for item in summary.ledgers if item.kept_group]
     if kept:
         yield rules.DC743.found(
@@ -163,7 +163,7 @@ def groups_are_destroyed(summary: Summary) -> Iterator[Finding]:
 
 
 def not_checked(summary: Summary) -> tuple[NotChecked, ...]:
-    """What the notes of calls can't tell."""
+    """Return what the records of calls cannot show."""
     missed = []
     backends = {backend for item in summary.ledgers for backend in item.backends.values()}
     other = sorted(backend for backend in backends if backend not in _ON_CPU)
@@ -181,17 +181,17 @@ def not_checked(summary: Summary) -> tuple[NotChecked, ...]:
         missed.append(
             NotChecked(f"collectives of C++ on {_ranks(silent)}", "the flight recorder is off (TORCH_FR_BUFFER_SIZE=0)")
         )
-    trouble = next((item for item in summary.ledgers if item.error), None)
-    if trouble is not None:
-        missed.append(NotChecked(f"some calls of rank {trouble.rank}", trouble.error))
+    ledger = next((item for item in summary.ledgers if item.error), None)
+    if ledger is not None:
+        missed.append(NotChecked(f"some calls of rank {ledger.rank}", ledger.error))
     return tuple(missed)
 
 
-# told
+# texts
 
 
 def sentence(summary: Summary) -> str:
-    """``8 ranks, 72 min; 3,120 calls of collectives took 3% (rank 5, which came last) to 12% (rank 0) of the time``."""
+    """Return ``8 ranks, 72 min; 3,120 calls of collectives took 3% (rank 5, which came last) to 12% (rank 0) …``."""
     calls = max((item.calls for item in summary.ledgers), default=0)
     ranks = f"{summary.world_size} rank{'s' * (summary.world_size != 1)}"
     counted = f"{calls:,} call{'s' * (calls != 1)} of collectives"
@@ -204,15 +204,15 @@ def _took(summary: Summary) -> str:
     opened = {item.rank: item.open_looks / item.looks for item in summary.ledgers if item.looks >= _LOOKS}
     on_cpu = all(backend in _ON_CPU for item in summary.ledgers for backend in item.backends.values())
     if len(opened) == summary.world_size > 1 and on_cpu and max(opened.values()) > 2 * max(shares.values(), default=0):
-        # DDP's reducer and other callers in C++: only looks tell
+        # DDP's reducer and other callers in C++: only samples show them
         return f", and those of C++, were under way in {_span(opened)} of the time"
-    if found is None or found.lost_s < _SAID_PART * summary.span_s:
+    if found is None or found.lost_s < _REPORTED_PART * summary.span_s:
         return ""
     return f" took {_span(shares)} of the time; ranks waited for others most in {found.most.text}"
 
 
 def numbers(summary: Summary) -> dict[str, Any]:
-    """What the sentence tells, as plain JSON values."""
+    """Return the figures of the sentence, as plain JSON values."""
     found = arrival(summary)
     known = (
         {}
@@ -240,12 +240,12 @@ def numbers(summary: Summary) -> dict[str, Any]:
     }
 
 
-#: Looks from which on their share is told, and part of the job from which on lost time is.
-_LOOKS, _SAID_PART = 30, 0.01
+#: Samples from which on their share is reported, and part of the job from which on lost time is.
+_LOOKS, _REPORTED_PART = 30, 0.01
 
 
 def _span(shares: Mapping[int, float]) -> str:
-    """``3 % (rank 5) to 12 % (rank 0)``."""
+    """Return ``3 % (rank 5) to 12 % (rank 0)``."""
     least, most = min(shares, key=lambda rank: shares[rank]), max(shares, key=lambda rank: shares[rank])
     if round(shares[least], 2) == round(shares[most], 2):
         return f"{shares[most]:.0%}"

@@ -48,7 +48,7 @@ def two_ranks() -> Positions:
 
 def test_a_job_is_told_in_the_published_shape() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    job = plain_job("the job", two_ranks(), seen="nothing has moved for 20 s", interval_s=20.0)
+    job = plain_job("the job", two_ranks(), seen="no progress for 20 s", interval_s=20.0)
     schema = json.loads((ROOT / "distcheck" / "reporters" / "report.schema.json").read_text())
     jsonschema.validate(
         job, {**schema["properties"]["subject"]["properties"]["jobs"]["items"], "$defs": schema["$defs"]}
@@ -58,11 +58,10 @@ def test_a_job_is_told_in_the_published_shape() -> None:
 
 @pytest.mark.parametrize("name", ["full", "markdown", "html"])
 def test_who_differs_is_told_first_in_what_people_read(name: str) -> None:
-    job = plain_job("the <job>", two_ranks(), seen="nothing has moved for 20 s", interval_s=20.0)
+    job = plain_job("the <job>", two_ranks(), seen="no progress for 20 s", interval_s=20.0)
     text = render(Report("watch", subject={"jobs": [job]}), name, Style())
     places = [
-        text.index(part)
-        for part in ("nothing has moved for 20 s", "rank 1", "eval.py:7", "all_reduce #412", "train.py:16")
+        text.index(part) for part in ("no progress for 20 s", "rank 1", "eval.py:7", "all_reduce #412", "train.py:16")
     ]
     assert places == sorted(places)
     assert "c10d_logger" not in text

@@ -91,7 +91,7 @@ def test_a_rank_that_has_a_pipe_is_asked_and_its_dump_is_read(tmp_path: Path, an
     (tmp_path / "dump_3").write_text("an older one")
     os.utime(tmp_path / "dump_3", (1, 1))
     before = time.time()
-    asked = flight_recorder.ask([item])
+    asked = flight_recorder.request_dumps([item])
     assert asked == {3: ""}
     found = flight_recorder.dumps([item], asked, before)
     assert flight_recorder.open_call(found[3]) == CollectiveCall(
@@ -123,8 +123,8 @@ def test_without_a_pipe_nobody_is_asked_or_waited_for(tmp_path: Path) -> None:
     start = time.monotonic()
     without = rank(tmp_path)
     without = without._replace(process=without.process._replace(variables={}))
-    assert flight_recorder.ask([without]) == {}
-    asked = flight_recorder.ask([rank(tmp_path)])
+    assert flight_recorder.request_dumps([without]) == {}
+    asked = flight_recorder.request_dumps([rank(tmp_path)])
     assert "can't be opened: No such file" in asked[3]
     assert flight_recorder.dumps([rank(tmp_path)], asked, time.time()) == {}
     assert time.monotonic() - start < 1
@@ -132,14 +132,14 @@ def test_without_a_pipe_nobody_is_asked_or_waited_for(tmp_path: Path) -> None:
 
 def test_what_is_no_pipe_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "ask_3.pipe").write_text("mine")
-    assert "is no pipe" in flight_recorder.ask([rank(tmp_path)])[3]
+    assert "is no pipe" in flight_recorder.request_dumps([rank(tmp_path)])[3]
     assert (tmp_path / "ask_3.pipe").read_text() == "mine"
 
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ask_3.pipe")
     start = time.monotonic()
-    assert "can't be opened" in flight_recorder.ask([rank(tmp_path)])[3]
+    assert "can't be opened" in flight_recorder.request_dumps([rank(tmp_path)])[3]
     assert time.monotonic() - start < 1
 
 

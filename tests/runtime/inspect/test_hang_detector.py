@@ -83,7 +83,7 @@ def test_bad_a_rank_is_elsewhere() -> None:
     assert (finding.code, finding.severity) == ("DC701", Severity.WARNING)
     assert finding.message == (
         "rank 1 is in validate() at eval.py:41 and sleeps; ranks 0,2 wait in all_reduce at train.py:88; "
-        "nothing has moved for 2 s"
+        "no progress for 2 s"
     )
     assert (finding.where.path, finding.where.line, finding.where.rank) == ("eval.py", 41, 1)
     assert finding.fix.command == "distcheck stuck --hang-timeout 30"
@@ -203,7 +203,7 @@ def test_all_here_wait_and_the_others_are_elsewhere() -> None:
     seen = snapshot(waits(0), waits(1), size=4, interval_s=25.0)
     finding = only(seen)
     assert (finding.code, finding.severity) == ("DC511", Severity.INFO)
-    assert "2 ranks on other hosts were not looked at" in finding.message
+    assert "2 ranks on other hosts were not inspected" in finding.message
     assert [item.what for item in not_checked(seen)] == ["ranks 2-3"]
 
 
@@ -232,7 +232,7 @@ def test_thousands_of_ranks_take_no_longer_text_and_no_long_time() -> None:
     assert time.perf_counter() - start < 5
 
 
-# two looks
+# two samples
 
 
 def seen_as(

@@ -124,7 +124,7 @@ def test_a_parent_that_waits_for_its_children() -> None:
         ("Error: Failed to find python version from target process", 0, 0, "does not know the Python"),
         ("Error: No such process (os error 3)", 0, 0, "ended meanwhile"),
         ("Error: of a new kind\nmore", 0, 0, "py-spy: Error: of a new kind"),
-        ("", 0, 0, "it said nothing"),
+        ("", 0, 0, "it printed nothing"),
     ],
 )
 def test_why_a_stack_can_not_be_had(error: str, yama: int | None, user: int, told: str) -> None:
