@@ -33,9 +33,12 @@ def found_at_first_failed(
     return model.found(rule, timeline, ordered, message, **rest)
 
 
-def severity_of(timeline: Timeline) -> dict[str, Any]:
-    """How loud a finding about something bad is: an error where the job died, a remark where it went on."""
-    if timeline.went_on:
+def severity_of(timeline: Timeline, event: Event | None = None) -> dict[str, Any]:
+    """Return severity and role of a failure: an error and a cause, or info and context if the job survived it.
+
+    :param event: a line of an attempt; the job survives what its last attempt survives
+    """
+    if timeline.went_on and (event is None or event.attempt >= timeline.attempts - 1):
         return {"severity": Severity.INFO, "role": "context"}
     return {"severity": Severity.ERROR, "role": "cause"}
 

@@ -13,7 +13,8 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.rules.signatures import Kind
 
-from .gpus import role, survived, weight
+from .context import severity_of
+from .gpus import survived
 from .model import Event, Timeline, found
 from .nccl_info import NcclProcess, node_count, processes
 
@@ -121,8 +122,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
             if first.values.get("network")
             else f"NCCL can't use its network plug-in{f' {name}' if name else ''}",
             fix=_same_plug_in(),
-            severity=weight(timeline, first),
-            role=role(timeline, first),
+            **severity_of(timeline, first),
         )
         return
     everyone = [process for process in processes(timeline) if process.transport.network]
@@ -172,8 +172,7 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
             "NCCL finds no network interface that it may use"
             + (f": NCCL_SOCKET_IFNAME={value} fits none here" if value else ""),
             fix=_interface(),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
         return
     everyone = processes(timeline)
@@ -213,7 +212,7 @@ def infiniband_is_used(timeline: Timeline) -> Iterator[Finding]:
             missing,
             f"NCCL was told to use {missing[0].values['network']} and finds no such device that it can open",
             fix=_give_devices(),
-            role=role(timeline, missing[0]),
+            role=severity_of(timeline, missing[0])["role"],
         )
         return
     everyone = [process for process in processes(timeline) if process.transport.network]
@@ -267,8 +266,7 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
             lost,
             f"{_no_answer(lost)} over InfiniBand",
             fix=_raise_port(),
-            severity=weight(timeline, lost[0]),
-            role=role(timeline, lost[0]),
+            **severity_of(timeline, lost[0]),
         )
 
 
@@ -309,8 +307,7 @@ def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
             command="show_gids",
             where="host",
         ),
-        severity=weight(timeline, lost[0]),
-        role=role(timeline, lost[0]),
+        **severity_of(timeline, lost[0]),
         evidence={"local_gid": local, "remote_gid": _gid(lost, _REMOTE_GID)},
     )
 
@@ -331,8 +328,7 @@ def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"the network card can't register GPU memory ({events[0].values['why']})",
             fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
         return
     refused = [event for event in timeline.of("ib-completion") if event.values.get("status") == "4"]
@@ -343,8 +339,7 @@ def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
             refused,
             "the network card was refused memory that had been registered with it (status 4, local protection error)",
             fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
-            severity=weight(timeline, refused[0]),
-            role=role(timeline, refused[0]),
+            **severity_of(timeline, refused[0]),
         )
         return
     everyone = processes(timeline)
@@ -381,8 +376,7 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
             missing,
             "NCCL was told to use EFA's plug-in, and it is not there or can't be used",
             fix=_use_efa(),
-            severity=weight(timeline, missing[0]),
-            role=role(timeline, missing[0]),
+            **severity_of(timeline, missing[0]),
         )
     elif lost := timeline.of("efa-unreachable"):
         if another_cause(timeline):
@@ -399,8 +393,7 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
                 by="admin",
                 where="host",
             ),
-            severity=weight(timeline, lost[0]),
-            role=role(timeline, lost[0]),
+            **severity_of(timeline, lost[0]),
         )
     elif unusable := timeline.of("efa-unusable"):
         everyone = [process for process in processes(timeline) if process.transport.network]
@@ -445,8 +438,7 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
                 "'ls /sys/class/net': they differ between virtual machines and GKE",
                 where="job-script",
             ),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
     elif files := timeline.of("topology-file"):
         yield found(
@@ -481,8 +473,7 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
                 command="export NCCL_NVLS_ENABLE=0",
                 where="job-script",
             ),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("imex-permission"):
         yield found(
@@ -497,8 +488,7 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
                 by="admin",
                 where="host",
             ),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("cumem-host"):
         yield found(
@@ -530,8 +520,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             f"rank {first['rank']} has NCCL {_version(first['version'])} and rank {first['other']} "
             f"{_version(first['expected'])}",
             fix=fix,
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
         return
     versions: dict[str, list[NcclProcess]] = {}
@@ -553,8 +542,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             f"{events[0].values['wanted']}) than "
             + (f"it expected: it is {said}" if len(versions) > 1 else "it expected, as from another version of it"),
             fix=fix,
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
     elif len(versions) > 1:
         dead = failed(timeline) and not another_cause(timeline)
@@ -588,8 +576,7 @@ def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
             "(--hostname, or NCCL_HOSTID with a value of its own)",
             where="launch-line",
         ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
+        **severity_of(timeline, events[0]),
     )
 
 

@@ -14,7 +14,9 @@ from distcheck.core.model import Finding, Fix, Severity, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.rules.signatures import Kind
 
+from .context import severity_of
 from .model import Event, Timeline, found
+from .signature_rows import signature_probe
 
 #: Xids that mean a broken card or link, and what they say (NVIDIA, "Xid errors", r580).
 HARDWARE_XIDS = {
@@ -93,16 +95,6 @@ def survived(timeline: Timeline, event: Event) -> bool:
     return timeline.went_on and event.attempt >= timeline.attempts - 1
 
 
-def weight(timeline: Timeline, event: Event) -> Severity:
-    """What ended the job is an error, what it survived is worth knowing."""
-    return Severity.INFO if survived(timeline, event) else Severity.ERROR
-
-
-def role(timeline: Timeline, event: Event, otherwise: str = "cause") -> str:
-    """What ended the job is a cause, what it survived stands beside."""
-    return "context" if survived(timeline, event) else otherwise
-
-
 @probe(rules.DC303)
 def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
     """NCCL says that two ranks are on one GPU, or ranks of this log hold the memory that another one lacks."""
@@ -122,8 +114,7 @@ def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"{who} {cards}{named}, which NCCL refuses",
             fix=_bind(timeline),
-            severity=weight(timeline, first),
-            role=role(timeline, first),
+            **severity_of(timeline, first),
         )
     elif shared := _ranks_in_one_memory(timeline):
         names = rank_ranges({event.who.rank for event in shared if event.who.rank is not None})
@@ -133,8 +124,7 @@ def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
             shared,
             f"ranks {names} of one host ran out of memory on the same GPU {shared[0].values.get('gpu')}: each takes it",
             fix=_bind(timeline),
-            severity=weight(timeline, shared[0]),
-            role=role(timeline, shared[0]),
+            **severity_of(timeline, shared[0]),
         )
 
 
@@ -162,8 +152,7 @@ def driver_is_new_enough(timeline: Timeline) -> Iterator[Finding]:
             + " ('nvidia-smi' shows what the driver knows), or have an administrator update the driver of the host",
             where="host",
         ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
+        **severity_of(timeline, events[0]),
     )
 
 
@@ -182,8 +171,7 @@ def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
             startup,
             f"only {first.values['free']} of {first.values['total']} GiB of the GPU were free before the job took any",
             fix=_free_the_card(()),
-            severity=weight(timeline, first),
-            role=role(timeline, first),
+            **severity_of(timeline, first),
         )
         return
     if _ranks_in_one_memory(timeline):
@@ -207,8 +195,7 @@ def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
         f"GPU {memory.gpu} was full of what others hold ({who}{'' if holders else f' {memory.others:.1f}'} of "
         f"{memory.total:.1f} GiB) while this process held {memory.own:.1f} GiB",
         fix=_free_the_card([pid for pid, _ in holders]),
-        severity=weight(timeline, first),
-        role=role(timeline, first),
+        **severity_of(timeline, first),
         evidence={
             "gpu": memory.gpu,
             "total_gib": round(memory.total, 2),
@@ -245,30 +232,7 @@ def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
             "where the instances are of one GPU; or have MIG turned off for training over several GPUs",
             where="each-task",
         ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
-    )
-
-
-@probe(rules.DC307)
-def gpus_take_more_than_one_process(timeline: Timeline) -> Iterator[Finding]:
-    """CUDA calls a device busy: in exclusive mode somebody, perhaps a rank of this job, has it already."""
-    events = timeline.of("gpu-busy")
-    if not events:
-        return
-    yield found(
-        rules.DC307,
-        timeline,
-        events,
-        "a GPU takes one process only, and has one already",
-        fix=Fix(
-            "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
-            "mode); an "
-            "administrator can put the mode back: nvidia-smi -c DEFAULT",
-            where="host",
-        ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
+        **severity_of(timeline, events[0]),
     )
 
 
@@ -321,8 +285,7 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
             events,
             _what_is_broken(events) + (f" on {host}" if host else ""),
             fix=_replace(events),
-            severity=weight(timeline, first),
-            role=role(timeline, first),
+            **severity_of(timeline, first),
             rank=next((event.who.rank for event in events if event.who.rank is not None), None),
             evidence={"xids": sorted({number for event in events if (number := event.number("xid"))})},
         )
@@ -346,51 +309,6 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-@probe(rules.DC312)
-def fabric_manager_runs(timeline: Timeline) -> Iterator[Finding]:
-    """CUDA says 802, system not yet initialized: NVSwitch's fabric manager does not run, or is of another version."""
-    events = timeline.of("fabric-manager")
-    if not events:
-        return
-    yield found(
-        rules.DC312,
-        timeline,
-        events,
-        "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
-        fix=Fix(
-            "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
-            "systemctl enable --now nvidia-fabricmanager",
-            by="admin",
-            where="host",
-        ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
-    )
-
-
-@probe(rules.DC313)
-def driver_and_library_fit(timeline: Timeline) -> Iterator[Finding]:
-    """NVML or the kernel module say that the driver's halves have different versions."""
-    events = timeline.of("nvml-mismatch")
-    if not events:
-        return
-    yield found(
-        rules.DC313,
-        timeline,
-        events,
-        "the NVIDIA driver in the kernel and its library have different versions",
-        fix=Fix(
-            "the driver was updated while it was in use: have an administrator reboot the host, or unload and load the "
-            "nvidia modules when nothing uses the GPUs; a container that brings its own driver library must use "
-            "the host's",
-            by="admin",
-            where="host",
-        ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
-    )
-
-
 @probe(rules.DC314)
 def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
     """NVML fails with an unknown error, as in a container whose cgroup was rewritten."""
@@ -410,52 +328,7 @@ def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
             "device nodes with --device, use CDI, or update the NVIDIA container toolkit",
             where="launch-line",
         ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
-    )
-
-
-@probe(rules.DC331)
-def nccl_is_the_one_of_torch(timeline: Timeline) -> Iterator[Finding]:
-    """The loader finds an NCCL that lacks what torch wants of it."""
-    events = timeline.of("nccl-symbol")
-    if not events:
-        return
-    yield found(
-        rules.DC331,
-        timeline,
-        events,
-        f"another NCCL library is found before the one of torch: it has no {events[0].values['symbol']}",
-        fix=Fix(
-            "keep one package nvidia-nccl-cu… (the one that 'pip show torch' lists) and install it again with "
-            "--force-reinstall --no-deps, and take folders with another libnccl.so.2 out of LD_LIBRARY_PATH and "
-            "LD_PRELOAD",
-            command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
-            where="host",
-        ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
-    )
-
-
-@probe(rules.DC332)
-def nccl_is_installed(timeline: Timeline) -> Iterator[Finding]:
-    """The loader finds no libnccl.so.2 at all."""
-    events = timeline.of("nccl-missing")
-    if not events:
-        return
-    yield found(
-        rules.DC332,
-        timeline,
-        events,
-        "the NCCL library that torch needs is missing",
-        fix=Fix(
-            "put back what torch requires: install the package nvidia-nccl-cu… that 'pip show torch' lists, with "
-            "--force-reinstall --no-deps, into the Python of the job on every node",
-            where="host",
-        ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
+        **severity_of(timeline, events[0]),
     )
 
 
@@ -479,8 +352,7 @@ def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
             "out of the image; after an update of the host's driver start the container again",
             where="job-script",
         ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
+        **severity_of(timeline, events[0]),
     )
 
 
@@ -517,8 +389,7 @@ def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
             "mask it",
             where="host",
         ),
-        severity=weight(timeline, first) if events else Severity.INFO,
-        role=role(timeline, first) if events else "context",
+        **(severity_of(timeline, first) if events else {"severity": Severity.INFO, "role": "context"}),
     )
 
 
@@ -538,8 +409,7 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
                 command="export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",
                 where="job-script",
             ),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("no-peer-access"):
         yield found(
@@ -553,8 +423,7 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
                 command="nvidia-smi topo -p2p r",
                 where="host",
             ),
-            severity=weight(timeline, events[0]),
-            role=role(timeline, events[0]),
+            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("iommu-warning"):
         hung = _only_waited(timeline)
@@ -592,8 +461,7 @@ def wsl_can_do_it(timeline: Timeline) -> Iterator[Finding]:
             "Linux itself",
             where="host",
         ),
-        severity=weight(timeline, events[0]),
-        role=role(timeline, events[0]),
+        **severity_of(timeline, events[0]),
     )
 
 
@@ -754,3 +622,71 @@ def _only_waited(timeline: Timeline) -> bool:
         and any(event.kind is Kind.TIMEOUT for event in timeline.events)
         and not any(event.kind is Kind.CAUSE for event in timeline.events)
     )
+
+
+gpus_take_more_than_one_process = signature_probe(
+    f"{__name__}.gpus_take_more_than_one_process",
+    rules.DC307,
+    "CUDA reports a device as busy: in exclusive mode another process holds it.",
+    "gpu-busy",
+    "a GPU takes one process only, and has one already",
+    Fix(
+        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
+        "mode); an "
+        "administrator can put the mode back: nvidia-smi -c DEFAULT",
+        where="host",
+    ),
+)
+fabric_manager_runs = signature_probe(
+    f"{__name__}.fabric_manager_runs",
+    rules.DC312,
+    "CUDA reports 802: NVSwitch's fabric manager does not run, or has another version.",
+    "fabric-manager",
+    "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
+    Fix(
+        "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
+        "systemctl enable --now nvidia-fabricmanager",
+        by="admin",
+        where="host",
+    ),
+)
+driver_and_library_fit = signature_probe(
+    f"{__name__}.driver_and_library_fit",
+    rules.DC313,
+    "NVML or the kernel module reports different versions of the two parts of the driver.",
+    "nvml-mismatch",
+    "the NVIDIA driver in the kernel and its library have different versions",
+    Fix(
+        "the driver was updated while it was in use: have an administrator reboot the host, or unload and load the "
+        "nvidia modules when nothing uses the GPUs; a container that brings its own driver library must use "
+        "the host's",
+        by="admin",
+        where="host",
+    ),
+)
+nccl_is_the_one_of_torch = signature_probe(
+    f"{__name__}.nccl_is_the_one_of_torch",
+    rules.DC331,
+    "The loader finds an NCCL without a symbol that torch needs.",
+    "nccl-symbol",
+    "another NCCL library is found before the one of torch: it has no {symbol}",
+    Fix(
+        "keep one package nvidia-nccl-cu… (the one that 'pip show torch' lists) and install it again with "
+        "--force-reinstall --no-deps, and take folders with another libnccl.so.2 out of LD_LIBRARY_PATH and "
+        "LD_PRELOAD",
+        command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
+        where="host",
+    ),
+)
+nccl_is_installed = signature_probe(
+    f"{__name__}.nccl_is_installed",
+    rules.DC332,
+    "The loader finds no libnccl.so.2.",
+    "nccl-missing",
+    "the NCCL library that torch needs is missing",
+    Fix(
+        "put back what torch requires: install the package nvidia-nccl-cu… that 'pip show torch' lists, with "
+        "--force-reinstall --no-deps, into the Python of the job on every node",
+        where="host",
+    ),
+)

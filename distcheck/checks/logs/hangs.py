@@ -14,6 +14,7 @@ from distcheck.rules.signatures import Kind
 from .context import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
 from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline, found
 from .pickling import LIST_OF_ALL
+from .signature_rows import signature_probe
 from .waiting_ranks import (
     LastCollective,
     WaitingRank,
@@ -605,22 +606,6 @@ def _fingerprints(timeline: Timeline) -> dict[int, str]:
     return prints
 
 
-@probe(rules.DC519)
-def inputs_are_even(timeline: Timeline) -> Iterator[Finding]:
-    """torch's Join saw no rank that ran out of inputs before the others."""
-    events = timeline.of("uneven-inputs")
-    if events:
-        yield found(
-            rules.DC519,
-            timeline,
-            events,
-            "a rank has fewer batches than the others, and was told to stop all of them",
-            fix=_EVEN_INPUTS,
-            rank=-1,
-            **severity_of(timeline),
-        )
-
-
 @probe(rules.DC507)
 def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
     """DDP found the same model on all ranks."""
@@ -943,3 +928,14 @@ def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
         severity=loudness["severity"],
         role="context" if timeline.went_on else "failure",
     )
+
+
+inputs_are_even = signature_probe(
+    f"{__name__}.inputs_are_even",
+    rules.DC519,
+    "torch's Join saw a rank that ran out of inputs before the others.",
+    "uneven-inputs",
+    "a rank has fewer batches than the others, and was told to stop all of them",
+    _EVEN_INPUTS,
+    rank=-1,
+)

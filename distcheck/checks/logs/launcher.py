@@ -14,6 +14,7 @@ from distcheck.core.registry import probe
 
 from .context import came_through, severity_of
 from .model import Event, Timeline, found
+from .signature_rows import signature_probe
 
 #: Files of torchrun's own side: whoever fails in them is an agent, and no rank.
 AGENT = (
@@ -347,39 +348,6 @@ def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-@probe(rules.DC115)
-def threads_were_set(timeline: Timeline) -> Iterator[Finding]:
-    """torchrun gave each worker one thread."""
-    if events := timeline.of("omp-threads-default"):
-        yield _notice(
-            rules.DC115,
-            timeline,
-            events,
-            "torchrun set OMP_NUM_THREADS=1 for its ranks",
-            Fix(
-                "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
-                where="job-script",
-            ),
-        )
-
-
-@probe(rules.DC801)
-def launcher_is_no_old_one(timeline: Timeline) -> Iterator[Finding]:
-    """The old launcher warns of itself; what it breaks is DC207."""
-    if events := timeline.of("deprecated-launcher"):
-        yield _notice(
-            rules.DC801,
-            timeline,
-            events,
-            "torch.distributed.launch is deprecated",
-            Fix(
-                "start torchrun in its place, which knows the same options; the script then reads LOCAL_RANK from its "
-                "environment",
-                where="launch-line",
-            ),
-        )
-
-
 @probe(rules.DC806)
 def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
     """torchrun says that it ignores the node rank, or the address, with this rendezvous."""
@@ -400,3 +368,30 @@ def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
 
 def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, fix: Fix) -> Finding:
     return found(rule, timeline, events, message, fix=fix, severity=Severity.INFO, role="context")
+
+
+threads_were_set = signature_probe(
+    f"{__name__}.threads_were_set",
+    rules.DC115,
+    "torchrun gave each worker one thread.",
+    "omp-threads-default",
+    "torchrun set OMP_NUM_THREADS=1 for its ranks",
+    Fix(
+        "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
+        where="job-script",
+    ),
+    notice=True,
+)
+launcher_is_no_old_one = signature_probe(
+    f"{__name__}.launcher_is_no_old_one",
+    rules.DC801,
+    "The old launcher warns about itself; its effects are DC207.",
+    "deprecated-launcher",
+    "torch.distributed.launch is deprecated",
+    Fix(
+        "start torchrun in its place, which knows the same options; the script then reads LOCAL_RANK from its "
+        "environment",
+        where="launch-line",
+    ),
+    notice=True,
+)

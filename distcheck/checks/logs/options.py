@@ -15,6 +15,7 @@ from distcheck.core.registry import probe
 from .context import came_through, severity_of
 from .launcher import first_of_each, listed, script_of
 from .model import Event, Timeline, found
+from .signature_rows import signature_probe
 
 _LOCAL_RANK = re.compile(r"(?:^|[\s'\"\[])-{0,2}(local[-_]rank)\b")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]*)")
@@ -170,25 +171,6 @@ def _behind_exception(text: str) -> str:
 # DC112
 
 
-@probe(rules.DC112)
-def debug_level_was_readable(timeline: Timeline) -> Iterator[Finding]:
-    """TORCH_DISTRIBUTED_DEBUG holds none of its three words, so that torch can't even be imported."""
-    events = timeline.of("debug-level-invalid")
-    if events:
-        yield found(
-            rules.DC112,
-            timeline,
-            events,
-            "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
-            fix=Fix(
-                "set it to one of the three words, or take it out",
-                command="unset TORCH_DISTRIBUTED_DEBUG",
-                where="job-script",
-            ),
-            **severity_of(timeline),
-        )
-
-
 # DC207, DC803
 
 
@@ -287,3 +269,17 @@ def _as_typed(event: Event, names: tuple[str, ...]) -> str:
 def _launchers_options(arguments: str) -> tuple[str, ...]:
     names = [match[1] for match in _OPTION.finditer(arguments)]
     return tuple(dict.fromkeys(f"--{name}" for name in names if name.replace("_", "-") in _OF_LAUNCHERS))
+
+
+debug_level_was_readable = signature_probe(
+    f"{__name__}.debug_level_was_readable",
+    rules.DC112,
+    "TORCH_DISTRIBUTED_DEBUG has an unknown value, so that torch cannot be imported.",
+    "debug-level-invalid",
+    "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
+    Fix(
+        "set it to one of the three words, or take it out",
+        command="unset TORCH_DISTRIBUTED_DEBUG",
+        where="job-script",
+    ),
+)

@@ -10,6 +10,7 @@ from distcheck.core.registry import probe
 
 from .context import came_through, severity_of
 from .model import Event, Timeline, found
+from .signature_rows import signature_probe
 
 
 def _place(event: Event) -> str:
@@ -76,22 +77,6 @@ def group_was_made_once(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-@probe(rules.DC743)
-def group_was_destroyed(timeline: Timeline) -> Iterator[Finding]:
-    """NCCL or torch says at the end that nobody destroyed the group; after a failure that is no wonder."""
-    events = timeline.of("group-not-destroyed")
-    if events:
-        yield found(
-            rules.DC743,
-            timeline,
-            events,
-            "the process group is not destroyed at the end",
-            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
-            severity=Severity.INFO,
-            role="context",
-        )
-
-
 @probe(rules.DC754)
 def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
     """DDP waited for gradients that never came, or got one twice."""
@@ -142,3 +127,14 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
             severity=Severity.INFO,
             role="context",
         )
+
+
+group_was_destroyed = signature_probe(
+    f"{__name__}.group_was_destroyed",
+    rules.DC743,
+    "NCCL or torch reports at the end that the process group was not destroyed.",
+    "group-not-destroyed",
+    "the process group is not destroyed at the end",
+    Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+    notice=True,
+)
