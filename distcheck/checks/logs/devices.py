@@ -292,8 +292,8 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
 
 def _see_all() -> Fix:
     return Fix(
-        "use device 0 in the script, not the one numbered LOCAL_RANK; if that is not meant: ask for GPUs by node "
-        "(--gpus-per-node) and add --gpu-bind=none to srun",
+        "use device 0 in the script instead of LOCAL_RANK. If each task needs all GPUs of its node: request them "
+        "with --gpus-per-node and add --gpu-bind=none to srun",
         where="code",
     )
 
@@ -352,7 +352,7 @@ def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[Finding]:
             rules.DC203,
             timeline,
             beyond.events,
-            "each task sees one GPU only, which is its device 0, and asks for the one numbered LOCAL_RANK",
+            "each task sees one GPU, its device 0, and uses LOCAL_RANK as the device",
             fix=_see_all(),
             evidence={"failed_local_ranks": list(beyond.failed)},
             **severity_of(timeline),

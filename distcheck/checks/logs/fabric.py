@@ -299,11 +299,9 @@ def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
         + (f" from GID {local}" if local else "")
         + (f" (NCCL_IB_GID_INDEX={index.values['value'].rstrip('.')})" if index else ""),
         fix=Fix(
-            "with NCCL 2.21 and newer leave NCCL_IB_GID_INDEX out, with older ones set it to the RoCE v2 entry "
-            "with the IPv4 "
-            "address, which 'show_gids' lists (often 3), the same on all nodes; then test the pair of hosts with "
-            "ib_write_bw "
-            "-R, since a switch, a route between rails or a port can be the reason as well",
+            "unset NCCL_IB_GID_INDEX with NCCL 2.21 and newer. With an older one set it on all nodes to the RoCE "
+            "v2 entry with the IPv4 address: 'show_gids' lists it (often 3). Then test the pair of hosts with "
+            "ib_write_bw -R: a switch, a route between rails or a port can be the cause too",
             command="show_gids",
             where="host",
         ),
@@ -316,8 +314,8 @@ def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
 def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
     """RDMA is used between hosts without GPUDirect, or registering GPU memory with the card fails."""
     fix = Fix(
-        "have an administrator load the module that comes with the driver (modprobe nvidia_peermem) and name it in "
-        "/etc/modules-load.d, so that it is there after the next start",
+        "have an administrator load the module that comes with the driver (modprobe nvidia_peermem), and list it "
+        "in /etc/modules-load.d for the next boot",
         by="admin",
         where="host",
     )
@@ -374,7 +372,7 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
             rules.DC417,
             timeline,
             missing,
-            "NCCL was told to use EFA's plug-in, and it is not there or can't be used",
+            "NCCL must use EFA's plug-in, which is missing or unusable",
             fix=_use_efa(),
             **severity_of(timeline, missing[0]),
         )
@@ -387,9 +385,8 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
             lost,
             "EFA's packets get no answer from another node",
             fix=Fix(
-                "let the security group of the nodes allow all traffic from and to itself, inbound and outbound, "
-                "and use the "
-                "same libfabric and aws-ofi-nccl on all nodes; if a rank there has ended, its own log tells more",
+                "let the security group of the nodes allow all traffic from and to itself, inbound and outbound. "
+                "Use the same libfabric and aws-ofi-nccl on all nodes. If a rank there exited, read its own log",
                 by="admin",
                 where="host",
             ),
@@ -467,9 +464,8 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"NVLink SHARP (NVLS) can't be set up: {events[0].values['why']}",
             fix=Fix(
-                "run once with NVLink SHARP off: if that works, have an administrator look at the fabric manager "
-                "and the "
-                "NVSwitches (same version as the driver, no GPU left half reset)",
+                "run once with NVLink SHARP off. If that works, have an administrator check the fabric manager "
+                "and the NVSwitches: the version of the driver, and no GPU half reset",
                 command="export NCCL_NVLS_ENABLE=0",
                 where="job-script",
             ),
@@ -506,8 +502,8 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
 def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
     """NCCL says that versions differ, or reads messages of another length; or the ranks' lines name different ones."""
     fix = Fix(
-        "use one image or one environment on a shared folder for all nodes: the same torch and the same NCCL "
-        "(another libnccl.so.2 in LD_LIBRARY_PATH makes one host odd)",
+        "use one image, or one environment on a shared folder, for all nodes, with the same torch and NCCL. "
+        "Another libnccl.so.2 in LD_LIBRARY_PATH makes one host differ",
         command="python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'",
         where="each-task",
     )
@@ -572,8 +568,8 @@ def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
         "containers for one "
         "host",
         fix=Fix(
-            "let them share it (--ipc=host, or one volume at /dev/shm), or give each container a host name of its own "
-            "(--hostname, or NCCL_HOSTID with a value of its own)",
+            "let the containers share it (--ipc=host, or one volume at /dev/shm). Or give each its own host name "
+            "(--hostname, or its own value of NCCL_HOSTID)",
             where="launch-line",
         ),
         **severity_of(timeline, events[0]),
@@ -593,9 +589,8 @@ def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
             [event for process in shared for event in process.events if event.values.get("via")],
             "ranks of one host talk through shared memory, although their GPUs have NVLink",
             fix=Fix(
-                "see whether the driver lets the GPUs reach each other, and whether each task sees all GPUs of its "
-                "host: in "
-                "containers with one GPU each NCCL can't use NVLink",
+                "check that the driver lets the GPUs reach each other, and that each task sees all GPUs of its "
+                "host. In containers with one GPU each NCCL can't use NVLink",
                 command="nvidia-smi topo -p2p r",
                 where="host",
             ),
@@ -735,19 +730,17 @@ def _misfit(event: Event) -> str:
 
 def _same_plug_in() -> Fix:
     return Fix(
-        "have the folder of the plug-in put on LD_LIBRARY_PATH or into the container, the same on all nodes, in a "
-        "version that "
-        "fits this NCCL; NCCL_NET_PLUGIN=none says that NCCL's own network is meant",
+        "put the folder of the plug-in on LD_LIBRARY_PATH or into the container, the same on all nodes, in a "
+        "version that fits this NCCL. NCCL_NET_PLUGIN=none selects NCCL's own network",
         where="job-script",
     )
 
 
 def _interface() -> Fix:
     return Fix(
-        "name the interface that leads to the other nodes, exactly ('ip route get ADDRESS-OF-ANOTHER-NODE' shows "
-        "it after "
-        "dev), in the job script, so that every rank gets it; where nodes name theirs differently, list them with "
-        "commas",
+        "set NCCL_SOCKET_IFNAME in the job script, for every rank, to the interface that leads to the other "
+        "nodes: 'ip route get ADDRESS-OF-ANOTHER-NODE' shows it after dev. If nodes use different names, list "
+        "them with commas",
         command="export NCCL_SOCKET_IFNAME==eth0",
         where="job-script",
     )
@@ -769,10 +762,9 @@ def _same_address(chosen: Sequence[NcclProcess]) -> list[NcclProcess]:
 
 def _give_devices() -> Fix:
     return Fix(
-        "let every task open /dev/infiniband and find libibverbs: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit "
-        "memlock=-1 with Docker, the cluster's RDMA resource with Kubernetes, libibverbs1 and ibverbs-providers in "
-        "the image; "
-        "NCCL_IB_HCA takes the names of this host's devices",
+        "let every task open /dev/infiniband and find libibverbs (libibverbs1 and ibverbs-providers in the "
+        "image). With Docker: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1. With Kubernetes: "
+        "the RDMA resource of the cluster. NCCL_IB_HCA takes the names of this host's devices",
         command="ls -l /dev/infiniband",
         where="each-task",
     )
@@ -780,8 +772,8 @@ def _give_devices() -> Fix:
 
 def _raise_port() -> Fix:
     return Fix(
-        "leave this host out of the job; have an administrator look at the cable, the transceiver and the switch port "
-        "(phys_state below /sys/class/infiniband/DEVICE/ports/1 and 'ibstat' say how far the link comes)",
+        "exclude this host from the job. Have an administrator check the cable, the transceiver and the switch "
+        "port: phys_state below /sys/class/infiniband/DEVICE/ports/1 and 'ibstat' show the state of the link",
         command="ibstat",
         by="admin",
         where="host",
@@ -790,10 +782,9 @@ def _raise_port() -> Fix:
 
 def _use_efa() -> Fix:
     return Fix(
-        "use an image with libfabric and an aws-ofi-nccl that fits this NCCL, give the container the EFA devices "
-        "(vpc.amazonaws.com/efa in Kubernetes, --device=/dev/infiniband with Docker), and leave FI_PROVIDER out or "
-        "set it to "
-        "efa; the log then says 'Using network AWS Libfabric' or 'Libfabric'",
+        "use an image with libfabric and an aws-ofi-nccl that fits this NCCL. Give the container the EFA devices "
+        "(vpc.amazonaws.com/efa in Kubernetes, --device=/dev/infiniband with Docker). Unset FI_PROVIDER, or set "
+        "it to efa. The log then shows 'Using network AWS Libfabric' or 'Libfabric'",
         where="job-script",
     )
 

@@ -227,9 +227,8 @@ def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
         if shared
         else "a process sees one MIG instance only, and a rank asks for a second device",
         fix=Fix(
-            "give each process a CUDA_VISIBLE_DEVICES of its own with one instance and use device 0, with the "
-            "backend gloo "
-            "where the instances are of one GPU; or have MIG turned off for training over several GPUs",
+            "give each process its own CUDA_VISIBLE_DEVICES with one instance, and use device 0. Use the backend "
+            "gloo if the instances belong to one GPU. Or have MIG disabled to train on several GPUs",
             where="each-task",
         ),
         **severity_of(timeline, events[0]),
@@ -257,9 +256,8 @@ def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
         events,
         text,
         fix=Fix(
-            "leave the odd cards out with CUDA_VISIBLE_DEVICES (by UUID, from 'nvidia-smi -L') and start as many "
-            "ranks as "
-            "cards are left, or take the slowest card as the measure of the job",
+            "exclude the GPUs that differ with CUDA_VISIBLE_DEVICES (by UUID, from 'nvidia-smi -L'), and start "
+            "one rank for each GPU that remains. Otherwise the slowest GPU sets the speed of the job",
             where="job-script",
         ),
         role="context",
@@ -301,7 +299,7 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
             told,
             f"the driver wrote {meanings}",
             fix=Fix(
-                "look for the fault in the program first: these Xids follow from it; the card is likely sound",
+                "debug the program first: these Xids follow from its faults, and the GPU is probably healthy",
                 where="code",
             ),
             severity=Severity.INFO,
@@ -324,8 +322,8 @@ def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
         events,
         f"NVML can't be used ({events[0].values['what']}): the container has lost access to its GPUs",
         fix=Fix(
-            "start the container again; so that it stays fixed (a reload of systemd rewrites the cgroup), name the "
-            "device nodes with --device, use CDI, or update the NVIDIA container toolkit",
+            "restart the container. A reload of systemd rewrites the cgroup: to prevent it, name the device "
+            "nodes with --device, use CDI, or update the NVIDIA container toolkit",
             where="launch-line",
         ),
         **severity_of(timeline, events[0]),
@@ -418,7 +416,7 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
             events,
             "two GPUs of this host can't reach each other's memory, and were made to",
             fix=Fix(
-                "leave out NCCL_P2P_LEVEL and NCCL_IGNORE_DISABLED_P2P; where nothing forces it, one run with "
+                "unset NCCL_P2P_LEVEL and NCCL_IGNORE_DISABLED_P2P. If neither is set, one run with "
                 "NCCL_P2P_DISABLE=1 confirms it ('nvidia-smi topo -p2p r' shows what the driver allows)",
                 command="nvidia-smi topo -p2p r",
                 where="host",
@@ -657,9 +655,8 @@ driver_and_library_fit = signature_probe(
     "nvml-mismatch",
     "the NVIDIA driver in the kernel and its library have different versions",
     Fix(
-        "the driver was updated while it was in use: have an administrator reboot the host, or unload and load the "
-        "nvidia modules when nothing uses the GPUs; a container that brings its own driver library must use "
-        "the host's",
+        "the driver was updated while it was in use. Have an administrator reboot the host, or reload the nvidia "
+        "modules while nothing uses the GPUs. A container with its own driver library must use the host's",
         by="admin",
         where="host",
     ),
@@ -671,8 +668,8 @@ nccl_is_the_one_of_torch = signature_probe(
     "nccl-symbol",
     "another NCCL library is found before the one of torch: it has no {symbol}",
     Fix(
-        "keep one package nvidia-nccl-cu… (the one that 'pip show torch' lists) and install it again with "
-        "--force-reinstall --no-deps, and take folders with another libnccl.so.2 out of LD_LIBRARY_PATH and "
+        "keep one package nvidia-nccl-cu…, the one that 'pip show torch' lists, and reinstall it with "
+        "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and "
         "LD_PRELOAD",
         command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
         where="host",
@@ -685,8 +682,8 @@ nccl_is_installed = signature_probe(
     "nccl-missing",
     "the NCCL library that torch needs is missing",
     Fix(
-        "put back what torch requires: install the package nvidia-nccl-cu… that 'pip show torch' lists, with "
-        "--force-reinstall --no-deps, into the Python of the job on every node",
+        "install the package nvidia-nccl-cu… that 'pip show torch' lists, with --force-reinstall --no-deps, into "
+        "the Python of the job on every node",
         where="host",
     ),
 )

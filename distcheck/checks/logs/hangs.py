@@ -56,10 +56,9 @@ class HangVerdict(NamedTuple):
 
 
 _OTHER_BRANCH = Fix(
-    "look for the collective that only some ranks reach: inside 'if rank == 0', before an early return, in an "
-    "except or "
-    "a loop whose length differs; call it on all ranks ('distcheck lint' finds most of them). One run with "
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 names the lines",
+    "find the collective that only some ranks reach: inside 'if rank == 0', before an early return, in an "
+    "except, or in a loop of another length. Call it on all ranks; 'distcheck lint' finds most of them. "
+    "'torchrun … -m distcheck.watch' names the lines in the next run",
     command="distcheck lint --select DC701,DC702,DC703,DC707 .",
     where="code",
 )
@@ -82,11 +81,9 @@ _RANK_ZERO = Fix(
     where="code",
 )
 _STACK = Fix(
-    "see where that rank is while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU; and "
-    "look at its "
-    "code for work that takes longer than the time limit, for a collective that it does not call (DC701), and "
-    "for fewer "
-    "batches than the others have (DC519)",
+    "inspect that rank while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU. Check its "
+    "code for work that takes longer than the timeout, for a collective that it does not call (DC701), and for "
+    "fewer batches than the others (DC519)",
     where="host",
 )
 
@@ -935,7 +932,7 @@ inputs_are_even = signature_probe(
     rules.DC519,
     "torch's Join saw a rank that ran out of inputs before the others.",
     "uneven-inputs",
-    "a rank has fewer batches than the others, and was told to stop all of them",
+    "a rank has fewer batches than the others, and Join stopped all of them",
     _EVEN_INPUTS,
     rank=-1,
 )

@@ -30,9 +30,8 @@ def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[Finding]:
         rules.DC117,
         timeline,
         events,
-        "the launcher got SIGHUP when its terminal closed, and ended all ranks: torchrun installs a handler of "
-        "its own, "
-        "so that nohup does not keep it",
+        "the launcher got SIGHUP when its terminal closed, and ended all ranks. torchrun installs its own "
+        "handler, so nohup does not protect it",
         fix=Fix(
             "start it in tmux or screen, as a job of the scheduler, or in a session without terminal: "
             "setsid torchrun … > train.log 2>&1 &",
@@ -44,7 +43,7 @@ def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[Finding]:
 
 
 _LONGER = Fix(
-    "ask for more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on SIGTERM "
+    "request more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on SIGTERM "
     "(#SBATCH --signal=TERM@120)",
     where="job-script",
 )
@@ -74,8 +73,8 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
             fix=_LONGER
             if limit
             else Fix(
-                "let the script save a checkpoint on SIGTERM and start from it again (#SBATCH --requeue, "
-                "--signal=TERM@120), ask for what the job really uses, or for a queue that is not preempted",
+                "let the script save a checkpoint on SIGTERM and resume from it (#SBATCH --requeue, "
+                "--signal=TERM@120). Request only what the job uses, or a queue without preemption",
                 where="job-script",
             ),
             rank=-1,
@@ -91,11 +90,11 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         rules.DC125,
         timeline,
         stopped,
-        "the launcher was told to stop (SIGTERM) from outside, and nothing had failed before: a time limit, a "
-        "preemption, an eviction, or a kill",
+        "the launcher got SIGTERM from outside before any failure: a time limit, a preemption, an eviction, or a kill",
         fix=Fix(
-            "ask the scheduler why ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', 'kubectl describe pod'); "
-            "then a longer limit, and a checkpoint on SIGTERM (#SBATCH --signal=TERM@120)",
+            "read the reason from the scheduler ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', "
+            "'kubectl describe pod'). Then set a longer limit, and save a checkpoint on SIGTERM (#SBATCH "
+            "--signal=TERM@120)",
             where="job-script",
         ),
         severity=Severity.INFO,
@@ -128,7 +127,7 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
         timeline,
         events[:20],
         f"the ranks were restarted {times} time{'s' * (times != 1)}: what the log ends with is of the last attempt",
-        fix=Fix("while you look for an error, start with --max-restarts=0", where="launch-line"),
+        fix=Fix("while you debug, start with --max-restarts=0", where="launch-line"),
         severity=Severity.INFO,
         role="context",
         rank=-1,

@@ -320,8 +320,8 @@ def _several_agents(timeline: Timeline) -> Iterator[Finding]:
         "and each starts all ranks",
         fix=Fix(
             "give torchrun one task a node: srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 (and '#SBATCH "
-            "--ntasks-per-node=1' in the job script); or leave it away, and let srun start one python a GPU with RANK, "
-            "LOCAL_RANK and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
+            "--ntasks-per-node=1' in the job script). Or drop torchrun, and let srun start one python a GPU with "
+            "RANK, LOCAL_RANK and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
             where="job-script",
         ),
         rank=-1,
@@ -343,8 +343,8 @@ def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
             rules.DC111,
             timeline,
             [event],
-            f"{old} is an old name: {new} took its place",
-            Fix(f"write {new} in its place{keep}", where="job-script"),
+            f"{old} is an old name, now {new}",
+            Fix(f"write {new} instead{keep}", where="job-script"),
         )
 
 
@@ -389,8 +389,7 @@ launcher_is_no_old_one = signature_probe(
     "deprecated-launcher",
     "torch.distributed.launch is deprecated",
     Fix(
-        "start torchrun in its place, which knows the same options; the script then reads LOCAL_RANK from its "
-        "environment",
+        "start torchrun instead, which has the same options. The script then reads LOCAL_RANK from its environment",
         where="launch-line",
     ),
     notice=True,

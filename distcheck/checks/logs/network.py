@@ -189,7 +189,7 @@ def _judge_master(
             "of the rendezvous, so no process listens there",
             fix=Fix(
                 "add --rdzv-conf=is_host=1 to the launch on the endpoint's host and --rdzv-conf=is_host=0 on all "
-                "others, or give as the endpoint exactly the name that this host has for itself (hostname)",
+                "others. Or use the name that this host has for itself (hostname) as the endpoint",
                 where="launch-line",
             ),
             severity=Severity.ERROR,
@@ -246,9 +246,8 @@ def _open_the_way(host: str, port: str) -> Fix:
     address = in_a_command(host)
     opened = f"port {port}" if port else "the port of the rendezvous"
     return Fix(
-        "see that the address is the one that the first node has in the network of all nodes, that the launch runs "
-        f"there, and have {opened} opened between the nodes"
-        + ("; this tries it from here" if address and port else ""),
+        "check that the address is that of the first node in the network of all nodes, and that the launch runs "
+        f"there. Have {opened} opened between the nodes{'; this tries it from here' if address and port else ''}",
         command=f"nc -vz -w 3 {address} {port}" if address and port else None,
         where="host",
     )
@@ -459,9 +458,8 @@ def _advertises_loopback(timeline: Timeline, events: list[Event]) -> Finding:
         f"a peer on another host gave {address} as its own address, which is loopback: its host name resolves to "
         "that there",
         fix=Fix(
-            "export GLOO_SOCKET_IFNAME with the interface that leads to the other nodes (each node its own: 'ip "
-            "route' shows it), or have an administrator give the host's name a line of its own in /etc/hosts, with its "
-            "network address",
+            "export GLOO_SOCKET_IFNAME on each node with its interface to the other nodes ('ip route' shows it). "
+            "Or have an administrator map the host name to its network address in /etc/hosts, on its own line",
             where="job-script",
         ),
         severity=Severity.ERROR,
@@ -500,8 +498,8 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
         # every host's own bridge has this address
         why += f", and {_BRIDGES_HOST} is Docker's bridge of each host, which leads to no other machine"
         fix = Fix(
-            "export GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME with the interface that leads to the other nodes (each "
-            "node its own: 'ip route' shows it), or have an administrator give the host's name its network address in "
+            "export GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME on each node with its interface to the other nodes "
+            "('ip route' shows it). Or have an administrator map the host name to its network address in "
             "/etc/hosts",
             where="job-script",
         )
@@ -559,9 +557,9 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {trouble}",
             fix=Fix(
-                "give one interface by its exact name, the one that leads to the other nodes, or leave the variable "
-                "out: gloo then takes the interface of the host name; where nodes name their interfaces differently, "
-                "set it on each node for itself ('ip -br address' lists them)",
+                "set it to the exact name of the interface that leads to the other nodes, or unset it: gloo then "
+                "uses the interface of the host name. If nodes use different names, set it on each node ('ip -br "
+                "address' lists them)",
                 command="unset GLOO_SOCKET_IFNAME",
                 where="job-script",
             ),

@@ -112,8 +112,8 @@ def _spawned(timeline: Timeline, events: list[Event], what: str) -> Finding:
         events,
         f"a process could not be spawned: what it was to get holds {what}, which can't be pickled{_place(events)}",
         fix=Fix(
-            "move functions and classes to the top of a module, no lambda or local function among them, and make "
-            "locks, open files and generators inside the new process; a data loader on Linux may use "
+            "define functions and classes at the top level of a module, without lambdas and local functions. "
+            "Create locks, open files and generators inside the new process. A data loader on Linux may use "
             'multiprocessing_context="fork"',
             where="code",
         ),

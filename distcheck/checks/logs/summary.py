@@ -206,8 +206,8 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
                 if finding.code == code:
                     return finding.fix
         return Fix(
-            "look into the log of the rank that ended first, on its own host; start the job with --log-dir and --tee, "
-            "so that each rank's text is kept",
+            "read the log of the rank that exited first, on its own host. Start the job with --log-dir and --tee "
+            "to keep the text of each rank",
             command="torchrun --log-dir logs --tee 3 …",
             where="launch-line",
         )
@@ -217,7 +217,7 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
         return Fix(known.hint if node is None else known.hint.replace("NODE", node), where=known.where)
     if first.signature == "ended" and "SIG" in first.text:
         return Fix(
-            "have Python print its stack where a signal ends it, and run it again; 'dmesg -T' and a core file tell of "
+            "let Python print its stack when a signal ends it, and run again. 'dmesg -T' and a core file show "
             "the native code",
             command="export PYTHONFAULTHANDLER=1",
             where="job-script",

@@ -113,8 +113,8 @@ def gpus_could_be_counted(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"--nproc-per-node={option} counts GPUs, and this process can use none",
             fix=Fix(
-                "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; where GPUs should be, "
-                "fix that first (nvidia-smi lists them)",
+                "give a number: --nproc-per-node=2 for two processes on the CPU. If there should be GPUs, fix "
+                "that first (nvidia-smi lists them)",
                 where="launch-line",
             ),
             **severity_of(timeline),
@@ -211,7 +211,7 @@ def no_proxy_stood_before_etcd(timeline: Timeline) -> Iterator[Finding]:
             rules.DC124,
             timeline,
             events,
-            "a proxy was asked for the etcd server of the rendezvous, and refused",
+            "a proxy refused a request to the etcd server of the rendezvous",
             fix=Fix(
                 "add the etcd host, or its domain with a leading dot, to no_proxy in the job script",
                 where="job-script",

@@ -47,8 +47,8 @@ def group_was_there_before_its_use(timeline: Timeline) -> Iterator[Finding]:
         events,
         message + (f": {place}" if place else ""),
         fix=Fix(
-            "call torch.distributed.init_process_group() before it, right after the device is bound, and destroy the "
-            "group last; code that also runs alone asks dist.is_available() and dist.is_initialized()",
+            "call torch.distributed.init_process_group() before it, right after the device is set, and destroy "
+            "the group last. In code that also runs alone, check dist.is_available() and dist.is_initialized()",
             where="code",
         ),
         evidence={"place": place or None},
@@ -69,7 +69,8 @@ def group_was_made_once(timeline: Timeline) -> Iterator[Finding]:
         events,
         "the process group is created a second time" + (f": {place}" if place else ""),
         fix=Fix(
-            "create it at one place; or ask: if not torch.distributed.is_initialized(): init_process_group(…)",
+            "create it at one call site, or check first: if not torch.distributed.is_initialized(): "
+            "init_process_group(…)",
             where="code",
         ),
         evidence={"place": place or None},
@@ -91,9 +92,9 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"parameters of the model got no gradient in the step before{known}",
             fix=Fix(
-                "use all outputs in the loss, or freeze what is not trained (requires_grad_(False), before DDP(...)); "
-                "where branches are left out on purpose, find_unused_parameters=True; TORCH_DISTRIBUTED_DEBUG=INFO "
-                "names the parameters",
+                "use all outputs in the loss, or freeze parameters that are not trained (requires_grad_(False), "
+                "before DDP(...)). If branches are skipped on purpose, set find_unused_parameters=True. "
+                "TORCH_DISTRIBUTED_DEBUG=INFO names the parameters",
                 where="code",
             ),
             evidence={"parameters": which},
