@@ -180,18 +180,18 @@ def verify(report: Report, expected: dict[str, set[str]], known: set[str]) -> No
     """All that is broken was found, with the right hosts, and nobody else was blamed."""
     failed = [item for item in report.findings if item.code.startswith("DC9")]
     assert not failed, failed
-    blamed: dict[str, set[str]] = {}
+    named: dict[str, set[str]] = {}
     for finding in report.at_least(Severity.WARNING):
         hosts = expand_hostlist(finding.where.host or "")
-        blamed.setdefault(finding.code, set()).update(hosts)
+        named.setdefault(finding.code, set()).update(hosts)
         assert len(finding.message) < 600, f"{finding.code} says {len(finding.message)} characters"
         assert len(json.dumps(finding.as_dict()["evidence"])) < 2000, f"the evidence of {finding.code} grows"
-    assert blamed == expected, {
-        code: (sorted(blamed.get(code, ())), sorted(expected.get(code, ())))
-        for code in {*blamed, *expected}
-        if blamed.get(code) != expected.get(code)
+    assert named == expected, {
+        code: (sorted(named.get(code, ())), sorted(expected.get(code, ())))
+        for code in {*named, *expected}
+        if named.get(code) != expected.get(code)
     }
-    assert not {host for hosts in blamed.values() for host in hosts} - known - {"stranger"}
+    assert not {host for hosts in named.values() for host in hosts} - known - {"stranger"}
 
 
 def measure(ranks: int) -> dict[str, float]:

@@ -27,7 +27,7 @@ Examples:
   torchrun --nproc-per-node=8 -m distcheck.collective
   srun --ntasks-per-node=8 python -m distcheck.collective
   distcheck collective --nnodes 2 --node-rank 0 --master-addr node1 --nproc 8
-  distcheck collective --nproc 8 --quick            prove and compare only
+  distcheck collective --nproc 8 --quick            verify and compare only
   distcheck collective --nproc 8 -b 8M -e 1G -f 2 --min-busbw 400
   distcheck collective --nproc 8 --output-format json -o good.json
   distcheck collective --nproc 8 --baseline good.json
@@ -86,7 +86,7 @@ class CollectiveCommand(shared.GroupedCommand):
 @click.option("--node-rank", type=click.IntRange(min=0), help="Which of the hosts this one is.")
 @click.option("--master-addr", help="The first host's name or address.")
 @click.option("--master-port", type=click.IntRange(1, 65535), help="Where torch's store is served.  [default: 29500]")
-@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="Let the hosts meet by c10d, without node ranks.")
+@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help=("Rendezvous of the hosts by c10d, without node ranks."))
 @click.option(
     "--roll-port", type=click.IntRange(1, 65535), help="Where the hosts call their roll.  [default: the other port + 1]"
 )
@@ -104,7 +104,12 @@ class CollectiveCommand(shared.GroupedCommand):
     "-w", "--warmup", type=click.IntRange(min=0), default=5, show_default=True, help="Before that, not timed."
 )
 @click.option(
-    "-c", "--check", type=click.IntRange(min=0), default=1, show_default=True, help="Proofs with new seeds; 0: none."
+    "-c",
+    "--check",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help=("Correctness checks with new seeds; 0: none."),
 )
 @click.option(
     "--collectives", metavar="NAMES", help="What to measure: all, or all_reduce,all_gather,…  [default: all_reduce]"
@@ -113,7 +118,7 @@ class CollectiveCommand(shared.GroupedCommand):
     "--dtype", type=click.Choice(["float32", "float16", "bfloat16", "int64"]), default="float32", show_default=True,
     help="What to measure with.",
 )  # fmt: skip
-@click.option("--quick", is_flag=True, help="Call the roll, compare and prove; measure nothing.")
+@click.option("--quick", is_flag=True, help="Check membership, compare and verify; measure nothing.")
 @click.option("--pairs/--no-pairs", default=None, help="Measure pairs of ranks, to find a slow link.")
 @click.option(
     "--timeout",
@@ -176,7 +181,7 @@ def command(context: click.Context, /, **given: Any) -> int:
         described = False
     if as_rank and described:
         raise click.UsageError(
-            "the launcher has started this rank, and says how many there are; --nproc, --nnodes and where to meet "
+            "a launcher started this rank and sets the number of ranks; --nproc, --nnodes and the rendezvous "
             "belong to 'distcheck collective'"
         )
     from distcheck.runtime.smoke_test.run import SmokeTorchMissing
@@ -198,7 +203,9 @@ def start(
     meeting = [name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None]
     if meeting:
         option = "--" + meeting[0].replace("_", "-")
-        raise click.UsageError(f"{option} says where several hosts meet, but --nnodes is not given; add --nnodes N")
+        raise click.UsageError(
+            f"{option} sets a rendezvous of several hosts, but --nnodes is not given; add --nnodes N"
+        )
     return run_here(given, ask, finish)
 
 
@@ -333,8 +340,8 @@ def run_rank(environ: dict[str, str], rank_info: Any, ask: Any, finish: _Finish)
         report = examine(launch, world, selection=ask.selection)
         return finish.unstarted(report._replace(command="collective"))
     launch = launch if ask.options.backend == "auto" else launch._replace(backend=ask.options.backend)
-    looked = run.look((rank_info,), launch, world, ask.selection)
-    return finished(run.run((rank_info,), looked, ask), finish)
+    inspected = run.look((rank_info,), launch, world, ask.selection)
+    return finished(run.run((rank_info,), inspected, ask), finish)
 
 
 def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
@@ -351,8 +358,8 @@ def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
         host_name=world.host_name(),
     )
     rank_infos = tuple(RankInfo(rank, count, rank, count, 0) for rank in range(count))
-    looked = run.look(rank_infos, launch, world, ask.selection)
-    return finished(run.run(rank_infos, looked, ask), finish)
+    inspected = run.look(rank_infos, launch, world, ask.selection)
+    return finished(run.run(rank_infos, inspected, ask), finish)
 
 
 def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
@@ -383,12 +390,12 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
         )  # fmt: skip
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    looked = examine(launch, world, selection=ask.selection)
+    inspected = examine(launch, world, selection=ask.selection)
     try:
         answer = multi_host.call(
             plan,
             name=world.host_name(),
-            looked=looked,
+            inspected=inspected,
             timeout_s=ask.options.timeout_s,
             job=job_of(world),
             progress=lambda present, of, missing: finish.show(
@@ -397,7 +404,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
         )
     except MembershipError as error:
         answer = multi_host.unanswered(plan, world.host_name(), error)
-    stopped = multi_host.report_of_hosts(answer, looked, plan, ask)
+    stopped = multi_host.report_of_hosts(answer, inspected, plan, ask)
     if stopped is not None:
         return finish.unstarted(stopped)
     try:
@@ -405,7 +412,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
             plan, _rank_of_host, (ask._replace(show=None), given, finish.configuration), ask.options.timeout_s
         )
     except multi_host.StartError as error:
-        return finish.unstarted(multi_host.report_of_start(plan, looked, error))
+        return finish.unstarted(multi_host.report_of_start(plan, inspected, error))
 
 
 def job_of(world: World) -> str:

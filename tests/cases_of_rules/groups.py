@@ -40,11 +40,11 @@ def reported(
     **found: Any,
 ) -> Report:
     """The report of ``distcheck collective`` on what its phases found."""
-    looked = HostResult(Report("env", subject={"host": "gpu01", "line": []}), HostRecord("gpu01"))
+    inspected = HostResult(Report("env", subject={"host": "gpu01", "line": []}), HostRecord("gpu01"))
     rank_infos = (RankInfo(0, sum(len(host.ranks) for host in cluster.hosts), 0, 8, 0),)
     found.setdefault("choice", choose(options, cluster.hosts))
     return report_of(
-        PhaseResults(cluster=cluster, **found), looked, Request(options=options), rank_infos, 1.0, transport
+        PhaseResults(cluster=cluster, **found), inspected, Request(options=options), rank_infos, 1.0, transport
     )
 
 

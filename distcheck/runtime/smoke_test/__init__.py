@@ -1,6 +1,6 @@
-"""A live process group: are all ranks there, are results right, how fast is it, and who is to blame if not.
+"""A live process group: are all ranks there, are the results right, how fast is it, and what is the root cause if not.
 
-Nothing here imports torch when it is imported: workers do, after they were started.
+Importing this package does not import torch: workers do, after their start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which backend and device the smoke test takes, and the findings where GPUs stay untested.
+"""Selects backend and device of the smoke test, and reports GPUs that stay untested.
 
-gloo on the CPU is no substitute for NCCL on the GPUs. ``--backend auto`` takes gloo only where no torch has NCCL, where
-it is known that there is no GPU, or where a mask hides all GPUs. Which GPU a rank takes has no part in that.
+gloo on the CPU does not replace NCCL on the GPUs. ``--backend auto`` selects gloo only if no torch has NCCL, if it is
+known that there is no GPU, or if a mask hides all GPUs. The choice of a rank's GPU is a separate question.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How fast the collectives of a live group are: sizes, warm-up, iterations, and nccl-tests' formulas.
+"""Measures the collectives of a live group: sizes, warm-up, iterations, and the formulas of nccl-tests.
 
-All ranks run the same calls in the same number: whatever a rank knows alone (its memory, its clock) is agreed on by a
-reduction of a fixed shape first. Whether a figure is good or bad is the matter of ``verdicts.py``.
+All ranks run the same calls in the same number. A value that only one rank knows (its memory, its clock) is agreed on
+first, by a reduction of a fixed shape. :mod:`.bandwidth_checks` judges the figures.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def measure(live: LiveGroup, *, init_s: float | None = None, first_collective_s:
     skipped: list[tuple[str, str]] = []
     if way.crowded and live.options.max_bytes is None:
         skipped.append(
-            (f"sizes above {size_text(every_size[-1])}", "more ranks than cores share a host; -e asks for larger sizes")
+            (f"sizes above {size_text(every_size[-1])}", ("more ranks than cores share a host; -e sets larger sizes"))
         )
     if live.size < 2:
         skipped.append(("bandwidth", "with one rank no data moves: not applicable"))
@@ -392,7 +392,7 @@ def _sweep(
         """Where the sizes are our choice, one that does not fit into the budget is left out, and it is said."""
         if options.max_bytes is not None or spent_s + expected_s <= _SWEEP_BUDGET_S[kind]:
             return False
-        wish = f"-e {_argument(chosen_sizes[-1])} asks for it"
+        wish = f"-e {_argument(chosen_sizes[-1])} measures it"
         skipped.append((f"{collective} from {size_text(size_bytes)} on", f"it takes about {expected_s:.0f} s; {wish}"))
         return True
 

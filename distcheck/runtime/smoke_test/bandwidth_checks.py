@@ -1,8 +1,8 @@
-"""Is the measured bandwidth what it should be? Against a bound, an earlier run, and published figures.
+"""Compares the measured bandwidth with a bound, an earlier run, and published figures.
 
-Pure functions over :class:`Measurements`; torch is not needed. Published figures are few: where none fits, that is
-said (*no baseline*), never a pass. Left out of the table are figures that contradict each other (H100 NVL), that belong
-to a kind of slot rather than to a GPU (PCIe), and those of more than 64 ranks, where the size must grow with the ranks.
+Pure functions over :class:`Measurements`, without torch. Published figures are few: if none applies, the report states
+*no baseline*, and never passes. The table omits figures that contradict each other (H100 NVL), that belong to a kind of
+slot rather than to a GPU (PCIe), and those of more than 64 ranks, where the size must grow with the ranks.
 """
 
 from __future__ import annotations
@@ -365,7 +365,7 @@ def _nothing_to_judge(measured: Measurements) -> str:
     if measured.ranks < 2:
         return "one rank has no bandwidth"
     least = LATENCY_BOUND_BYTES.get(measured.device, LATENCY_BOUND_BYTES["cpu"])
-    return f"no size of {size_text(least)} or more was measured, and latency decides below (-e asks for more)"
+    return f"no size of {size_text(least)} or more was measured, and latency decides below (-e sets a larger one)"
 
 
 def _why_no_figure(measured: Measurements, transport: Transport | None, cluster: Cluster | None) -> str:
@@ -410,8 +410,8 @@ def _below(measured: Measurements, item: Comparison, severity: Severity, than: s
             "max_s": time.max_s,
         },
         fix=Fix(
-            f"follow what else this report says of slow ranks, links and the transport, and look at {where} for "
-            "throttled GPUs, links that run below their speed and variables that switch transports off",
+            f"follow the other findings of this report about slow ranks, links and the transport. Check {where} "
+            "for throttled GPUs, links below their speed, and variables that disable transports",
             command="distcheck env -v",
             where="host",
         ),
@@ -435,7 +435,7 @@ def sentence(smoke: SmokeTest) -> str:
     if smoke.failure is not None:
         return _of_failure(smoke.failure, smoke.ranks)
     who = f"{_count(smoke.ranks, 'rank')} on {_count(max(1, len(smoke.hosts)), 'host')}"
-    right = _of_proof(smoke.proof)
+    right = _of_correctness(smoke.proof)
     speed = _of_speed(smoke)
     return f"{who}: {right}; {speed}"
 
@@ -444,7 +444,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _of_proof(proof: Proof | None) -> str:
+def _of_correctness(proof: Proof | None) -> str:
     if proof is None:
         return "results not checked"
     if proof.wrong_ranks or proof.mismatches:

@@ -1,6 +1,6 @@
-"""What the proof of the collectives tries: which collective, in which dtype and size, from which rank.
+"""The cases of the correctness check: which collective, in which dtype and size, from which rank.
 
-A plan is the same on all ranks, since it is made of nothing but what all of them know.
+All ranks make the same cases, from values that all of them know.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One rank's part in the proof of the collectives: calls each of them and compares what it holds afterwards.
+"""One rank's part of the correctness check: it calls each collective and compares the result.
 
-It judges nothing and tells nobody: what it saw goes back as a value (``correctness.py``).
+It judges nothing and sends nothing: its results return as a value, which :mod:`.correctness_checks` judges.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The proof that the collectives of a live group give right results, and its judgement.
+"""Judges whether the collectives of a live group give right results.
 
-Each rank computes by itself what must come out, compares on the device, and hands back values: nothing is agreed on
-through the group that is being tried. ``trials.py`` says what is tried, ``inputs.py`` with which numbers, ``prover.py``
-does it. Speed and lateness are no matter of this module.
+Each rank computes the expected result, compares on the device, and returns values: nothing is agreed on through the
+group under test. :mod:`.cases` lists the cases, :mod:`.inputs` makes the numbers, :mod:`.correctness` runs them. Speed
+and stragglers belong to other modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .correctness import INPUT, PEER_COPY, CollectiveFailed, CorrectnessRun
 from .live_group import LiveGroup
 from .model import Proof, RankProof, Step, WrongResult
 
-__all__ = ["CollectiveFailed", "merge_proofs", "peer_copies_are_right", "prove", "results_are_right"]
+__all__ = ["CollectiveFailed", "merge_rank_results", "peer_copies_are_right", "prove", "results_are_right"]
 
 #: Mismatches that are kept for all ranks together, and findings that are made of them.
 MOST_MISMATCHES = 16
@@ -38,7 +38,7 @@ def prove(live: LiveGroup) -> RankProof:
     return CorrectnessRun(live).prove()
 
 
-def merge_proofs(parts: Iterable[RankProof], world_size: int) -> Proof:
+def merge_rank_results(parts: Iterable[RankProof], world_size: int) -> Proof:
     """What all ranks proved together.
 
     Of the mismatches the first of each rank, collective and dtype counts, and at most ``MOST_MISMATCHES`` are kept, of
@@ -124,11 +124,11 @@ def results_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[
             | wrong_by_name.get(collective + INPUT, set())
         )
         first = found[0]
-        guilty = _suspect(collective, found, ranks, proof.world_size)
-        named = next(iter(guilty)) if len(guilty) == 1 else ranks[0] if len(ranks) == 1 else None
-        places = sorted({hosts[rank] for rank in guilty if rank in hosts})
+        causes = _likely_causes(collective, found, ranks, proof.world_size)
+        named = next(iter(causes)) if len(causes) == 1 else ranks[0] if len(ranks) == 1 else None
+        places = sorted({hosts[rank] for rank in causes if rank in hosts})
         yield rules.DC510.found(
-            _wrong_text(collective, first, ranks, proof.world_size) + _suspect_text(collective, guilty, ranks, hosts),
+            _wrong_text(collective, first, ranks, proof.world_size) + _causes_text(collective, causes, ranks, hosts),
             where=Where(
                 host=hosts.get(named) if named is not None else None,
                 rank=ranks[0] if len(ranks) == 1 else None,
@@ -148,10 +148,10 @@ def results_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[
                 "seed": first.seed,
                 "wrong_ranks": len(ranks),
                 "world_size": proof.world_size,
-                "suspects": sorted(guilty),
+                "suspects": sorted(causes),
                 "other_collectives": [name for name in others if name != collective],
             },
-            fix=_wrong_fix(collective, guilty, places, backend),
+            fix=_wrong_fix(collective, causes, places, backend),
         )
 
 
@@ -218,7 +218,7 @@ def _wrong_text(collective: str, first: WrongResult, ranks: list[int], world_siz
     )
 
 
-def _suspect(collective: str, found: list[WrongResult], ranks: list[int], world_size: int) -> frozenset[int]:
+def _likely_causes(collective: str, found: list[WrongResult], ranks: list[int], world_size: int) -> frozenset[int]:
     """Who may have spoiled the data: one rank; two, of which one is at fault or the way between them; or unknown.
 
     What is wrong on several ranks, and comes from one, is the sender's; what is wrong on one rank, and comes from
@@ -228,10 +228,10 @@ def _suspect(collective: str, found: list[WrongResult], ranks: list[int], world_
     if not results:
         return frozenset(ranks if len(ranks) == 1 else ())
     sources = {item.source for item in results if item.source is not None}
-    all_told = all(item.source is not None for item in results)
-    if collective == "barrier" or (len(ranks) == world_size > 1 and not all_told):
+    all_known = all(item.source is not None for item in results)
+    if collective == "barrier" or (len(ranks) == world_size > 1 and not all_known):
         return frozenset()
-    if all_told and len(sources) == 1:
+    if all_known and len(sources) == 1:
         receivers = [rank for rank in ranks if rank not in sources]
         if collective in SUMS or not receivers:
             return frozenset(sources)
@@ -243,29 +243,29 @@ def _suspect(collective: str, found: list[WrongResult], ranks: list[int], world_
     return frozenset(ranks) if len(ranks) == 1 else frozenset()
 
 
-def _suspect_text(collective: str, guilty: frozenset[int], ranks: list[int], hosts: Mapping[int, str]) -> str:
+def _causes_text(collective: str, causes: frozenset[int], ranks: list[int], hosts: Mapping[int, str]) -> str:
     def named(rank: int) -> str:
         return f"rank {rank} on {hosts[rank]}" if rank in hosts else f"rank {rank}"
 
-    if len(guilty) == 1:
-        (rank,) = guilty
+    if len(causes) == 1:
+        (rank,) = causes
         if collective in SUMS and [rank] != ranks:
             return f"; the contribution of {named(rank)} is missing or counted twice"
         return f"; all of it came from {named(rank)}" if [rank] != ranks else ""
-    if len(guilty) == 2:
-        one, other = sorted(guilty)
+    if len(causes) == 2:
+        one, other = sorted(causes)
         return f"; it is between {named(one)} and {named(other)}"
     return ""
 
 
-def _wrong_fix(collective: str, guilty: frozenset[int], hosts: list[str], backend: str | None) -> Fix:
+def _wrong_fix(collective: str, causes: frozenset[int], hosts: list[str], backend: str | None) -> Fix:
     where = f"leave {' and '.join(hosts)} out" if hosts else "leave the host of the rank that is named out"
-    if not guilty:
-        where = "leave out one host after the other"
+    if not causes:
+        where = "exclude one host after the other"
     if collective == "barrier":
         return Fix(
-            "use the torch and the backend that this host was set up with: a barrier that does not wait is a fault of "
-            "the library, or of something that wraps it",
+            "use the torch and the backend that this host was set up with: a barrier that does not wait is a "
+            "fault of the library or of a wrapper",
             where="each-task",
         )
     if backend == "gloo":
@@ -276,9 +276,9 @@ def _wrong_fix(collective: str, guilty: frozenset[int], hosts: list[str], backen
             where="host",
         )
     return Fix(
-        "narrow it down with one run each of NCCL_P2P_DISABLE=1 (right then: the way between the GPUs), NCCL_ALGO=Ring "
-        f"and NCCL_PROTO=Simple (right then: a fault of NCCL's other ways), and take them out again; then {where}, and "
-        "have an administrator run 'dcgmi diag -r 3' there",
+        "run once with each of NCCL_P2P_DISABLE=1 (if correct: the link between the GPUs), NCCL_ALGO=Ring and "
+        "NCCL_PROTO=Simple (if correct: a fault in other algorithms of NCCL), and unset them again. Then "
+        f"{where}, and have an administrator run 'dcgmi diag -r 3' there",
         where="launch-line",
     )
 

@@ -47,18 +47,18 @@ Value = TypeVar("Value")
 
 #: Seconds after a failure within which the supervisors report where their ranks are. Then they wait for the verdict.
 #: Together with the time to read stacks and to end workers they stay below the 5 s that an end may take.
-TELL_WITHIN_S = 2.0
+REPORT_WITHIN_S = 2.0
 VERDICT_WITHIN_S = 2.5
 #: Seconds that a healthy run waits for the coordinator to judge and to print.
 _JUDGED_WITHIN_S = 60.0
 #: Seconds that the coordinator of a failed run stays for the others to hear: together with what went before, below 5 s.
 _HEARD_WITHIN_S = 1.0
 #: Proofs of ranks that raised that are looked at: one wrong result is enough.
-_MOST_PROOFS = 64
+_MOST_RANK_RESULTS = 64
 _LONGEST_PAUSE_S = 0.1
 _LOOK_EVERY_S = 0.5
 #: Keys that one question to the store names.
-_ASKED_AT_ONCE = 256
+_KEYS_AT_ONCE = 256
 #: Present ranks whose hosts are looked at to tell where a missing one belongs.
 _MOST_CALLERS = 2048
 #: Seconds without a heartbeat after which a host counts as lost, and seconds between two checks of all hosts. A
@@ -84,7 +84,7 @@ class OwnState(NamedTuple):
     #: this host with the ranks of ``rank_infos``
     record: HostRecord
     #: the findings and not-checked of the look, as plain JSON values
-    looked: Mapping[str, Any]
+    inspected: Mapping[str, Any]
     #: how the launcher's agents met, as far as it is known
     rendezvous: str | None = None
 
@@ -401,8 +401,8 @@ class PhaseDriver:
 
     def _without(self, key: str) -> Iterator[int]:
         """The ranks whose key is not set; many are asked about at once, since few are missing."""
-        for first in range(0, self.world_size, _ASKED_AT_ONCE):
-            some = range(first, min(first + _ASKED_AT_ONCE, self.world_size))
+        for first in range(0, self.world_size, _KEYS_AT_ONCE):
+            some = range(first, min(first + _KEYS_AT_ONCE, self.world_size))
             if not self.client.check([key.format(rank) for rank in some]):
                 yield from (rank for rank in some if not self.client.check([key.format(rank)]))
 
@@ -444,7 +444,7 @@ class PhaseDriver:
         }
 
     def _stop_after_roll(self, roll: Roll) -> PhaseResults | None:
-        self.found = self.found._replace(roll=roll, looks=((self.host, self.own.looked),))
+        self.found = self.found._replace(roll=roll, looks=((self.host, self.own.inspected),))
         if self.coordinator:
             return self.found
         if self.late:
@@ -465,7 +465,7 @@ class PhaseDriver:
     def _compare(self, roll: Roll) -> Mapping[str, Any]:
         offset, error = self.heard
         own = self.own.record._replace(clock=None if self.complete else ClockOffset(round(offset, 3), round(error, 3)))
-        part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.looked)})
+        part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.inspected)})
         # one part a rank, so that they can be counted; a host of several ranks in one process says it once
         parts = self._gather("records", [part, *[""] * (len(self.rank_infos) - 1)])
         records: list[HostRecord] = []
@@ -559,10 +559,10 @@ class PhaseDriver:
         if self.coordinator:
             values = [json.loads(text) for text in parts or ()]
             if phase == "prove":
-                from .correctness_checks import merge_proofs
+                from .correctness_checks import merge_rank_results
 
                 proofs: list[RankProof] = [from_plain(RankProof, item["proof"]) for item in values]
-                self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
+                self.found = self.found._replace(proof=merge_rank_results(proofs, self.world_size))
             if phase == "start":
                 self.found = self.found._replace(
                     gpu_names=tuple(filter(None, (item["device_name"] for item in values)))
@@ -596,7 +596,7 @@ class PhaseDriver:
             self.client.add("told", len(states))
             self.supervisor.end()
             if self.complete or self.coordinator:
-                states.update(self._all_states(states, TELL_WITHIN_S))
+                states.update(self._all_states(states, REPORT_WITHIN_S))
             elif not self._verdict_is_near():
                 states.update(self._all_states(states, 0.0))
             else:
@@ -612,7 +612,7 @@ class PhaseDriver:
 
     def _verdict_is_near(self) -> bool:
         """Whether the coordinator speaks; if it does not in time, the first who asks does in its place."""
-        end = time.monotonic() + TELL_WITHIN_S + 0.5
+        end = time.monotonic() + REPORT_WITHIN_S + 0.5
         while time.monotonic() < end:
             if self.client.get("coordinator-speaks") is not None:
                 return True
@@ -633,14 +633,14 @@ class PhaseDriver:
             told = json.loads(self.client.get(f"state/{rank}") or "null")
             if told is None:
                 continue
-            if told["proof"] is not None and len(proofs) < _MOST_PROOFS:
+            if told["proof"] is not None and len(proofs) < _MOST_RANK_RESULTS:
                 proofs.append(from_plain(RankProof, told["proof"]))
             if rank not in own:
                 found[rank] = from_plain(RankState, told["state"])
         if proofs and self.found.proof is None:
-            from .correctness_checks import merge_proofs
+            from .correctness_checks import merge_rank_results
 
-            self.found = self.found._replace(proof=merge_proofs(proofs, self.world_size))
+            self.found = self.found._replace(proof=merge_rank_results(proofs, self.world_size))
         return found
 
     def _alone(self, lost: StoreLost) -> PhaseResults | None:
@@ -667,7 +667,7 @@ class PhaseDriver:
             for phase in planned
             if phase not in self.found.phases and phase != self.phase
         )
-        looks = self.found.looks or ((self.host, self.own.looked),)
+        looks = self.found.looks or ((self.host, self.own.inspected),)
         self.found = self.found._replace(failure=failure, left_out=left, looks=looks)
         return self.found
 

@@ -1,6 +1,7 @@
-"""Why the smoke test ended before its end: who did not arrive, who died, what was raised, and what to do about it.
+"""Why the smoke test did not complete: which ranks did not arrive, exited or raised, and the fix.
 
-Pure: it judges a ``Failure``, which ``blame.py`` composed out of where all ranks were. One failure makes one finding.
+All functions are pure: they judge a ``Failure``, which ``coordination/root_cause.py`` composes from the states of all
+ranks. One failure makes one finding.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ _KNOWN = (
         r"uncorrectable ECC|fallen off the bus|unspecified launch failure|illegal memory access|NVLink error",
         "the GPU reports a fault",
         Fix(
-            "leave the host out, and have an administrator look at 'dmesg' for NVRM: Xid and run 'dcgmi diag -r 3'",
+            "exclude the host, and have an administrator check 'dmesg' for NVRM: Xid and run 'dcgmi diag -r 3'",
             by="admin",
             where="host",
         ),
@@ -134,10 +135,10 @@ _KNOWN = (
     ),
     _KnownError(
         r"ncclInvalidUsage|invalid usage",
-        "NCCL was asked for what can't be: two ranks on one GPU, or an interface that is not there",
+        "NCCL got an invalid request: two ranks on one GPU, or an interface that does not exist",
         Fix(
-            "look at GPUs and interfaces of the ranks with one run with NCCL_DEBUG=WARN in the launch line: the line "
-            "above the error names the cause",
+            "check GPUs and interfaces of the ranks: run once with NCCL_DEBUG=WARN in the launch line, and read "
+            "the line above the error",
             where="launch-line",
         ),
     ),
@@ -174,8 +175,8 @@ _SIGNALS = {
     "SIGKILL": (
         "on Linux most often because the memory of the host, the container or the job was used up",
         Fix(
-            "look for 'Out of memory' or 'oom-kill' in 'dmesg -T' and in the scheduler's account of the job, and see "
-            "how tight the memory is",
+            "search for 'Out of memory' or 'oom-kill' in 'dmesg -T' and in the scheduler's records of the job, "
+            "and check how much memory is free",
             command=_env("DC323"),
             where="host",
         ),
@@ -210,8 +211,8 @@ _SIGNALS = {
 _FROM_OUTSIDE = (
     "it was ended: by a scheduler at its time limit or for another job, a launcher after another failure, a user",
     Fix(
-        "look at the scheduler's account of the job (time limit, preemption, a node that went down), and at what the "
-        "launcher said before",
+        "check the scheduler's records of the job (time limit, preemption, a node that went down), and what the "
+        "launcher printed before",
         where="host",
     ),
 )
@@ -252,7 +253,7 @@ def every_rank_arrives(failure: Failure, cluster: Cluster | Unavailable) -> Iter
         state = case.known[0] if case.known else None
         yield case.found(
             rules.DC511,
-            f"{case.culprits} did not come to {case.step}{case.limit}{_whereabouts(state, failure)}{case.waiting()}",
+            f"{case.culprits} did not come to {case.step}{case.limit}{_position_text(state, failure)}{case.waiting()}",
             _fix_late(state, failure),
         )
     else:
@@ -289,8 +290,8 @@ def no_collective_fails(failure: Failure, cluster: Cluster | Unavailable) -> Ite
             meaning, fix = "; it lost another rank, of which nothing is known", _fix_lost(case)
         else:
             fix = Fix(
-                "read the exception's stack in the evidence of the JSON report, and run it again with "
-                "TORCH_DISTRIBUTED_DEBUG=INFO in the launch line if it comes from a collective",
+                "read the exception's stack in the evidence of the JSON report. If it comes from a collective, "
+                "run again with TORCH_DISTRIBUTED_DEBUG=INFO in the launch line",
                 where="launch-line",
             )
         yield case.found(
@@ -339,8 +340,8 @@ def every_rank_is_heard_of(failure: Failure, cluster: Cluster | Unavailable) -> 
             rules.DC501,
             f"{case.culprits} came, and gave no word any more in the phase {failure.phase}{why}",
             Fix(
-                "see whether the host is up and in the network, and what its system log and the scheduler say of that "
-                "time; then leave it out of the next run, to see whether the others do without it",
+                "check that the host is up and in the network, and its records in the system log and the "
+                "scheduler for that time. Then exclude it from the next run: do the others work without it?",
                 where="host",
             ),
         )
@@ -387,16 +388,16 @@ class _FailureText:
     def __init__(self, failure: Failure, cluster: Cluster | Unavailable) -> None:
         self.failure = failure
         self.cluster = cluster
-        blamed = set(failure.culprits)
-        self.known = [state for state in failure.states if state.rank in blamed]
+        named = set(failure.culprits)
+        self.known = [state for state in failure.states if state.rank in named]
         told = {state.rank: state.host for state in failure.states if state.host}
-        if not isinstance(cluster, Unavailable) and not blamed <= told.keys():
-            told |= {rank.rank: host.host for host in cluster.hosts for rank in host.ranks if rank.rank in blamed}
+        if not isinstance(cluster, Unavailable) and not named <= told.keys():
+            told |= {rank.rank: host.host for host in cluster.hosts for rank in host.ranks if rank.rank in named}
         # hosts are named only where those of all of them are known
-        self.hosts = sorted({told[rank] for rank in blamed}) if blamed <= told.keys() else []
+        self.hosts = sorted({told[rank] for rank in named}) if named <= told.keys() else []
         self.step = failure.step or f"the phase {failure.phase}"
         self.limit = f" within {round(failure.limit_s, 1):g} s" if failure.limit_s and failure.kind == "timeout" else ""
-        self.are = "are" if len(blamed) > 1 else "is"
+        self.are = "are" if len(named) > 1 else "is"
         on = f" on {shorten_hosts(self.hosts)}" if self.hosts else ""
         self.culprits = f"{_ranks_text(failure.culprits)}{on}"
         here = sorted({state.host for state in failure.states if state.host})
@@ -466,7 +467,7 @@ def _death(case: _FailureText) -> Finding:
     return case.found(rules.DC512, f"{case.culprits} {how} at {case.step_of(state)}: {meaning}{case.waiting()}", fix)
 
 
-def _whereabouts(state: RankState | None, failure: Failure) -> str:
+def _position_text(state: RankState | None, failure: Failure) -> str:
     """Where a rank is that did not come."""
     if state is None:
         return ""
@@ -482,13 +483,13 @@ def _fix_late(state: RankState | None, failure: Failure) -> Fix:
     """For a rank that runs, and does not come."""
     if state is not None and state.step != failure.step and _in_torch(state.stack):
         return Fix(
-            "the others have left a collective in which it still waits: the way from them to it is what to look at. "
-            "'distcheck collective --pairs' measures each way by itself",
+            "the others completed a collective in which it still waits: check the links from them to it. "
+            "'distcheck collective --pairs' measures each link by itself",
             where="launch-line",
         )
     return Fix(
-        "look at what it does there (the evidence of the JSON report holds its stack): a file system or a device that "
-        "does not answer, or too little of the processor; 'top' on that host shows which",
+        "find out what it does there (the JSON report has its stack): a file system or a device that does not "
+        "answer, or too little CPU time. 'top' on that host shows which",
         where="host",
     )
 
@@ -527,13 +528,14 @@ def _fix_lost(case: _FailureText) -> Fix:
     several = isinstance(case.cluster, Unavailable) or len(case.cluster.hosts) > 1
     if not several:
         return Fix(
-            "look at the host's system log for that time: connections within one host are cut by a firewall that was "
-            "reloaded or an interface that went down",
+            "check the host's system log for that time: a firewall that was reloaded, or an interface that went "
+            "down, cuts connections within one host",
             where="host",
         )
     return Fix(
-        "look at the network between the hosts at that time: an interface or a switch that went down, a firewall that "
-        "forgets idle connections, another MTU on the way; 'distcheck collective --pairs' tries each way by itself",
+        "check the network between the hosts at that time: an interface or a switch that went down, a firewall "
+        "that drops idle connections, another MTU on the path. 'distcheck collective --pairs' tests each link by "
+        "itself",
         where="host",
     )
 

@@ -1,7 +1,7 @@
-"""The smoke test inside of a job that already has a process group: the same phases, on a group of its own.
+"""The smoke test inside a job that already has a process group: the same phases, on its own group.
 
-No process stands outside here. A thread watches instead: at the deadline it says where each rank was, and aborts the
-group that was made for the check, never the job's own.
+No other process supervises here. A thread does: at the deadline it reports the state of each rank, and aborts the group
+that was made for the check, never the job's own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .run import HostResult, Request, plain_look, report_of
 from .worker import recorder_entries
 
 #: Seconds in which the ranks tell each other where they are, once one of them has missed its deadline.
-_TELL_WITHIN_S = 3.0
+_REPORT_WITHIN_S = 3.0
 
 
 def check(
@@ -103,10 +103,10 @@ class _InJobRun:
 
     def report(self, selection: Any) -> Report:
         started = time.monotonic()
-        rank_info, looked = self._look()
+        rank_info, inspected = self._inspect()
         found = PhaseResults()
         try:
-            found = self._run(looked, found)
+            found = self._run(inspected, found)
         except StoreLost as lost:
             found = self._failure(found, "lost", str(lost))
         except _MissedDeadline as missed:
@@ -120,13 +120,13 @@ class _InJobRun:
             text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
             if text is not None:
                 return _revive(text)
-        made = report_of(found, looked, ask, (rank_info,), time.monotonic() - started)
+        made = report_of(found, inspected, ask, (rank_info,), time.monotonic() - started)
         if self.rank == 0:
             with contextlib.suppress(StoreLost):
                 self.client.set("report", json.dumps(made.as_dict()))
         return made
 
-    def _look(self) -> tuple[RankInfo, HostResult]:
+    def _inspect(self) -> tuple[RankInfo, HostResult]:
         world = World()
         launch = make_launch(world.environ, launched=True, host_name=world.host_name())
         local = launch.local_rank
@@ -134,8 +134,8 @@ class _InJobRun:
         own = RankRecord(self.rank, local, self.size, launch.local_world_size, launch.node_rank, os.getpid())
         return rank_info, HostResult(Report("env"), read_host_record(launch, world, ranks=(own,)))
 
-    def _run(self, looked: HostResult, found: PhaseResults) -> PhaseResults:
-        self.client.set(f"record/{self.rank}", to_json(looked.record))
+    def _run(self, inspected: HostResult, found: PhaseResults) -> PhaseResults:
+        self.client.set(f"record/{self.rank}", to_json(inspected.record))
         records = []
         end = time.monotonic() + self.options.timeout_s
         for rank in range(self.size):
@@ -151,7 +151,7 @@ class _InJobRun:
         found = found._replace(
             roll=Roll(self.size, self.size),
             cluster=Cluster(hosts, self.options.backend, self.size),
-            looks=((looked.record.host, plain_look(looked.report, whole=True)),),
+            looks=((inspected.record.host, plain_look(inspected.report, whole=True)),),
             choice=choose(self.options),
         )
         live = self._make_group(tuple(numbers))
@@ -212,16 +212,18 @@ class _InJobRun:
             if phase == "start":
                 live.operations.barrier()
             elif phase == "prove":
-                from .correctness_checks import merge_proofs, prove
+                from .correctness_checks import merge_rank_results, prove
 
                 # a separate path: what is wrong with the group can't hide what it gave
                 self.client.set(f"proof/{self.rank}", json.dumps(to_plain(prove(live))))
                 if self.rank == 0:
                     texts = [self._until(f"proof/{rank}", limit) for rank in range(self.size)]
                     if None in texts:
-                        raise _MissedDeadline(f"rank {texts.index(None)} gave no proof within {limit:g} s")
+                        raise _MissedDeadline(
+                            f"rank {texts.index(None)} sent no results of its correctness check within {limit:g} s"
+                        )
                     proofs = [from_plain(RankProof, json.loads(text)) for text in texts if text is not None]
-                    found = found._replace(proof=merge_proofs(proofs, self.size))
+                    found = found._replace(proof=merge_rank_results(proofs, self.size))
             elif phase == "measure":
                 from .bandwidth import measure
 
@@ -260,7 +262,7 @@ class _InJobRun:
         states = {self.rank: self._state(kind, text)}
         with contextlib.suppress(StoreLost):
             self.client.set(f"state/{self.rank}", json.dumps(to_plain(states[self.rank])))
-            end = time.monotonic() + _TELL_WITHIN_S
+            end = time.monotonic() + _REPORT_WITHIN_S
             missing = set(range(self.size)) - {self.rank}
             while missing and time.monotonic() < end:
                 for rank in sorted(missing):

@@ -1,10 +1,10 @@
-"""The numbers that the proof of the collectives sends, and what must come out of them, made without any communication.
+"""The numbers that the correctness check sends, and their expected results, made without communication.
 
-*Copies* (broadcast, gather …) carry random bits, so that any changed bit and any element in a wrong place shows. *Sums*
-carry whole numbers: at each index the ranks hold the numbers of one fixed list, rotated by a random amount, and one of
-them holds a random addend on top. The sum is the list's total plus the addend, whatever the number of ranks; it tells
-places apart by the addend, and ranks by the rotation. All numbers are so small that any partial sum in any order is
-exact in the dtype, so that a right result is right in every bit.
+*Copies* (broadcast, gather …) carry random bits, so that a changed bit and a misplaced element show. *Sums* carry whole
+numbers: at each index the ranks hold the numbers of one fixed list, rotated by a random amount, and one rank adds a
+random addend. The sum is the list's total plus the addend, for any number of ranks. The addend identifies an index, the
+rotation a rank. All numbers are so small that any partial sum in any order is exact in the dtype, so a right result is
+right in every bit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a phase has in hand on one rank of a live process group, and the collectives themselves.
+"""What a phase uses on one rank of a live process group, and the collectives themselves.
 
-The phases run one after another, in the same order on all ranks. They announce each step before it begins, so that a
-watchdog outside of this process knows where a rank was. What a phase found goes back as a value.
+Phases run one after another, in the same order on all ranks. They announce each step before it begins, so that the
+supervisor knows the step of a rank. The result of a phase returns as a value.
 """
 
 from __future__ import annotations

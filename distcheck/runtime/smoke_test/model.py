@@ -1,4 +1,4 @@
-"""The values of the smoke test: what was asked, what each phase found. No behaviour, no torch.
+"""The values of the smoke test: its options, and the result of each phase. No behaviour, no torch.
 
 Their names are the keys of the JSON (``measurements``); quantities end in their unit, GB is 1e9 bytes.
 """

@@ -1,7 +1,7 @@
-"""Several hosts, each with its own ``distcheck collective --nnodes``: the roll of hosts, then torchrun's launch API.
+"""Several hosts, each with its own ``distcheck collective --nnodes``: the membership check, then torchrun's launch API.
 
-torchrun's agents would wait for a missing host for ten or fifteen minutes before any code of ours runs (torch 2.13); so
-the hosts meet on a port of their own first, and the agents start only when all are there.
+torchrun's agents wait ten or fifteen minutes for a missing host before any code of ours runs (torch 2.13). So the hosts
+check their membership on another port first, and the agents start only when all hosts are there.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class HostPlan(NamedTuple):
             return cls(nnodes, nproc, node_rank, host, number, roll_port or number + 1, "c10d")
         if master_addr is None:
             raise ValueError(
-                f"--nnodes {nnodes} needs to know where the hosts meet: give --master-addr FIRST_HOST and --node-rank, "
-                "or --rdzv-endpoint FIRST_HOST"
+                f"--nnodes {nnodes} needs a rendezvous: give --master-addr FIRST_HOST and --node-rank, or "
+                "--rdzv-endpoint FIRST_HOST"
             )
         if node_rank is None:
             raise ValueError("--master-addr needs --node-rank, from 0 on the first host; or use --rdzv-endpoint")
@@ -98,7 +98,7 @@ def call(
     plan: HostPlan,
     *,
     name: str,
-    looked: Report,
+    inspected: Report,
     timeout_s: float,
     job: str = "",
     progress: Callable[[int, int, str], None] | None = None,
@@ -107,7 +107,7 @@ def call(
 
     :param job: the scheduler's number of the job: hosts of another one are refused
     """
-    codes = sorted({finding.code for finding in looked.at_least(Severity.ERROR)})
+    codes = sorted({finding.code for finding in inspected.at_least(Severity.ERROR)})
     return call_roll(
         host_count=plan.nnodes,
         node_rank=plan.node_rank,
@@ -140,14 +140,14 @@ def unanswered(plan: HostPlan, name: str, error: MembershipError) -> MembershipA
     return MembershipAnswer(None, troubles=(error.trouble,), host=name, node_rank=plan.node_rank)
 
 
-def report_of_hosts(answer: MembershipAnswer, looked: Report, plan: HostPlan, ask: Request) -> Report | None:
+def report_of_hosts(answer: MembershipAnswer, inspected: Report, plan: HostPlan, ask: Request) -> Report | None:
     """Why the ranks are not started; None where they are to be."""
     troubles = troubled(answer)
     if answer.complete and (ask.go_on or not troubles):
         return None
     rooms = ("distcheck.checks.cluster.membership", "distcheck.checks.cluster.identity")
     checker = Checker(ask.selection, rooms=rooms, plug_ins=False)
-    roll = NotApplicable("the roll could not be called from here") if answer.roll is None else answer.roll
+    roll = NotApplicable("the membership could not be checked from here") if answer.roll is None else answer.roll
     facts: dict[type, object] = {
         MembershipAnswer: answer,
         Roll: roll,
@@ -163,19 +163,19 @@ def report_of_hosts(answer: MembershipAnswer, looked: Report, plan: HostPlan, as
         unsaid = [NotChecked("the ranks", f"none was started: {where}; --continue starts them all the same")]
     # why the first host could not be reached is said better by who called it
     not_reached = any(finding.code in _NOT_REACHED for finding in report.findings)
-    own = [finding for finding in looked.findings if not not_reached or finding.code not in _NOT_REACHED]
+    own = [finding for finding in inspected.findings if not not_reached or finding.code not in _NOT_REACHED]
     present = 0 if answer.roll is None else answer.roll.present
-    subject = dict(looked.subject)
+    subject = dict(inspected.subject)
     subject["line"] = [f"{present} of {plan.nnodes} hosts", *subject.get("line", ())]
     return report._replace(
         stage="planned",
         subject=subject,
         findings=merge_findings((*report.findings, *own)),
-        not_checked=merge_not_checked((*report.not_checked, *looked.not_checked, *unsaid)),
-        probes=(*looked.probes, *report.probes),
-        elapsed_s=looked.elapsed_s + (0.0 if answer.roll is None else answer.roll.waited_s),
-        checked=report.checked | looked.checked,
-        facts=looked.facts,
+        not_checked=merge_not_checked((*report.not_checked, *inspected.not_checked, *unsaid)),
+        probes=(*inspected.probes, *report.probes),
+        elapsed_s=inspected.elapsed_s + (0.0 if answer.roll is None else answer.roll.waited_s),
+        checked=report.checked | inspected.checked,
+        facts=inspected.facts,
     )
 
 
@@ -270,19 +270,19 @@ class StartError(Exception):
     """torchrun's agents could not meet, although the hosts had, or their ranks were ended before they could speak."""
 
 
-def report_of_start(plan: HostPlan, looked: Report, error: StartError) -> Report:
+def report_of_start(plan: HostPlan, inspected: Report, error: StartError) -> Report:
     """The report of a host whose ranks did not come to a verdict."""
     finding = rules.DC501.found(
-        f"all {plan.nnodes} hosts answered the roll call, but then: {error}",
-        where=Where(host=str(looked.subject.get("host") or "") or None, phase="start"),
+        f"all {plan.nnodes} hosts joined, but then: {error}",
+        where=Where(host=str(inspected.subject.get("host") or "") or None, phase="start"),
         evidence={"nnodes": plan.nnodes, "nproc": plan.nproc, "rendezvous": plan.rendezvous, "port": plan.port},
         fix=Fix(
             f"see that port {plan.port} of {plan.address} is free and open to all hosts, and what the others print",
             where="host",
         ),
     )
-    return looked._replace(
+    return inspected._replace(
         command="collective",
-        findings=merge_findings((finding, *looked.findings)),
-        not_checked=merge_not_checked((*looked.not_checked, NotChecked("the ranks", "they came to no verdict"))),
+        findings=merge_findings((finding, *inspected.findings)),
+        not_checked=merge_not_checked((*inspected.not_checked, NotChecked("the ranks", "they came to no verdict"))),
     )

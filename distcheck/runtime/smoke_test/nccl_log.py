@@ -1,6 +1,6 @@
-"""What NCCL's INFO log says of the transport, judged beside what the hosts have; and how to have that log written.
+"""Judges the transport in NCCL's INFO log against the hosts' hardware, and sets the variables that write this log.
 
-NCCL has no call that tells which transport, network and algorithm it really used. The log goes to a file in a private
+NCCL has no call that returns the transport, network and algorithm that it uses. The log goes to a file in a private
 folder (:func:`variables`); its reader is :mod:`distcheck.checks.logs.nccl_info`. Nothing here needs NCCL.
 """
 
@@ -145,7 +145,8 @@ def _leave_out(name: str, origin: str, then: str) -> Fix:
     """A variable goes where it was set; the site's own file is the site's to change, after a measurement."""
     if origin and origin not in ("environment", "launcher", "command"):
         return Fix(
-            f"ask those who keep this cluster to take {name} out of {origin}, and show them this measurement; {then}",
+            f"let the administrators of this cluster remove {name} from {origin}, and show them this measurement; "
+            f"{then}",
             by="site",
             where="host",
         )
@@ -160,7 +161,7 @@ def _why_tcp(transport: Transport, cluster: Cluster, ports: list[HostRdmaPort]) 
         return text, "NCCL_IB_DISABLE", _leave_out("NCCL_IB_DISABLE", disabled[1], "NCCL then finds the ports itself")
     network = _setting(transport, cluster.hosts, "NCCL_NET")
     if network is not None and network[0].lower() == "socket":
-        text = f"NCCL_NET={network[0]} asks for it"
+        text = f"NCCL_NET={network[0]} selects it"
         return text, "NCCL_NET", _leave_out("NCCL_NET", network[1], "NCCL then takes the fastest network itself")
     if "plugin-failed" in transport.troubles or all(port.efa for port in ports):
         failed = "plugin-failed" in transport.troubles
@@ -168,8 +169,8 @@ def _why_tcp(transport: Transport, cluster: Cluster, ports: list[HostRdmaPort]) 
             "the plug-in for EFA, aws-ofi-nccl, failed" if failed else "EFA needs the plug-in aws-ofi-nccl",
             "plug-in",
             Fix(
-                "use an image with libfabric and an aws-ofi-nccl that fits this NCCL, and give the container the EFA "
-                "devices; the log then says 'Using network AWS Libfabric' or 'Libfabric'",
+                "use an image with libfabric and an aws-ofi-nccl that fits this NCCL, and give the container the "
+                "EFA devices. The log then shows 'Using network AWS Libfabric' or 'Libfabric'",
                 where="job-script",
             ),
         )
@@ -195,7 +196,7 @@ def _why_tcp(transport: Transport, cluster: Cluster, ports: list[HostRdmaPort]) 
                 where="launch-line",
             ),
         )
-    cause = "NCCL finds no device that it can open" if "no-device" in transport.troubles else "its log does not say why"
+    cause = "NCCL finds no device that it can open" if "no-device" in transport.troubles else "its log shows no reason"
     return (
         cause,
         "no-device" if "no-device" in transport.troubles else "unknown",
@@ -219,10 +220,10 @@ def _why_shared_memory(transport: Transport, host: HostRecord) -> tuple[str, Fix
         then = "NCCL then takes NVLink"
         return f"NCCL_P2P_LEVEL={level[0]} forbids it", _leave_out("NCCL_P2P_LEVEL", level[1], then)
     return (
-        "its log does not say why",
+        "its log shows no reason",
         Fix(
-            "see whether the driver lets the GPUs reach each other, and whether each task sees all GPUs of its host: "
-            "in containers with one GPU each NCCL can't use NVLink",
+            "check that the driver lets the GPUs reach each other, and that each task sees all GPUs of its host. "
+            "In containers with one GPU each NCCL can't use NVLink",
             command="nvidia-smi topo -p2p r",
             where="host",
         ),

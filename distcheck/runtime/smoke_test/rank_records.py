@@ -1,7 +1,7 @@
-"""What each rank leaves in a folder, so that there is something to read when the collective never returns.
+"""The record that each rank writes to a folder, for a collective that never returns.
 
-One file a rank, written whole or not at all. The merger says where each rank was, and which ranks left nothing: the one
-thing that still works when no process could speak.
+One file a rank, written whole or not at all. Merging them shows the state of each rank, and the ranks without a record.
+This still works when no process could report.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The smoke test as a whole, on one process: look, meet, drive, and make one report of what all found.
+"""The smoke test in one process: inspect, connect, run the phases, and make one report.
 
-It prints nothing and decides no exit status; the command and the door do.
+It prints nothing and decides no exit status; the command and the entry point do.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class RunResult(NamedTuple):
     floor: object = None
 
 
-def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> RunResult:
+def run(rank_infos: tuple[RankInfo, ...], inspected: HostResult, ask: Request) -> RunResult:
     """Meet the others and drive all phases; the caller has looked already.
 
     Imports torch, and starts a worker for each rank_info before any thread or connection is there.
@@ -145,8 +145,8 @@ def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> R
     # torch's own C++ log would bury the report; a user who sets it wants it
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     import_torch()
-    if not looked.record.backends:  # torch's files do not show how it was built
-        looked = looked._replace(record=looked.record._replace(backends=_backends_of_torch()))
+    if not inspected.record.backends:  # torch's files do not show how it was built
+        inspected = inspected._replace(record=inspected.record._replace(backends=_backends_of_torch()))
 
     world_size = rank_infos[0].world_size
     alone = len(rank_infos) == world_size
@@ -160,20 +160,20 @@ def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> R
         what = recognise(rank_infos[0].master_addr, rank_infos[0].master_port, 2.0)
         text = str(lost) if what is None else f"{lost}; {what} answers there"
         found = PhaseResults(
-            looks=((looked.record.host, plain_look(looked.report, whole=rank_infos[0].leads)),),
+            looks=((inspected.record.host, plain_look(inspected.report, whole=rank_infos[0].leads)),),
             alone=text,
             failure=Failure(
                 "lost", "roll-call", "", (), (), (), text, ask.options.timeout_s, round(time.monotonic() - start, 3)
             ),
         )
         floor = takes_the_floor(address_of(rank_infos[0]), leads=rank_infos[0].leads)
-        report = None if floor is None else report_of(found, looked, ask, rank_infos, time.monotonic() - start)
+        report = None if floor is None else report_of(found, inspected, ask, rank_infos, time.monotonic() - start)
         return RunResult(report, lambda _status: signals.restore(), lambda: (1, None), lambda _report: None, floor)
     own = OwnState(
         rank_infos,
-        looked.record,
-        plain_look(looked.report, whole=rank_infos[0].leads),
-        rendezvous=looked.rendezvous,
+        inspected.record,
+        plain_look(inspected.report, whole=rank_infos[0].leads),
+        rendezvous=inspected.rendezvous,
     )
     driver = PhaseDriver(
         own,
@@ -192,7 +192,7 @@ def run(rank_infos: tuple[RankInfo, ...], looked: HostResult, ask: Request) -> R
     if found_or_none is not None:
         transport = _transport(found_or_none, supervisor)
         try:
-            report = report_of(found_or_none, looked, ask, rank_infos, time.monotonic() - start, transport)
+            report = report_of(found_or_none, inspected, ask, rank_infos, time.monotonic() - start, transport)
         except BaseException:
             driver.publish(2)  # the others must not wait for a verdict that will not come
             raise
@@ -343,8 +343,8 @@ def _rule(code: str) -> Any:
 
 def _judge_cluster(found: PhaseResults, ask: Request) -> Report:
     return judge(
-        found.cluster if found.cluster is not None else Unavailable("the roll was not complete"),
-        found.roll if found.roll is not None else Unavailable("the roll could not be called"),
+        found.cluster if found.cluster is not None else Unavailable("ranks are missing"),
+        found.roll if found.roll is not None else Unavailable("the membership could not be checked"),
         found.reach if found.reach is not None else _untried(found),
         selection=ask.selection,
         command="collective",
@@ -355,7 +355,7 @@ def _judge_choice(found: PhaseResults, ask: Request) -> Report:
     """Whether the backend leaves GPUs untested."""
     facts: dict[type, object] = {
         Choice: found.choice,
-        Cluster: found.cluster or Unavailable("the roll was not complete"),
+        Cluster: found.cluster or Unavailable("ranks are missing"),
     }
     checker = Checker(ask.selection, rooms=("distcheck.runtime.smoke_test.backend",), plug_ins=False)
     return checker.plan(*facts, command="collective", closed=True).run(facts=facts)
@@ -374,7 +374,7 @@ def _judge_live(found: PhaseResults, ask: Request, transport: Transport | Unavai
         f"the run ended in {missing.phase}" if missing is not None
         else "the run was stopped before any group was made" if "start" not in found.phases
         else "--quick leaves it out" if ask.options.quick
-        else "it was not asked for"
+        else "no option requested it"
     )  # fmt: skip
     absent = Unavailable(why)
     facts: dict[type, object] = {
@@ -395,14 +395,14 @@ def _judge_live(found: PhaseResults, ask: Request, transport: Transport | Unavai
 
 def report_of(
     found: PhaseResults,
-    looked: HostResult,
+    inspected: HostResult,
     ask: Request,
     rank_infos: tuple[RankInfo, ...],
     elapsed_s: float,
     transport: Transport | Unavailable = NotApplicable("no group was made"),
 ) -> Report:
     """One report of all that was looked at, compared, proved and measured."""
-    hosts = tuple(host.host for host in found.cluster.hosts) if found.cluster is not None else (looked.record.host,)
+    hosts = tuple(host.host for host in found.cluster.hosts) if found.cluster is not None else (inspected.record.host,)
     several = len(hosts) > 1
     used = transport if isinstance(transport, Transport) else None
     comparisons = (
@@ -411,7 +411,7 @@ def report_of(
     parts = [_judge_cluster(found, ask), _judge_live(found, ask, transport)]
     findings = [finding for part in parts for finding in part.findings]
     not_checked = [item for part in parts for item in part.not_checked]
-    checked = set().union(*(part.checked for part in parts), looked.report.checked)
+    checked = set().union(*(part.checked for part in parts), inspected.report.checked)
     not_checked.extend(NotChecked(**item) for _, plain in found.looks for item in plain["not_checked"])
     findings.extend(_of_hosts(found.looks, {finding.code for finding in findings}, several=several))
     not_checked.extend(NotChecked(f"the record of {host}", why) for host, why in found.unread)
@@ -436,16 +436,16 @@ def report_of(
     choice = found.choice if found.choice.backend else choose(ask.options)
     on = hardware_text(choice, found.gpu_names or _gpu_names(found.cluster), rank_infos[0].world_size)
     smoke = smoke._replace(sentence=f"{_of_roll(found.roll) or sentence(smoke)}; {on}")
-    subject = dict(looked.report.subject)
-    subject["line"] = _line(rank_infos, hosts, found, looked, ask)
+    subject = dict(inspected.report.subject)
+    subject["line"] = _line(rank_infos, hosts, found, inspected, ask)
     return Report(
         "collective",
         stage="rank",
         subject=subject,
         findings=sort_findings(findings),
         not_checked=merge_not_checked(not_checked),
-        probes=(*looked.report.probes, *(probe for part in parts for probe in part.probes)),
-        facts={**looked.report.facts, **({"Cluster": found.cluster} if found.cluster is not None else {})},
+        probes=(*inspected.report.probes, *(probe for part in parts for probe in part.probes)),
+        facts={**inspected.report.facts, **({"Cluster": found.cluster} if found.cluster is not None else {})},
         elapsed_s=elapsed_s,
         checked=frozenset(checked),
         measurements=to_plain(smoke),
@@ -508,7 +508,7 @@ def _left_out(found: PhaseResults, ask: Request) -> Iterable[tuple[str, str]]:
 
 
 def _line(
-    rank_infos: tuple[RankInfo, ...], hosts: tuple[str, ...], found: PhaseResults, looked: HostResult, ask: Request
+    rank_infos: tuple[RankInfo, ...], hosts: tuple[str, ...], found: PhaseResults, inspected: HostResult, ask: Request
 ) -> list[str]:  # fmt: skip
     """What was looked at, as short phrases."""
     size = rank_infos[0].world_size
@@ -518,7 +518,7 @@ def _line(
         parts.append(f"{found.choice.backend} on {found.choice.device}")
     if ask.options.max_bytes is not None:
         parts.append(f"up to {size_text(ask.options.max_bytes)}")
-    versions: Mapping[str, str] = looked.record.versions
+    versions: Mapping[str, str] = inspected.record.versions
     parts.extend(f"{name} {versions[name]}" for name in ("torch", "nccl", "driver") if versions.get(name))
     return parts
 

@@ -1,8 +1,7 @@
-"""Who is to blame for a slow group: the rank that computes slowly or comes late, the link, the rank or host behind it.
+"""Names the root cause of a slow group: a rank that computes slowly or arrives late, a link, a rank or host behind it.
 
-Judges only what ``culprit.py`` measured, always against the peers of the same run: no figure of any hardware stands
-here (those are the matter of the baselines). Nobody is blamed without a repetition, and what two kinds of hardware
-explain is told as info.
+It judges what :mod:`.stragglers` measured, always against the peers of the same run; figures of hardware belong to the
+baselines. A root cause needs a repetition. A difference between two kinds of hardware is reported as info.
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ def slow_pairs(groups: Iterable[PairGroup], factor: float) -> list[SlowPair]:
     return sorted(found, key=lambda item: (-item.ratio, item.a, item.b))
 
 
-def slow_with_everybody(
+def slow_with_all_peers(
     group: PairGroup, hosts: Mapping[int, int] | Sequence[int], backend: str | None
 ) -> list[SlowRanks]:
     """Hosts and ranks that are slow with all of their partners, the slowest first."""
@@ -239,23 +238,23 @@ def slow_with_everybody(
             for host, other in ((hosts[a], hosts[b]), (hosts[b], hosts[a])):
                 if host in low:
                     partners.setdefault(host, set()).add(other)
-    blamed = []
+    found = []
     for host, ranks in low.items():
         whole = len(ranks) == ranks_of[host] and len(partners.get(host, ())) >= 2
         named = ranks if whole else [rank for rank in ranks if len(group.of_rank[rank]) >= fewest_partners]
         if named:
             value = min(_middle(group.of_rank[rank]) for rank in named)
             count = sum(len(group.of_rank[rank]) for rank in named)
-            blamed.append(SlowRanks(host, tuple(sorted(named)), whole, value, group.ratio(value), count))
-    return sorted(blamed, key=lambda item: (-item.ratio, item.host))
+            found.append(SlowRanks(host, tuple(sorted(named)), whole, value, group.ratio(value), count))
+    return sorted(found, key=lambda item: (-item.ratio, item.host))
 
 
-def slow_links(group: PairGroup, backend: str | None, blamed: Iterable[int]) -> list[SlowPair]:
+def slow_links(group: PairGroup, backend: str | None, excluded: Iterable[int]) -> list[SlowPair]:
     """Slow pairs that no slow rank explains, the slowest first.
 
     One that was measured only once must be slower still (``_UNREPEATED``).
     """
-    away = set(blamed)
+    away = set(excluded)
     rest = [item for item in group.pairs.items() if item[0][0] not in away and item[0][1] not in away]
     if not rest:
         return []
@@ -313,20 +312,20 @@ def links_are_alike(
     factor = pair_factor(backend)
     verdicts: list[tuple[float, Finding]] = []
     told: set[tuple[int, tuple[int, ...]]] = set()
-    blames = [slow_with_everybody(group, hosts, backend) for group in groups]
+    named_groups = [slow_with_all_peers(group, hosts, backend) for group in groups]
     # a rank that is slow itself also explains its slow pairs of the other kind
-    slow_ranks = {rank for blamed in blames for blame in blamed if not blame.whole_host for rank in blame.ranks}
-    for group, blamed in zip(groups, blames, strict=True):
-        links = slow_links(group, backend, slow_ranks.union(*(blame.ranks for blame in blamed)))
-        slow = sum(len(blame.ranks) for blame in blamed)
-        if len(blamed) > MOST_FINDINGS and slow > _FEW_RANKS * len(group.of_rank):
+    slow_ranks = {rank for named in named_groups for entry in named if not entry.whole_host for rank in entry.ranks}
+    for group, named in zip(groups, named_groups, strict=True):
+        links = slow_links(group, backend, slow_ranks.union(*(entry.ranks for entry in named)))
+        slow = sum(len(entry.ranks) for entry in named)
+        if len(named) > MOST_FINDINGS and slow > _FEW_RANKS * len(group.of_rank):
             verdicts.append((0.0, _two_kinds(group, slow, len(group.of_rank), "ranks", factor)))
-            blamed = []
-        for blame in blamed:
+            named = []
+        for entry in named:
             # a bad slot or bad port shows inside of the host and between hosts: one culprit, one finding
-            if (blame.host, blame.ranks) not in told:
-                told.add((blame.host, blame.ranks))
-                verdicts.append((blame.ratio, _slow_blame(blame, group, names, backend)))
+            if (entry.host, entry.ranks) not in told:
+                told.add((entry.host, entry.ranks))
+                verdicts.append((entry.ratio, _slow_ranks_finding(entry, group, names, backend)))
         bundles = _bundles(links, group, hosts)
         if len(bundles) > MOST_FINDINGS and len(links) > _FEW_LINKS * len(group.pairs):
             verdicts.append((0.0, _two_kinds(group, len(links), len(group.pairs), "pairs", factor)))
@@ -520,12 +519,13 @@ def _fix_rank(unit: _Unit, device: Device | None, *, computes: bool, cuda: bool)
     if computes and cuda:
         command = f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {device.pci}" if device and device.pci else None
         return Fix(
-            f"look at clocks, heat and power of the GPU on {host} under load, and at who else uses it{apart}",
+            f"check clocks, temperature and power of the GPU on {host} under load, and other processes that use "
+            f"it{apart}",
             command=command,
             where="host",
         )
     return Fix(
-        f"look on {host} at what takes the processor from {'these ranks' if len(unit.ranks) > 1 else 'this rank'}: "
+        f"find out what uses the CPU on {host} next to {'these ranks' if len(unit.ranks) > 1 else 'this rank'}: "
         f"other processes, a CPU quota, too few cores for its threads, swapping{apart}",
         command="top -b -n 1",
         where="host",
@@ -565,42 +565,42 @@ def _two_kinds(group: PairGroup, slow: int, count: int, what: str, factor: float
             "median_gbytes_per_s": round(group.median_gbytes_per_s, 4),
         },
         fix=Fix(
-            "compare with how the machines are wired (nvidia-smi topo -m; switches and racks), and place ranks that "
-            "talk most on the fast paths",
+            "compare with the topology of the machines (nvidia-smi topo -m; switches and racks), and put ranks "
+            "that exchange most on the fast paths",
             where="job-script",
         ),
     )
 
 
-def _slow_blame(blame: SlowRanks, group: PairGroup, names: _Names, backend: str | None) -> Finding:
-    host = names.host_of.get(blame.ranks[0])
-    one = len(blame.ranks) == 1
+def _slow_ranks_finding(entry: SlowRanks, group: PairGroup, names: _Names, backend: str | None) -> Finding:
+    host = names.host_of.get(entry.ranks[0])
+    one = len(entry.ranks) == 1
     median = _rate(group.median_gbytes_per_s)
-    if blame.whole_host:
-        who = f"{_ranks_text(blame.ranks, host, whole=True)}"
+    if entry.whole_host:
+        who = f"{_ranks_text(entry.ranks, host, whole=True)}"
         what = (
-            f"{who} reach{'es' if one else ''} {_rate(blame.gbytes_per_s)} with every other host, other hosts {median}"
+            f"{who} reach{'es' if one else ''} {_rate(entry.gbytes_per_s)} with every other host, other hosts {median}"
         )
         kind = "slow-host"
     else:
         place = "on its host" if group.inside else "on other hosts"
-        who = _ranks_text(blame.ranks, host, whole=False)
+        who = _ranks_text(entry.ranks, host, whole=False)
         what = (
-            f"{who} reach{'es' if one else ''} {_rate(blame.gbytes_per_s)} with every partner "
+            f"{who} reach{'es' if one else ''} {_rate(entry.gbytes_per_s)} with every partner "
             f"{place if one else place.replace('its', 'their')}, other ranks {median}"
         )
         kind = "slow-rank-links"
-    device = names.device_of.get(blame.ranks[0]) if one else None
+    device = names.device_of.get(entry.ranks[0]) if one else None
     return rules.DC515.found(
-        f"{what} (median of {blame.pairs} pairs)",
+        f"{what} (median of {entry.pairs} pairs)",
         where=Where(
             host=host,
-            rank=blame.ranks[0] if one else None,
-            ranks=None if one else rank_ranges(blame.ranks),
+            rank=entry.ranks[0] if one else None,
+            ranks=None if one else rank_ranges(entry.ranks),
             gpu=device.pci if device is not None and device.pci else None,
             phase=PHASE,
         ),
-        evidence=_bandwidths(kind, blame.ranks, blame.gbytes_per_s, group, blame.pairs),
+        evidence=_bandwidths(kind, entry.ranks, entry.gbytes_per_s, group, entry.pairs),
         fix=_fix_link(host, group, backend),
     )
 
@@ -648,27 +648,27 @@ def _bandwidths(kind: str, ranks: Sequence[int], value: float, group: PairGroup,
 def _fix_link(host: str | None, group: PairGroup, backend: str | None, *, other: str | None = None) -> Fix:
     if group.inside and backend == "nccl":
         return Fix(
-            f"look at how the GPUs of {host or 'this host'} are joined, at the NVLink state and the PCIe width of both",
+            f"check how the GPUs of {host or 'this host'} are connected, the NVLink state, and the PCIe width of both",
             command="nvidia-smi topo -m",
             where="host",
         )
     if group.inside:
         return Fix(
-            f"look on {host or 'this host'} at what takes the processor from these ranks: other processes, a CPU quota",
+            f"find out what uses the CPU on {host or 'this host'} next to these ranks: other processes, a CPU quota",
             command="top -b -n 1",
             where="host",
         )
     counters = "speed and error counters of the network ports (ip -s link; ibstat where there is InfiniBand)"
     if other is not None:
         return Fix(
-            f"look at cables and switches between {host} and {other}, at {counters} of both, and at bonded links one "
-            "of whose members fails; do not give one job both hosts until it is fixed",
+            f"check cables and switches between {host} and {other}, {counters} of both, and bonded links with a "
+            "failed member. Do not give one job both hosts until it is fixed",
             command="ip -s link",
             where="host",
         )
     return Fix(
-        f"look at {counters} of {host or 'its host'} next to those of another host; "
-        "leave the host out of jobs until it is fixed",
+        f"compare {counters} of {host or 'its host'} with those of another host; exclude the host from jobs until "
+        "it is fixed",
         command="ip -s link",
         where="host",
     )

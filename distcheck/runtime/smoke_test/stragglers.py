@@ -1,9 +1,9 @@
-"""Measures who comes late, who computes slowly, and what each pair of ranks exchanges; blames nobody.
+"""Measures which rank arrives late, which computes slowly, and the exchange of each pair of ranks.
 
-In a ring all ranks look alike: each waits for the slowest. So lateness is measured as what the others wait for a rank
-in a collective, computing by the same work on each rank, and links by disjoint pairs that exchange at the same time.
-Every decision that changes what comes next is taken from numbers that all ranks share, so that no rank is left alone
-in a collective. The judgement of the figures is ``suspects.py``.
+In a ring all ranks seem equal: each waits for the slowest. So lateness is measured as the time that the others wait for
+a rank in a collective, computing by the same work on each rank, and links by disjoint pairs that exchange at the same
+time. Every decision about the next step uses numbers that all ranks share, so that no rank is alone in a collective.
+:mod:`.straggler_checks` judges the figures.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PAIR_REPETITIONS = 8
 #: A message that takes longer than this many seconds is sent once only after the first time.
 _LONG_S = 0.1
 #: Suspects that are looked at again, the slowest ones; more of them are no outliers.
-MOST_SUSPECTS = 256
+MOST_OUTLIERS = 256
 #: Extra rounds for suspects: again, again for those that did not fit, with good partners.
 RETEST_ROUNDS = 3
 #: No round begins when the pairs have taken this many seconds; what was not measured by then is left out.
@@ -97,7 +97,7 @@ def find_pairs(live: LiveGroup) -> Pairs:
     if live.size == 1:
         return Pairs(not_applicable=ALONE)
     if wanted is False:
-        return Pairs(not_applicable="pairs were left out, as asked for")
+        return Pairs(not_applicable="pairs are disabled by --no-pairs")
     if wanted is None and live.size > AUTOMATIC_RANKS:
         return Pairs(not_applicable=f"above {AUTOMATIC_RANKS} ranks pairs are measured only with --pairs")
     buffers = _buffers(live)
@@ -225,14 +225,14 @@ def retests_of(pairs: Iterable[Pair], hosts: Sequence[int], backend: str, size_b
     A pure function of what was measured, so that every rank comes to the same rounds.
     """
     groups = compare(pairs, hosts, slack(backend, size_bytes))
-    suspects = [(pair.a, pair.b) for pair in slow_pairs(groups, pair_factor(backend))]
-    if not suspects:
+    outliers = [(pair.a, pair.b) for pair in slow_pairs(groups, pair_factor(backend))]
+    if not outliers:
         return ()
-    worst = suspects[:MOST_SUSPECTS]
+    worst = outliers[:MOST_OUTLIERS]
     again, left = _disjoint(worst)
     rounds = [again, _disjoint(left)[0]]
     slow: dict[int, int] = {}
-    for a, b in suspects:
+    for a, b in outliers:
         slow[a] = slow.get(a, 0) + 1
         slow[b] = slow.get(b, 0) + 1
     met: dict[int, int] = {}
@@ -259,11 +259,11 @@ def _disjoint(pairs: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, int]], 
 
 
 def _with_the_well(
-    suspects: Sequence[tuple[int, int]], well: Sequence[int], hosts: Sequence[int]
+    outliers: Sequence[tuple[int, int]], well: Sequence[int], hosts: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Each suspect with a partner that is well: on its own host if the slow pair was, else on another host."""
     partners: dict[int, set[int]] = {}
-    for a, b in suspects:
+    for a, b in outliers:
         partners.setdefault(a, set()).add(b)
         partners.setdefault(b, set()).add(a)
     busy: set[int] = set()
@@ -271,7 +271,7 @@ def _with_the_well(
     at_home: dict[int, list[int]] = {}
     for rank in well:
         at_home.setdefault(hosts[rank], []).append(rank)
-    for a, b in suspects:
+    for a, b in outliers:
         for rank in (a, b):
             if rank in busy:
                 continue
@@ -395,11 +395,11 @@ def _play(
         return [], 0
     taken: list[float] = []
     played = 0
-    for meetings in rounds:
+    for pairs_of_round in rounds:
         # all pairs begin together; rank 0's clock alone decides whether this round is still to be
         if _sum(live, [time.perf_counter() - begun if live.rank == 0 else 0.0])[0] > until_s:
             break
-        peer = next((b if a == live.rank else a for a, b in meetings if live.rank in (a, b)), None)
+        peer = next((b if a == live.rank else a for a, b in pairs_of_round if live.rank in (a, b)), None)
         taken += _meet(live, buffers, peer)
         played += 1
     if not played:
@@ -407,8 +407,8 @@ def _play(
     seconds = _gather(live, taken).tolist()
     large_bytes = buffers[-1][0].numel()
     pairs = []
-    for number, meetings in enumerate(rounds[:played]):
-        for a, b in meetings:
+    for number, pairs_of_round in enumerate(rounds[:played]):
+        for a, b in pairs_of_round:
             # both ends measured it, and the slower one has waited for all of it
             latency, bandwidth = (max(seconds[a][2 * number + i], seconds[b][2 * number + i]) for i in range(2))
             pairs.append(Pair(a, b, first + number, large_bytes / bandwidth / 1e9, latency))
@@ -471,7 +471,7 @@ def _any(live: LiveGroup, mine: bool) -> bool:
 def _equal(live: LiveGroup, rounds: Sequence[Round]) -> bool:
     """Whether all ranks have the same rounds in mind: the sum of squares is n times the square of a value only then."""
     value = 1.0
-    for place, (a, b) in enumerate(pair for meetings in rounds for pair in meetings):
+    for place, (a, b) in enumerate(pair for pairs_of_round in rounds for pair in pairs_of_round):
         value = (value * 31 + 7 * a + b + place) % 8191
     total, squares = _sum(live, [value, value * value])
     return live.size * squares == total * total  # whole numbers below 2**53: exact

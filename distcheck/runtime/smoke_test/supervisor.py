@@ -1,7 +1,7 @@
-"""Starts the ranks of this process and watches them from outside: who works, who hangs, who has gone.
+"""Starts the ranks of this process and supervises them from outside: which work, which hang, which have exited.
 
-It is no part of any collective, so that it can always say where a rank is, and end it. It decides nothing about other
-hosts; ``driver.py`` does, with what the supervisors tell each other.
+It takes part in no collective, so it can always report the state of a rank, and end it. ``driver.py`` decides about
+other hosts, with what the supervisors exchange.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One rank of the smoke test: what a worker process does, phase after phase, under the eyes of its supervisor.
+"""One rank of the smoke test: a worker process that runs the phases that its supervisor starts.
 
-It waits for the word to begin, makes the group, and runs each live phase when the supervisor says so. Whatever happens,
-it destroys the group or leaves at once: a process that ends with a living group aborts (torch 2.13, one in three).
+It waits for the order to begin, makes the group, and runs each live phase. In any case it destroys the group or exits
+at once: a process that ends with a living group aborts (torch 2.13, one in three).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def looked(rank_infos: tuple[RankInfo, ...], host: str = "host") -> run.HostResult:
+def inspected(rank_infos: tuple[RankInfo, ...], host: str = "host") -> run.HostResult:
     """A look that found nothing, on a host without GPUs."""
     ranks = tuple(
         RankRecord(
@@ -63,7 +63,7 @@ def looked(rank_infos: tuple[RankInfo, ...], host: str = "host") -> run.HostResu
 def run_alone(size: int, options: Options = Options(), seams: WorkerHooks = WorkerHooks(), **asked: Any) -> Report:
     """All ranks of one supervisor, in this process."""
     rank_infos = tuple(RankInfo(rank, size, rank, size, 0) for rank in range(size))
-    ended = run.run(rank_infos, looked(rank_infos), run.Request(options=options, seams=seams, **asked))
+    ended = run.run(rank_infos, inspected(rank_infos), run.Request(options=options, seams=seams, **asked))
     assert ended.report is not None
     ended.publish(0)
     report = ended.report
@@ -153,7 +153,7 @@ def _process(
         if prepare is not None:
             prepare(rank_info.rank)
         host = f"host{rank_info.node_rank or 0}"
-        ended = run.run((rank_info,), looked((rank_info,), host), run.Request(options=options, seams=seams, **asked))
+        ended = run.run((rank_info,), inspected((rank_info,), host), run.Request(options=options, seams=seams, **asked))
         if ended.report is None:
             status, _ = ended.hear()
         else:

@@ -162,8 +162,8 @@ def run(
     rank_infos: tuple[RankInfo, ...] = (RankInfo(0, 2, 0, 2, 0), RankInfo(1, 2, 1, 2, 0)),
 ) -> Report:
     """A smoke test of all ranks of this process, after a check of a recorded machine with a CUDA build."""
-    looked = smoke.look(rank_infos, Launch("planned", nproc=len(rank_infos)), world, Selection())
-    ended = smoke.run(rank_infos, looked, smoke.Request(options=options))
+    inspected = smoke.look(rank_infos, Launch("planned", nproc=len(rank_infos)), world, Selection())
+    ended = smoke.run(rank_infos, inspected, smoke.Request(options=options))
     assert ended.report is not None
     ended.publish(0)
     return ended.report

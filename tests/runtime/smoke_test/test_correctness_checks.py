@@ -21,7 +21,7 @@ from distcheck.runtime.smoke_test.correctness import PEER_COPY, CorrectnessRun
 from distcheck.runtime.smoke_test.correctness_checks import (
     MOST_MISMATCHES,
     CollectiveFailed,
-    merge_proofs,
+    merge_rank_results,
     peer_copies_are_right,
     prove,
     results_are_right,
@@ -402,7 +402,7 @@ def has_numpy() -> bool:
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_good_dc510_a_healthy_group(size: int, tmp_path: Path) -> None:
     proofs = run_group(tmp_path, size, ["healthy"], cores=size, check=2 if size == 2 else 1)["healthy"]
-    proof = merge_proofs(proofs, size)
+    proof = merge_rank_results(proofs, size)
     assert proof.mismatches == ()
     assert proof.wrong_ranks == ()
     assert proof.failures == ()
@@ -423,7 +423,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RankProo
 
 @pytest.mark.torch
 def test_more_ranks_than_cores_are_tried_less_and_it_is_said(damaged: dict[str, list[RankProof]]) -> None:
-    proof = merge_proofs(damaged["healthy"], 3)
+    proof = merge_rank_results(damaged["healthy"], 3)
     assert proof.mismatches == ()
     assert any("more ranks than cores" in why for _, why in proof.skipped)
     assert set(proof.dtypes) == set(DTYPES)
@@ -463,7 +463,7 @@ def test_bad_dc510_damage_is_found(name: str, damaged: dict[str, list[RankProof]
     collective, dtypes, ranks, index, source = DAMAGES[name]
     if "object" in dtypes and not has_numpy():
         pytest.skip("torch needs NumPy for object collectives")
-    proof = merge_proofs(damaged[name], 3)
+    proof = merge_rank_results(damaged[name], 3)
     assert {item.collective for item in proof.mismatches} == {collective}
     assert {item.dtype for item in proof.mismatches} == set(dtypes)
     if ranks is None:  # the root of that trial
@@ -706,7 +706,7 @@ def test_proofs_are_merged() -> None:
         RankProof(3, 10, (wrong(3), wrong(3, first_index=99), wrong(3, dtype="int64")), (), (), 2.5, ("all_reduce",)),
         RankProof(5, 10, (wrong(5, "gather"),), (("barrier", "needs two ranks"),), (("step", "text"),)),
     ]
-    proof = merge_proofs(iter(parts), 8)
+    proof = merge_rank_results(iter(parts), 8)
     assert (proof.ranks, proof.world_size, proof.checks, proof.elapsed_s) == (3, 8, 30, 2.5)
     assert [(item.rank, item.collective, item.dtype, item.first_index) for item in proof.mismatches] == [
         (3, "all_reduce", "float32", 77),
@@ -727,7 +727,7 @@ def test_merging_keeps_few_of_many_and_names_all() -> None:
         )
         for rank in range(16384)
     )
-    proof = merge_proofs(parts, 16384)
+    proof = merge_rank_results(parts, 16384)
     assert len(proof.mismatches) == MOST_MISMATCHES
     assert {item.collective for item in proof.mismatches} == {"all_reduce", "gather"}
     assert len(proof.wrong_ranks) == 16384
@@ -736,8 +736,8 @@ def test_merging_keeps_few_of_many_and_names_all() -> None:
 
 def test_a_barrier_is_not_blamed_for_the_sum_that_it_is_proved_by() -> None:
     barrier = wrong(1, "barrier", "", source=0)
-    assert merge_proofs([RankProof(0), RankProof(1, 1, (barrier,))], 2).wrong_ranks == (1,)
-    both = merge_proofs([RankProof(0, 1, (wrong(0),)), RankProof(1, 1, (barrier,))], 2)
+    assert merge_rank_results([RankProof(0), RankProof(1, 1, (barrier,))], 2).wrong_ranks == (1,)
+    both = merge_rank_results([RankProof(0, 1, (wrong(0),)), RankProof(1, 1, (barrier,))], 2)
     assert [item.collective for item in both.mismatches] == ["all_reduce"]
 
 
@@ -748,7 +748,7 @@ def proof_of(*mismatches: WrongResult, size: int = 8) -> Proof:
     by_rank: dict[int, list[WrongResult]] = {}
     for item in mismatches:
         by_rank.setdefault(item.rank, []).append(item)
-    return merge_proofs([RankProof(rank, 50, tuple(by_rank.get(rank, ()))) for rank in range(size)], size)
+    return merge_rank_results([RankProof(rank, 50, tuple(by_rank.get(rank, ()))) for rank in range(size)], size)
 
 
 def hosts(backend: str | None = "nccl") -> Cluster:
@@ -819,13 +819,13 @@ def hosts(backend: str | None = "nccl") -> Cluster:
         ),
     ],
 )
-def test_bad_dc510(mismatches: list[WrongResult], words: list[str], suspects: list[int]) -> None:
+def test_bad_dc510(mismatches: list[WrongResult], words: list[str], outliers: list[int]) -> None:
     (finding,) = results_are_right(proof_of(*mismatches), hosts())
     assert (finding.code, finding.severity, finding.where.phase) == ("DC510", Severity.ERROR, "prove")
     assert all(word in finding.message for word in words), finding.message
     assert not finding.message.endswith(".")
-    assert finding.evidence["suspects"] == suspects
-    named = {"gpu01" if rank < 4 else "gpu02" for rank in suspects}
+    assert finding.evidence["suspects"] == outliers
+    named = {"gpu01" if rank < 4 else "gpu02" for rank in outliers}
     assert all(host in finding.fix.text for host in named) or "barrier" in finding.message
     json.dumps(to_plain(finding.evidence))
 
@@ -876,7 +876,7 @@ def test_bad_dc336() -> None:
 
 def test_good_dc336() -> None:
     copied = RankProof(0, 50, collectives=("all_reduce", PEER_COPY))
-    assert list(peer_copies_are_right(merge_proofs([copied], 1), hosts())) == []
+    assert list(peer_copies_are_right(merge_rank_results([copied], 1), hosts())) == []
 
 
 def test_good_dc336_is_not_judged_where_nothing_was_copied() -> None:
@@ -884,7 +884,7 @@ def test_good_dc336_is_not_judged_where_nothing_was_copied() -> None:
         list(peer_copies_are_right(proof_of(wrong(3)), hosts()))
     skipped = RankProof(0, 50, (), ((PEER_COPY, "GPUs here have no direct access to each other's memory"),))
     with pytest.raises(NotApplicable):
-        list(peer_copies_are_right(merge_proofs([skipped], 1), hosts()))
+        list(peer_copies_are_right(merge_rank_results([skipped], 1), hosts()))
 
 
 @pytest.fixture(autouse=True, scope="module")

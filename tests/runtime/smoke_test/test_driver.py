@@ -243,17 +243,17 @@ def test_every_rank_leaves_a_record(tmp_path: Path) -> None:
 def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
     """What the comparison finds ends the run; the live phases are listed as not run."""
     rank_infos = tuple(ranks.RankInfo(rank, 2, rank, 2, 0) for rank in range(2))
-    looked = ranks.looked(rank_infos)
+    inspected = ranks.inspected(rank_infos)
     from distcheck.checks.cluster.records import Device
 
     device = Device("GPU-1", "00000000:1A:00.0", "NVIDIA H100")
-    record = looked.record._replace(
+    record = inspected.record._replace(
         ranks=tuple(RankRecord(rank, rank, 2, 2, 0, 1, device) for rank in range(2)),
         gpus=(device,),
         backends=("gloo", "nccl"),
     )
     ask = ranks.run.Request(options=QUICK)
-    ended = ranks.run.run(rank_infos, looked._replace(record=record), ask)
+    ended = ranks.run.run(rank_infos, inspected._replace(record=record), ask)
     assert ended.report is not None
     plain = ended.report.as_dict()
     assert errors(plain) == ["DC303"]

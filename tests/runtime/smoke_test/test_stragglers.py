@@ -48,7 +48,7 @@ SLEEP_S = 0.2
 UNKNOWN = Unavailable("it was not given")
 
 
-def meetings(size: int, hosts: list[int]) -> list[tuple[int, int]]:
+def pairs_of_round(size: int, hosts: list[int]) -> list[tuple[int, int]]:
     return [pair for pairs in rounds_of(size, hosts) for pair in pairs]
 
 
@@ -67,7 +67,7 @@ def test_up_to_32_ranks_everybody_meets_everybody_once(hosts: list[int]) -> None
     """However ranks are spread over hosts, in turn or unevenly."""
     size = len(hosts)
     assert_playable(size, rounds_of(size, hosts))
-    assert sorted(meetings(size, hosts)) == [(a, b) for a in range(size) for b in range(a + 1, size)]
+    assert sorted(pairs_of_round(size, hosts)) == [(a, b) for a in range(size) for b in range(a + 1, size)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_many_ranks_play_disjoint_rounds_however_they_are_spread(hosts: list[int
     size = len(hosts)
     rounds = rounds_of(size, hosts)
     assert_playable(size, rounds)
-    found = meetings(size, hosts)
+    found = pairs_of_round(size, hosts)
     assert len(found) == len(set(found))
 
 
@@ -101,7 +101,7 @@ def test_many_ranks_have_partners_of_both_kinds_in_few_rounds(per_host: int, cou
     hosts = [rank % count if in_turn else rank // per_host for rank in range(size)]
     rounds = rounds_of(size, hosts)
     partners: dict[tuple[int, bool], set[int]] = {}
-    for a, b in meetings(size, hosts):
+    for a, b in pairs_of_round(size, hosts):
         partners.setdefault((a, hosts[a] == hosts[b]), set()).add(b)
         partners.setdefault((b, hosts[a] == hosts[b]), set()).add(a)
     for rank in range(size):
@@ -168,7 +168,7 @@ def test_a_slow_pair_is_measured_again_and_its_ranks_with_others() -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_retests_are_few_disjoint_and_the_worst_pair_is_among_them(layout: list[int], data: st.DataObject) -> None:
-    found = meetings(len(layout), layout)
+    found = pairs_of_round(len(layout), layout)
     slow = set(data.draw(st.lists(st.sampled_from(found), max_size=10)))
     rounds = retests_of(tournament(layout, slow), layout, "gloo", SIZE)
     assert len(rounds) <= RETEST_ROUNDS
@@ -179,7 +179,7 @@ def test_retests_are_few_disjoint_and_the_worst_pair_is_among_them(layout: list[
 
 def test_a_slow_host_is_paired_with_hosts_that_are_well() -> None:
     hosts = [0, 1, 2, 3, 4]
-    slow = {(a, b) for a, b in meetings(5, hosts) if 2 in (a, b)}
+    slow = {(a, b) for a, b in pairs_of_round(5, hosts) if 2 in (a, b)}
     rounds = retests_of(tournament(hosts, slow), hosts, "gloo", SIZE)
     assert all(2 in pair for pairs in rounds[:2] for pair in pairs)
 
