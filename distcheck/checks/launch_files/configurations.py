@@ -16,7 +16,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES
 
-from .context import of_span, once
+from .context import once
 from .deepspeed_config import REPEATED
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar
@@ -145,7 +145,7 @@ def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
             seen.add(said.span)
             yield rules.DC811.found(
                 fault.message,
-                where=of_span(said.span, option="num_processes"),
+                where=said.span.where(object="num_processes"),
                 evidence={"num_machines": machines, "num_processes": processes},
                 fix=Fix(fault.fix, where="launch-line"),
             )
@@ -192,7 +192,7 @@ def _accelerate_finding(file: LaunchFile, choice: _Choice, fault: _Fault) -> Fin
     origin = f" ({file.path})" if in_line else ""
     return rules.DC811.found(
         f"{fault.message}{origin}",
-        where=of_span(span, option=fault.names[-1]),
+        where=span.where(object=fault.names[-1]),
         evidence={name: found.value for name in fault.names if (found := choice.get(name)) is not None},
         severity=fault.severity,
         fix=Fix(fault.fix, where="launch-line" if in_line else "job-script"),
@@ -419,7 +419,7 @@ def _same_rank(
             free = next(one for one in range(len(members) + 1) if one not in taken)
             yield rules.DC811.found(
                 f"machine_rank is {number} here and in {other}, which is for another machine of the same job",
-                where=of_span(config.span if rank is None else rank.span, option="machine_rank"),
+                where=(config if rank is None else rank).span.where(object="machine_rank"),
                 evidence={"machine_rank": number, "other": other},
                 fix=Fix(f"give each machine its own number: machine_rank: {free} here", where="job-script"),
             )
@@ -490,7 +490,7 @@ def _alone(config: Configured) -> Iterator[Finding]:
     if repeated is not None:
         yield rules.DC812.found(
             f"{_short(str(repeated.value))} is given more than once, which DeepSpeed refuses",
-            where=of_span(repeated.span, option=str(repeated.value)[:100]),
+            where=repeated.span.where(object=str(repeated.value)[:100]),
             evidence={"keys": repeated.value},
             fix=Fix("keep one of them", where="job-script"),
         )
@@ -498,7 +498,7 @@ def _alone(config: Configured) -> Iterator[Finding]:
     if half is not None and brain is not None and half.value is True and brain.value is True:
         yield rules.DC812.found(
             "fp16 and bf16 are both enabled, which DeepSpeed refuses",
-            where=of_span(brain.span, option="bf16.enabled"),
+            where=brain.span.where(object="bf16.enabled"),
             fix=Fix(
                 'enable one of them: "bf16" on Ampere GPUs and later, "fp16" with its loss scaling on older ones',
                 where="job-script",
@@ -555,7 +555,7 @@ def _product(batch: Scalar, micro: Scalar | None, steps: Scalar | None) -> str:
 def _batch_finding(batch: Scalar, message: str, fix: str) -> Finding:
     return rules.DC812.found(
         message,
-        where=of_span(batch.span, option="train_batch_size"),
+        where=batch.span.where(object="train_batch_size"),
         evidence={"train_batch_size": batch.number},
         fix=Fix(fix, where="job-script"),
     )
@@ -604,7 +604,7 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
         yield rules.DC812.found(
             f"train_batch_size {batch.number} {sign} {shown}{' * ' if shown else ''}{_many(ranks, 'rank')} "
             f"({product}), as {site.span.path}:{site.span.line} starts them",
-            where=of_span(batch.span, option="train_batch_size"),
+            where=batch.span.where(object="train_batch_size"),
             evidence={"train_batch_size": batch.number, "ranks": ranks, "product": product},
             fix=Fix(
                 f'write "train_batch_size": {product}, or leave it out: DeepSpeed works it out from the other two'
@@ -733,7 +733,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
             why = "stands in it twice" if host.host in slots else "has no slots=N behind it"
             yield rules.DC812.found(
                 f"deepspeed refuses this hostfile: {host.host[:60]} {why} ({site.span.path}:{site.span.line} names it)",
-                where=of_span(host.span, option=host.host[:60]),
+                where=host.span.where(object=host.host[:60]),
                 fix=Fix(
                     f"keep one line for it: {host.host[:60]} slots={host.slots or 8}, with the number of its GPUs",
                     where="job-script",
@@ -824,7 +824,7 @@ def _deepspeed_finding(
     word = site.option(option, *(("--num_accelerators",) if option == "--num_gpus" else (option[1:3],)))
     return rules.DC812.found(
         message,
-        where=site.where(None if word is None else word.span)._replace(object=option),
+        where=site.where(word, object=option),
         evidence={"option": option},
         severity=severity,
         fix=Fix(fix, where="launch-line"),

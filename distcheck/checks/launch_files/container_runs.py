@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix
+from distcheck.core.model import Finding, Fix
 from distcheck.core.registry import probe
 
 from .context import CONTAINER_PROGRAMS, once
@@ -57,11 +57,11 @@ def _judge(site: LaunchSite) -> Iterator[Finding]:
     said = f"--shm-size={given}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
     yield rules.DC320.found(
         f"the container is started with {said}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
-        where=site.where(words[0].span)._replace(object="/dev/shm"),
+        where=site.where(words[0], object="/dev/shm"),
         evidence={"total_bytes": size, "ranks": ranks, "needed_bytes": needed},
         fix=Fix(
             f"write {program} run --shm-size=16g …, or --ipc=host",
-            edits=(_behind(run, " --shm-size=16g"),) if given is None else (),
+            edits=(run.span.followed_by(" --shm-size=16g"),) if given is None else (),
             where="launch-line",
             risk="what the ranks put there takes the host's memory, up to 16 GiB",
         ),
@@ -101,8 +101,3 @@ def _bytes(size: str) -> int | None:
     """A size as Docker reads it (``16g``, ``512mb``), None for what is unknown."""
     match = _SIZE.fullmatch(size.strip())
     return None if match is None else int(match[1]) * _UNITS[match[2].lower()]
-
-
-def _behind(word: Word, text: str) -> Edit:
-    span = word.span
-    return Edit(span.path, span.end_line, span.end_column, span.end_line, span.end_column, text)

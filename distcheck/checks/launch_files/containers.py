@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, Piece, Span
+from .fragments import Fragment, FragmentBuilder, Span
 from .model import FileSetting, Scalar, Word
 from .yaml_text import Node
 
@@ -114,18 +114,8 @@ def expanded(fragment: Fragment, environ: Mapping[str, FileSetting]) -> Fragment
     text = fragment.text
     if "$$" not in text and "$(" not in text:
         return fragment
-    made: list[str] = []
-    pieces: list[Piece] = []
-    length = position = 0
-
-    def keep(start: int, end: int) -> None:
-        nonlocal length
-        if start < end:
-            part = fragment.part(start, end)
-            pieces.extend(piece._replace(offset=piece.offset + length) for piece in part.pieces)
-            made.append(part.text)
-            length += len(part.text)
-
+    made = FragmentBuilder()
+    position = 0
     for match in _REFERENCE.finditer(text):
         if match[1] is None:
             value: str | None = "$"
@@ -134,14 +124,14 @@ def expanded(fragment: Fragment, environ: Mapping[str, FileSetting]) -> Fragment
             value = None if setting is None else setting.value
         if value is None or len(value) > _LONGEST_VALUE:
             continue
-        keep(position, match.start())
+        if position < match.start():
+            made.add(fragment.part(position, match.start()))
         if value:
-            pieces.append(Piece(length, *fragment.place(match.start())))
-            made.append(value)
-            length += len(value)
+            made.add_text(value, fragment.place(match.start()))
         position = match.end()
-    keep(position, len(text))
-    return Fragment("".join(made), fragment.path, tuple(pieces) or fragment.pieces[:1])
+    if position < len(text):
+        made.add(fragment.part(position, len(text)))
+    return made.fragment(fragment.path, fragment.place(0))
 
 
 def word_of(node: Node, environ: Mapping[str, FileSetting]) -> Word:

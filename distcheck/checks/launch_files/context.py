@@ -388,7 +388,7 @@ def edit_value(site: LaunchSite, names: Sequence[str], text: str) -> tuple[Edit,
         span = word.origins[0] if span == word.span else span
     if span.line != span.end_line or span.end_column - span.column != len(word.text):
         return ()
-    return (Edit(span.path, span.line, span.column, span.end_line, span.end_column, text),)
+    return (span.replaced_by(text),)
 
 
 def edit_word(site: LaunchSite, word: Word | None, text: str) -> tuple[Edit, ...]:
@@ -398,7 +398,7 @@ def edit_word(site: LaunchSite, word: Word | None, text: str) -> tuple[Edit, ...
     span = word.span
     if span.line != span.end_line or span.end_column - span.column != len(word.written):
         return ()
-    return (site.replaced(word, text),)
+    return (word.span.replaced_by(text),)
 
 
 def _shares(site: LaunchSite, word: Word) -> bool:
@@ -422,21 +422,7 @@ def value_span(site: LaunchSite, word: Word) -> Span:
 
 def place(site: LaunchSite, word: Word | None, option: str | None = None) -> Where:
     """The place of an option of a launch line: the word where it can be told, else the line."""
-    where = site.where(None if word is None else value_span(site, word))
-    return where if option is None else where._replace(object=option)
-
-
-def of_span(span: Span, *, variable: str | None = None, option: str | None = None) -> Where:
-    """The place of a stretch of a file."""
-    return Where(
-        path=span.path,
-        line=span.line,
-        column=span.column,
-        end_line=span.end_line,
-        end_column=span.end_column,
-        variable=variable,
-        object=option,
-    )
+    return (site.span if word is None else value_span(site, word)).where(object=option)
 
 
 def once(findings: Iterable[Finding]) -> Iterator[Finding]:

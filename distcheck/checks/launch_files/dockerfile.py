@@ -13,9 +13,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, Piece
-from .model import FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_shell_text, as_written, in_image, joined, with_comments, with_lost
+from .fragments import Fragment, FragmentBuilder
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, as_shell_text, as_written, in_image, joined, with_lost
 from .training_signs import tells_of_training
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
@@ -65,14 +65,14 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     stages: dict[str, _BuildStage] = {}
     stage = _BuildStage()
     lines = text.split("\n")
-    settings: list[FileSetting] = []
-    read: list[ShellText] = []
+    contents = FileContents()
+    contents.comments.extend(_comments(text))
     lost: dict[str, FileSetting] = {}
 
     def carry_out(fragment: Fragment, environ: Mapping[str, FileSetting]) -> ShellText:
         found = read_shell(fragment, look_up, place="dockerfile", environ=environ)
         found = found._replace(sites=tuple(as_written(with_lost(in_image(found.sites), lost), path, lines)))
-        read.append(found)
+        contents.add(found._replace(settings=()))
         return found
 
     def end(stage: _BuildStage) -> None:
@@ -101,7 +101,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
         elif name == "ENV":
             for setting in list(_assignments(rest, stage)):
                 stage.settings[setting.name] = setting
-                settings.append(setting)
+                contents.settings.append(setting)
         elif name == "ARG":
             for setting in _assignments(rest, stage, values=False):
                 stage.arguments[setting.name] = setting
@@ -114,7 +114,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
                     continue
                 environ = {**stage.arguments, **stage.settings}
                 carried = carry_out(fragment, environ).settings
-                settings.extend(carried)
+                contents.settings.extend(carried)
                 # what a RUN exports ends with it
                 lost.update({setting.name: setting for setting in carried if setting.reach == "exported"})
         elif name in ("CMD", "ENTRYPOINT"):
@@ -126,21 +126,8 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 # an entry point of one's own takes away the command of the image below, not one of this stage
                 stage.entrypoint = started
     end(stage)
-    sites: list[LaunchSite] = []
-    problems: list[tuple[str, int, int]] = []
-    also_read: list[str] = []
-    comments: list[tuple[int, str]] = []
-    for found in read:
-        sites.extend(found.sites)
-        problems.extend(found.problems)
-        also_read.extend(found.also_read)
-        comments.extend(found.comments)
-    sites.sort(key=lambda site: site.span[1:])
-    file = LaunchFile(
-        path, "dockerfile", tuple(sites), tuple(settings), problems=tuple(problems),
-        also_read=tuple(dict.fromkeys(also_read)),
-    )  # fmt: skip
-    return with_comments(file, _comments(text), comments)
+    contents.sites.sort(key=lambda site: site.span[1:])
+    return contents.file(path, "dockerfile")
 
 
 def instructions(source: Fragment) -> Iterator[Instruction]:
@@ -266,13 +253,13 @@ def _run(instruction: Instruction, stage: _BuildStage) -> Iterator[Fragment]:
 
 
 def _with_heredocs(line: Fragment, bodies: tuple[Fragment, ...]) -> Fragment:
-    text = line.text + "\n"
-    pieces = list(line.pieces)
+    made = FragmentBuilder()
+    made.add(line)
+    made.add_text("\n")
     for mark, body in zip(_HEREDOC.finditer(line.text), bodies, strict=False):
-        pieces.append(Piece(len(text), *body.place(0)))
-        pieces.extend(piece._replace(offset=piece.offset + len(text)) for piece in body.pieces if piece.offset > 0)
-        text += f"{body.text}{mark[3]}\n"
-    return Fragment(text, line.path, tuple(pieces))
+        made.add(body)
+        made.add_text(f"{mark[3]}\n")
+    return made.fragment(line.path)
 
 
 def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment | None]:
@@ -307,13 +294,11 @@ def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
     """What stands between the quotes of a text of JSON."""
     if "\\" not in rest.text[start:end]:
         return rest.part(start, end)
-    text = ""
-    pieces: list[Piece] = []
+    made = FragmentBuilder()
     for match in re.finditer(r"(?:\\u[0-9a-fA-F]{4})+|\\.|[^\\]+", rest.text[start:end]):
-        pieces.append(Piece(len(text), *rest.place(start + match.start())))
-        text += json.loads(f'"{match[0]}"', strict=False)
-    pieces.append(Piece(len(text), *rest.place(end)))
-    return Fragment(text, rest.path, tuple(pieces))
+        made.add_text(json.loads(f'"{match[0]}"', strict=False), rest.place(start + match.start()))
+    made.add_text("", rest.place(end))
+    return made.fragment(rest.path)
 
 
 def _assignments(rest: Fragment, stage: _BuildStage, *, values: bool = True) -> Iterator[FileSetting]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .files import LARGEST, kind_of, read_file
+from .fragments import is_continued
 from .model import LaunchFile, LaunchFiles, LookUp
 
 #: Bytes from which a file of JSON, or one without a suffix, is told to be a launch file: a DeepSpeed configuration
@@ -158,9 +159,9 @@ def lines_around(file: LaunchFile, lines: Iterable[int | None]) -> frozenset[int
     if not given:
         return frozenset()
     first, last = given[0], given[-1]
-    while first > 1 and last - first < _MOST_LINES and _goes_on(file.lines[first - 2]):
+    while first > 1 and last - first < _MOST_LINES and is_continued(file.lines[first - 2]):
         first -= 1
-    while last < len(file.lines) and last - first < _MOST_LINES and _goes_on(file.lines[last - 1]):
+    while last < len(file.lines) and last - first < _MOST_LINES and is_continued(file.lines[last - 1]):
         last += 1
     found = {*given, first, last}
     above = first - 1
@@ -180,9 +181,3 @@ def why_it_reads_worse(path: str, before: LaunchFile, data: bytes, look_up: Look
         else:
             return f"line {line}: {why}" if line else why
     return None
-
-
-def _goes_on(line: str) -> bool:
-    """Whether a line ends with a backslash that is not itself taken literally."""
-    plain = line.rstrip("\r\n")
-    return (len(plain) - len(plain.rstrip("\\"))) % 2 == 1

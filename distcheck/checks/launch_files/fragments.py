@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
+from distcheck.core.model import Edit, Where
+
 
 class Span(NamedTuple):
     """A stretch of a file; lines and columns (in characters) count from 1, the end is exclusive."""
@@ -18,6 +20,22 @@ class Span(NamedTuple):
     column: int
     end_line: int
     end_column: int
+
+    def where(self, *, variable: str | None = None, object: str | None = None) -> Where:
+        """Return the stretch as the location of a finding."""
+        return Where(*self, variable=variable, object=object)
+
+    def replaced_by(self, text: str) -> Edit:
+        """Return the edit that writes another text here."""
+        return Edit(*self, text)
+
+    def preceded_by(self, text: str) -> Edit:
+        """Return the edit that inserts a text before it."""
+        return Edit(self.path, self.line, self.column, self.line, self.column, text)
+
+    def followed_by(self, text: str) -> Edit:
+        """Return the edit that inserts a text after it."""
+        return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
 
 
 class Piece(NamedTuple):
@@ -72,3 +90,43 @@ class Fragment:
         inner = [Piece(0, line, column)]
         inner.extend(piece._replace(offset=piece.offset - start) for piece in self.pieces if start < piece.offset < end)
         return Fragment(self.text[start:end], self.path, tuple(inner))
+
+
+class FragmentBuilder:
+    """Joins parts of files, and text that stands for such parts, to one fragment."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._pieces: list[Piece] = []
+        self.length = 0
+
+    def add(self, source: Fragment, text: str | None = None) -> None:
+        """Append a fragment, or another text in its place."""
+        self._pieces.append(Piece(self.length, *source.place(0)))
+        if text is None or text == source.text:
+            self._pieces.extend(
+                piece._replace(offset=piece.offset + self.length) for piece in source.pieces if piece.offset > 0
+            )
+        self.add_text(source.text if text is None else text)
+
+    def add_text(self, text: str, place: tuple[int, int] | None = None) -> None:
+        """Append a text; without ``place`` (line and column) it belongs to the part before it."""
+        if place is not None:
+            self._pieces.append(Piece(self.length, *place))
+        self._parts.append(text)
+        self.length += len(text)
+
+    def fragment(self, path: str, place: tuple[int, int] = (1, 1)) -> Fragment:
+        """Return the text with its locations; an empty one is at ``place``."""
+        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, *place),))
+
+
+def placeholder(length: int) -> str:
+    """Return a reference to a variable that nothing sets, with this many characters: it stands for a template."""
+    return "${" + "_" * (length - 3) + "}" if length > 3 else "$".ljust(length, "_") if length > 1 else "_"
+
+
+def is_continued(line: str) -> bool:
+    """Return whether a line ends with a backslash that continues it: an odd number of them."""
+    line = line.rstrip("\r\n")
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1

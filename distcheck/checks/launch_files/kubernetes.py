@@ -29,6 +29,7 @@ from .containers import (
 )
 from .fragments import Fragment, Span
 from .model import FileSetting, LaunchFile, LaunchSite, LookUp, Pods, Scalar, Word
+from .plain_commands import FileContents
 from .workloads import NO_WORKLOADS, PodGroup, groups_of, kind_of_object, objects_of, train_job
 from .yaml_text import Node, read_yaml
 
@@ -64,16 +65,11 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
     for item in objects:
         if kind_of_object(item) == "ConfigMap":
             reader.read_scripts(item)
-    return LaunchFile(
-        path,
-        "kubernetes",
-        sites=tuple(reader.sites),
-        settings=tuple(reader.settings),
+    return reader.contents.file(path, "kubernetes")._replace(
         pods=tuple(reader.pods),
         comments=yaml.comments,
-        problems=(*yaml.problems, *reader.problems),
+        problems=(*yaml.problems, *reader.contents.problems),
         lines=tuple(line.removesuffix("\r") for line in text.split("\n")),
-        also_read=tuple(dict.fromkeys(reader.also_read)),
     )
 
 
@@ -84,10 +80,7 @@ class _ManifestReader:
         self.path = path
         self.look_up = look_up
         self.pods: list[Pods] = []
-        self.sites: list[LaunchSite] = []
-        self.settings: list[FileSetting] = []
-        self.problems: list[tuple[str, int, int]] = []
-        self.also_read: list[str] = []
+        self.contents = FileContents()
         #: by the name of a ConfigMap: the pods that mount it, with their variables
         self._mounted: dict[str, list[tuple[Pods, Mapping[str, FileSetting]]]] = {}
         self._read_before: set[Span] = set()
@@ -186,16 +179,17 @@ class _ManifestReader:
         """The command of a RayJob. Ray starts the ranks of a plain script itself, so that only launchers count."""
         node = item.get("spec", "entrypoint")
         if node is not None and node.kind == "value":
-            before = len(self.sites)
+            sites = self.contents.sites
+            before = len(sites)
             self._read_shell(node.fragment(), {}, None)
-            self.sites[before:] = [site for site in self.sites[before:] if site.command.launcher in _RANK_STARTERS]
+            sites[before:] = [site for site in sites[before:] if site.command.launcher in _RANK_STARTERS]
 
     def _add(self, group: PodGroup, pods: Pods, container: Node) -> dict[str, FileSetting]:
         """Takes the pods and what their container runs; what that finds set is given back."""
         self.pods.append(pods)
         # one template can stand for several roles (an anchor)
         if container.span not in self._read_before:
-            self.settings.extend(pods.settings)
+            self.contents.settings.extend(pods.settings)
         self._read_before.add(container.span)
         environ = environ_of(pods.settings, group.injected, group.variables, container.span)
         self._read_command(container, environ, pods)
@@ -222,16 +216,12 @@ class _ManifestReader:
             words.append(Word("${ARGUMENTS}", span._replace(line=span.end_line, column=span.end_column)))
         site = make_site(words, span, environ, pods)
         if site is not None:
-            self.sites.append(site)
+            self.contents.sites.append(site)
 
     def _read_shell(self, fragment: Fragment, environ: Mapping[str, FileSetting], pods: Pods | None) -> None:
         from .shell import read_shell
 
-        read = read_shell(fragment, self.look_up, place="pod", environ=environ, pods=pods)
-        self.sites.extend(read.sites)
-        self.settings.extend(read.settings)
-        self.problems.extend(read.problems)
-        self.also_read.extend(read.also_read)
+        self.contents.add(read_shell(fragment, self.look_up, place="pod", environ=environ, pods=pods))
 
     def _is_patched(self) -> bool:
         """A kustomization beside the file changes what stands in it."""

@@ -28,7 +28,6 @@ from .context import (
     job_nodes,
     launch_lines,
     made_of,
-    of_span,
     once,
     only_variable,
     place,
@@ -130,7 +129,7 @@ def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield rules.DC106.found(
             f"{step.starter} starts {on_node} tasks on a node, and in each of them {site.command.launcher} starts "
             f"{count}{total}",
-            where=site.where()._replace(object=step.starter),
+            where=site.where(object=step.starter),
             evidence={
                 "starter": step.starter,
                 "tasks_on_node": on_node,
@@ -218,7 +217,7 @@ def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
     plain = scalar.written.isdecimal() and span.line == span.end_line
     if not plain or span.end_column - span.column != len(scalar.written):
         return ()
-    return (Edit(span.path, span.line, span.column, span.end_line, span.end_column, text),)
+    return (span.replaced_by(text),)
 
 
 # tasks
@@ -276,7 +275,7 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     yield rules.DC108.found(
         f"srun is told to give {cores} cores to each task, but not how many tasks to start: it starts as many as fit",
         severity=None if not fits_once and (exclusive or _trains(site)) else Severity.INFO,
-        where=site.where()._replace(object="srun"),
+        where=site.where(object="srun"),
         evidence={"cpus_per_task": cores},
         fix=Fix(
             "say it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU"
@@ -316,7 +315,7 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     yield rules.DC108.found(
         f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} is told of one node: "
         f"{tasks} jobs that know nothing of each other",
-        where=site.where()._replace(object=step.starter),
+        where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
         fix=_tell_of_nodes(step),
     )
@@ -346,7 +345,7 @@ def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]
     yield rules.DC108.found(
         f"{step.starter} starts {tasks} task{'s' * (tasks != 1)}, but {site.command.launcher} expects "
         f"{asked.text} node{'s' * (asked.high != 1)}",
-        where=site.where()._replace(object=step.starter),
+        where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": asked.low, "nnodes_max": asked.high},
         fix=Fix(f"start one task on each of {asked.text} nodes", where="job-script"),
     )
@@ -382,7 +381,7 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
     yield rules.DC108.found(
         f"the job has {nodes} nodes, but {command.launcher} is started once, on the first of them{expects}: "
         "nothing starts it on the others",
-        where=site.where()._replace(object=command.launcher),
+        where=site.where(object=command.launcher),
         evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if asked is None else asked.high},
         fix=Fix(
             f"let srun start it on each node: srun {ONE_TASK_A_NODE} {command.launcher} {MEET_BY_SLURM} …"
@@ -404,7 +403,7 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     yield rules.DC108.found(
         f"{step.starter} runs {step.tasks} tasks, but WORLD_SIZE is {size}",
-        where=of_span(given.span, variable="WORLD_SIZE"),
+        where=given.span.where(variable="WORLD_SIZE"),
         evidence={"tasks": step.tasks, "world_size": size},
         fix=Fix(
             "take the scheduler's count: export WORLD_SIZE=$SLURM_NTASKS"
@@ -729,13 +728,12 @@ def _move(
     through = (script, *behind[: found[-1][-1] + 1])
     if not all(_next_in_shell(file, one.span, other.span) for one, other in itertools.pairwise(through)):
         return ()
-    at = before.span
-    edits = [Edit(at.path, at.line, at.column, at.line, at.column, "".join(f"{word.written} " for word in words))]
+    edits = [before.span.preceded_by("".join(f"{word.written} " for word in words))]
     previous = {id(word): (behind[index - 1] if index else script) for index, word in enumerate(behind)}
     for word in words:
         span, last = word.span, previous[id(word)].span
         start = last.end_column if last.end_line == span.line and last.path == span.path else span.column
-        edits.append(Edit(span.path, span.line, start, span.end_line, span.end_column, ""))
+        edits.append(span._replace(column=start).replaced_by(""))
     return tuple(edits)
 
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, Piece
-from .model import FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_written, joined, with_comments, with_lost
+from .fragments import Fragment, FragmentBuilder, is_continued, placeholder
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, as_written, joined, with_lost
 from .training_signs import tells_of_training
 
 #: Files that include each other: as deep as one is followed.
@@ -96,11 +96,12 @@ def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     source = Fragment(text, path)
     made = _Makefile()
     _read(source, made, look_up, 0)
-    sites: list[LaunchSite] = []
-    settings = [_exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)]
-    problems: list[tuple[str, int, int]] = []
-    comments: list[tuple[int, str]] = []
-    also_read = list(made.also_read)
+    contents = FileContents()
+    contents.settings.extend(
+        _exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)
+    )
+    contents.comments.extend(_comments(text))
+    contents.also_read.extend(made.also_read)
     shell = _value("SHELL", made, None)
     # another program takes the recipes (Python, PowerShell): they are none of a shell
     recipes = made.recipes if shell is None or _POSIX_SHELL.fullmatch(shell) else []
@@ -111,20 +112,14 @@ def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
         lost: dict[str, FileSetting] = {}
         for fragment, environ, conditions in _commands(source, recipe, made, telling):
             read = read_shell(fragment, look_up, place="makefile", environ=environ)
-            sites.extend(
+            sites = (
                 site._replace(routine=recipe.target, conditions=(*conditions, *site.conditions))
                 for site in as_written(with_lost(read.sites, lost), path, lines)
             )
+            settings = (setting for setting in read.settings if setting.name not in own or setting.reach != "shell")
+            contents.add(read._replace(sites=tuple(sites), settings=tuple(settings)))
             lost.update({setting.name: setting for setting in read.settings if setting.reach == "exported"})
-            settings.extend(setting for setting in read.settings if setting.name not in own or setting.reach != "shell")
-            problems.extend(read.problems)
-            comments.extend(read.comments)
-            also_read.extend(read.also_read)
-    file = LaunchFile(
-        path, "makefile", tuple(sites), tuple(settings), problems=tuple(problems),
-        also_read=tuple(dict.fromkeys(also_read)),
-    )  # fmt: skip
-    return with_comments(file, _comments(text), comments)
+    return contents.file(path, "makefile")
 
 
 def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> None:
@@ -146,14 +141,14 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
         line = source.text[start:end]
         if target is not None and line.startswith(prefix):
             parts = [(start + len(prefix), end)]
-            while _goes_on(source.text[start:end]) and (following := lines.next()) is not None:
+            while is_continued(source.text[start:end]) and (following := lines.next()) is not None:
                 start, end = following
                 parts[-1] = parts[-1][0], _behind_line(source.text, parts[-1][1])
                 parts.append((start + source.text.startswith(prefix, start), end))
             recipe.append((tuple(parts), tuple(conditions)))
             continue
         parts = [(start, end)]
-        while _goes_on(source.text[slice(*parts[-1])]) and (following := lines.next()) is not None:
+        while is_continued(source.text[slice(*parts[-1])]) and (following := lines.next()) is not None:
             parts[-1] = parts[-1][0], parts[-1][1] - 1
             parts.append(following)
         whole = joined(source, parts)
@@ -250,10 +245,6 @@ class _LineSpans:
         end = len(self._text) if end < 0 else end
         self._position = end + 1
         return start, end - (end > start and self._text[end - 1] == "\r")
-
-
-def _goes_on(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _behind_line(text: str, end: int) -> int:
@@ -473,11 +464,11 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
     """
     environ = dict(_exported_to(target, made))
     shells_own = set(re.findall(r"\$\$\{?([A-Za-z_]\w*)", line.text)) - set(environ)
-    whole = _Pieces()
-    before = _Pieces()
+    whole = FragmentBuilder()
+    before = FragmentBuilder()
     seen: set[str] = set()
 
-    def convert(source: Fragment, into: _Pieces, depth: int) -> None:
+    def convert(source: Fragment, into: FragmentBuilder, depth: int) -> None:
         offset = 0
         for kind, stretch, name in _references(source.text):
             part = source.part(offset, offset + len(stretch))
@@ -487,7 +478,7 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
             elif kind == "dollar":
                 into.add(part, "$")
             elif kind == "unknown" or len(stretch) != len(name) + 3 or name in shells_own:
-                into.add(part, _placeholder(stretch))
+                into.add(part, placeholder(len(stretch)))
             else:
                 shell_name = re.sub(r"\W", "_", name)
                 into.add(part, "${" + shell_name + "}")
@@ -499,14 +490,14 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
                     setting = _setting(name, made, target, "shell")
                     environ.setdefault(shell_name, setting._replace(name=shell_name))
                     continue
-                inner = _Pieces()
+                inner = FragmentBuilder()
                 inner.add(definition.fragment.part(0, 0), f'{shell_name}="')
                 convert(definition.fragment, inner, depth + 1)
                 inner.add(definition.fragment.part(len(definition.fragment.text), len(definition.fragment.text)), '"\n')
-                before.append(inner)
+                before.add(inner.fragment(line.path))
 
     convert(line, whole, 0)
-    before.append(whole)
+    before.add(whole.fragment(line.path))
     return before.fragment(line.path), environ
 
 
@@ -524,33 +515,6 @@ def _exported_to(target: str, made: _Makefile) -> Mapping[str, FileSetting]:
     return made.environ[target]
 
 
-class _Pieces:
-    """A text that is put together of parts with their places."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._pieces: list[Piece] = []
-        self._length = 0
-
-    def add(self, source: Fragment, text: str) -> None:
-        """A part that is as in the file, or stands for it."""
-        self._pieces.append(Piece(self._length, *source.place(0)))
-        if text == source.text:
-            self._pieces.extend(
-                piece._replace(offset=piece.offset + self._length) for piece in source.pieces if piece.offset > 0
-            )
-        self._parts.append(text)
-        self._length += len(text)
-
-    def append(self, other: _Pieces) -> None:
-        self._pieces.extend(piece._replace(offset=piece.offset + self._length) for piece in other._pieces)
-        self._parts.extend(other._parts)
-        self._length += other._length
-
-    def fragment(self, path: str) -> Fragment:
-        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, 1, 1),))
-
-
 def _composed(name: str, made: _Makefile) -> _Value | None:
     """The one assignment of a variable that holds several words or references: known in part, each in its place."""
     values = made.values.get(name, [])
@@ -559,11 +523,6 @@ def _composed(name: str, made: _Makefile) -> _Value | None:
     (value,) = values
     composed = _COMPOSED.fullmatch(value.fragment.text) is not None
     return value if composed and value.certain and value.sign != "+=" else None
-
-
-def _placeholder(stretch: str) -> str:
-    """A variable that nobody has set, as long as what it stands for."""
-    return "${" + "_" * (len(stretch) - 3) + "}" if len(stretch) > 3 else "$" + "_" * (len(stretch) - 1)
 
 
 def _setting(name: str, made: _Makefile, target: str, reach: str) -> FileSetting:

@@ -21,7 +21,6 @@ from .context import (
     launch_lines,
     meeting_lines,
     meeting_of,
-    of_span,
     once,
     option_name,
     place,
@@ -84,7 +83,7 @@ def _number(given: FileSetting, low: int) -> Iterator[Finding]:
         value,
         f"expected a whole number from {low}",
         f"let the launcher set {given.name}, and export it nowhere",
-        of_span(given.span, variable=given.name),
+        given.span.where(variable=given.name),
     )
 
 
@@ -101,7 +100,7 @@ def _port(site: LaunchSite) -> Iterator[Finding]:
         port.text,
         "expected a port from 1 to 65535",
         "write one port, from 1024 to 32767, for all ranks",
-        of_span(port.span, variable=port.name) if port.given is not None else of_span(port.span, option=port.name),
+        port.span.where(variable=port.name) if port.given is not None else port.span.where(object=port.name),
     )
 
 
@@ -130,7 +129,7 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
     why, remedy = trouble
     if endpoint and meets.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
-    where = of_span(meets.span, variable=meets.variable, option=None if meets.variable else meets.name)
+    where = meets.span.where(variable=meets.variable, object=None if meets.variable else meets.name)
     yield _malformed(meets.variable or meets.name, host, why, remedy, where)
 
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .fragments import Fragment
-from .model import WITHOUT_GRAMMAR, FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_written, joined, with_comments
+from .fragments import Fragment, is_continued, placeholder
+from .model import WITHOUT_GRAMMAR, LaunchFile, LookUp
+from .plain_commands import FileContents, as_written, joined
 from .training_signs import tells_of_training
 
 _FENCE = re.compile(
@@ -39,10 +39,7 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
     from .shell import read_shell
 
     source = Fragment(text, path)
-    sites: list[LaunchSite] = []
-    settings: list[FileSetting] = []
-    problems: list[tuple[str, int, int]] = []
-    comments: list[tuple[int, str]] = []
+    contents = FileContents()
     lines = text.split("\n")
     for block in _blocks(text):
         stretches = list(_commands(text, block))
@@ -52,13 +49,10 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
         if not tells_of_training(fragment.text.encode()):
             continue
         read = read_shell(fragment, look_up, place="markdown")
-        sites.extend(as_written(read.sites, path, lines))
-        settings.extend(read.settings)
-        # a block need not be a whole script: what no shell could read in it is no fault of the document
-        problems.extend(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
-        comments.extend(read.comments)
-    file = LaunchFile(path, "markdown", tuple(sites), tuple(settings), problems=tuple(problems))
-    return with_comments(file, (), comments)
+        # a block need not be a whole script: a part that no shell can read is no error of the document
+        problems = tuple(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
+        contents.add(read._replace(sites=tuple(as_written(read.sites, path, lines)), problems=problems))
+    return contents.file(path, "markdown")
 
 
 def _blocks(text: str) -> Iterator[_CodeBlock]:
@@ -114,17 +108,13 @@ def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
         else:
             begin = start
         line = text[begin:end]
-        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        goes_on = is_continued(line)
         yield begin, end
         if behind > end:
             yield behind - 1, behind
 
 
 def _with_unknown(fragment: Fragment) -> Fragment:
-    """The text with what its reader is to fill in as the value of a variable that nobody has set, as long as it was."""
-
-    def unknown(match: re.Match[str]) -> str:
-        length = len(match[0])
-        return "${" + "_" * (length - 3) + "}" if length > 3 else "$" + "_" * (length - 1)
-
-    return Fragment(_LEFT_TO_READER.sub(unknown, fragment.text), fragment.path, fragment.pieces)
+    """Return the text with placeholders for what its reader has to fill in."""
+    text = _LEFT_TO_READER.sub(lambda match: placeholder(len(match[0])), fragment.text)
+    return Fragment(text, fragment.path, fragment.pieces)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Edit, Where
+from distcheck.core.model import Where
 from distcheck.launch.model import LaunchCommand
 
 from .fragments import Span
@@ -190,17 +190,14 @@ class LaunchSite(NamedTuple):
         """What the job as a whole is given, as far as that is known apart from the step."""
         return self.job if self.job is not None else self.allocation
 
-    def where(self, span: Span | None = None, *, variable: str | None = None) -> Where:
-        """The place of a finding; without a span the whole line."""
-        at = self.span if span is None else span
-        return Where(
-            path=at.path,
-            line=at.line,
-            column=at.column,
-            end_line=at.end_line,
-            end_column=at.end_column,
-            variable=variable,
-        )
+    @property
+    def in_slurm_job(self) -> bool:
+        """Return whether Slurm starts the job."""
+        return self.of_job is not None and self.of_job.scheduler == "slurm"
+
+    def where(self, word: Word | None = None, *, object: str | None = None) -> Where:
+        """Return the location of a word for a finding; without a word, that of the whole line."""
+        return (self.span if word is None else word.span).where(object=object)
 
     def option(self, *names: str) -> Word | None:
         """The word with an option of the launcher or of what stands before it, its value in it or behind it.
@@ -235,11 +232,6 @@ class LaunchSite(NamedTuple):
             elif index + 1 < len(words):
                 found = words[index + 1]
         return found
-
-    def replaced(self, word: Word, text: str) -> Edit:
-        """The edit that puts a text in the place of a word."""
-        span = word.span
-        return Edit(span.path, span.line, span.column, span.end_line, span.end_column, text)
 
     def _own_words(self) -> Iterator[Word]:
         """The words up to the script: those of the launcher and of what stands before it."""

@@ -78,7 +78,7 @@ def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNod
     command = site.command
     step = step_of(site)
     whole = job_nodes(site)
-    of_job = None if whole is None else GivenNodes(whole, _job(site), slurm=_by_slurm(site))
+    of_job = None if whole is None else GivenNodes(whole, _job(site), slurm=site.in_slurm_job)
     hosts = [repeat for repeat in site.repeats if repeat.what == "hosts"]
     if bears_on_nodes(site) or (site.job is not None and site.job.array and _by_element(site)):
         return None
@@ -110,11 +110,6 @@ def _job(site: LaunchSite) -> str:
     scheduler = "" if given is None else given.scheduler
     by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
     return f"the job{by} asks for {_nodes(job_nodes(site) or 0)}"
-
-
-def _by_slurm(site: LaunchSite) -> bool:
-    given = site.of_job
-    return given is not None and given.scheduler == "slurm"
 
 
 def _nodes(count: int) -> str:

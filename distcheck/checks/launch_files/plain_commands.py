@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from .fragments import Fragment, Piece
+from .fragments import Fragment, FragmentBuilder
 from .model import FileSetting, LaunchFile, LaunchSite
+
+if TYPE_CHECKING:
+    from .shell import ShellText
 
 #: A word that means itself in a shell.
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -21,54 +25,59 @@ def as_shell_text(words: Iterable[Fragment], path: str) -> Fragment:
 
     A word that a shell would change is quoted, with the signs of quotes where those of the file stand.
     """
-    text: list[str] = []
-    pieces: list[Piece] = []
-    length = 0
+    made = FragmentBuilder()
     for word in words:
-        if text:
-            text.append(" ")
-            length += 1
+        if made.length:
+            made.add_text(" ")
         if _SAFE.fullmatch(word.text):
-            made, moved = word.text, _moved(word, length)
+            made.add(word)
         else:
-            made, moved = _quoted(word, length)
-        text.append(made)
-        pieces.extend(moved)
-        length += len(made)
-    return Fragment("".join(text), path, tuple(pieces) or (Piece(0, 1, 1),))
+            _add_quoted(word, made)
+    return made.fragment(path)
 
 
-def _moved(word: Fragment, offset: int) -> list[Piece]:
-    """The pieces of a word that begins at this offset of a longer text."""
-    rest = [piece._replace(offset=piece.offset + offset) for piece in word.pieces if piece.offset > 0]
-    return [Piece(offset, *word.place(0)), *rest]
-
-
-def _quoted(word: Fragment, offset: int) -> tuple[str, list[Piece]]:
-    r"""A word in single quotes, each ``'`` in it as ``'\''``."""
+def _add_quoted(word: Fragment, made: FragmentBuilder) -> None:
+    r"""Append a word in single quotes, each ``'`` in it as ``'\''``."""
     line, column = word.place(0)
-    made = ["'"]
-    pieces = [Piece(offset, line, max(column - 1, 1))]
-    length = offset + 1
+    made.add_text("'", (line, max(column - 1, 1)))
     start = 0
     for part in re.split("(')", word.text):
         inner = word.part(start, start + len(part))
         start += len(part)
-        if part == "'":
-            pieces.append(Piece(length, *inner.place(0)))
-            part = "'\\''"
-        elif part:
-            pieces.extend(_moved(inner, length))
-        made.append(part)
-        length += len(part)
-    pieces.append(Piece(length, *word.place(len(word.text))))
-    made.append("'")
-    return "".join(made), pieces
+        if part:
+            made.add(inner, "'\\''" if part == "'" else part)
+    made.add_text("'", word.place(len(word.text)))
 
 
-def with_comments(file: LaunchFile, own: Iterable[tuple[int, str]], inner: Iterable[tuple[int, str]]) -> LaunchFile:
-    """A file with the comments that it and the shells in it have, each once, by line."""
-    return file._replace(comments=tuple(sorted({*own, *inner})))
+class FileContents:
+    """What the shell texts in one file contain, joined while the file is read."""
+
+    def __init__(self) -> None:
+        self.sites: list[LaunchSite] = []
+        self.settings: list[FileSetting] = []
+        self.problems: list[tuple[str, int, int]] = []
+        self.comments: list[tuple[int, str]] = []
+        self.also_read: list[str] = []
+
+    def add(self, read: ShellText) -> None:
+        """Add what one shell text contains."""
+        self.sites.extend(read.sites)
+        self.settings.extend(read.settings)
+        self.problems.extend(read.problems)
+        self.comments.extend(read.comments)
+        self.also_read.extend(read.also_read)
+
+    def file(self, path: str, kind: str) -> LaunchFile:
+        """Return the file; comments are sorted by line, each once."""
+        return LaunchFile(
+            path,
+            kind,
+            tuple(self.sites),
+            tuple(self.settings),
+            comments=tuple(sorted(set(self.comments))),
+            problems=tuple(self.problems),
+            also_read=tuple(dict.fromkeys(self.also_read)),
+        )
 
 
 def in_image(sites: Iterable[LaunchSite]) -> tuple[LaunchSite, ...]:
@@ -90,15 +99,11 @@ def as_written(sites: Iterable[LaunchSite], path: str, lines: Sequence[str]) -> 
 
 def joined(source: Fragment, stretches: Iterable[tuple[int, int]]) -> Fragment:
     """Stretches of a text, by their offsets, as one text: lines whose continuation marks are taken away."""
-    text: list[str] = []
-    pieces: list[Piece] = []
-    length = 0
+    made = FragmentBuilder()
     for start, end in stretches:
         if start < end:
-            pieces.extend(_moved(source.part(start, end), length))
-            text.append(source.text[start:end])
-            length += end - start
-    return Fragment("".join(text), source.path, tuple(pieces) or (Piece(0, *source.place(0)),))
+            made.add(source.part(start, end))
+    return made.fragment(source.path, source.place(0))
 
 
 def with_lost(sites: Iterable[LaunchSite], lost: Mapping[str, FileSetting]) -> Iterator[LaunchSite]:

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
-from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, of_span
+from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS
 from .counts import SHARE_GPUS
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
@@ -187,7 +187,7 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
         becomes = "they wait for each other forever" if least > nodes else _what_becomes(most, nodes)
         yield rules.DC804.found(
             f"{what}, but this {pods.kind} has {nodes} pod{'s' * (nodes != 1)}: {becomes}",
-            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            where=site.where(word, object=_name(pods)),
             evidence={"nnodes_min": least, "nnodes_max": most, "pods": nodes, "kind": pods.kind},
             fix=_count_the_pods(site, pods, nodes),
         )
@@ -223,7 +223,7 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
         )
         yield rules.DC805.found(
             f"{by} stands for {which}: each node of a job needs its own",
-            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            where=site.where(word, object=_name(pods)),
             evidence={"node_rank": rank, "pods": replicas, "kind": pods.kind},
             fix=_number_the_pods(site, pods, word),
         )
@@ -256,7 +256,7 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
         word = site.value(*_ADDRESS_OPTIONS)
         yield rules.DC419.found(
             f"each of these pods looks for the head of a job on {_nodes(most or 2)} in itself, at {address}",
-            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            where=site.where(word, object=_name(pods)),
             evidence={"address": address, "nnodes": most, "kind": pods.kind},
             fix=Fix(f"name the pod with node rank 0: {_head(pods)}", where="launch-line"),
         )
@@ -376,7 +376,7 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
         },
         fix=Fix(
             f"write sizeLimit: {_advised(pods)}Gi, or leave it out; without a limit the memory of the container is one",
-            edits=(_edit(size.span, f"{_advised(pods)}Gi"),),
+            edits=(size.span.replaced_by(f"{_advised(pods)}Gi"),),
             where="job-script",
             risk="what the ranks put there counts towards the memory of the container",
         ),
@@ -479,12 +479,12 @@ def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
             # it counts the processes of all machines
             total = gpus * (ranks.site.command.nnodes_min or 1)
             return Fix(f"write {option}={total}, or {limit}", where="launch-line")
-        edits = () if ranks.word.origins else (ranks.site.replaced(ranks.word, str(gpus)),)
+        edits = () if ranks.word.origins else (ranks.word.span.replaced_by(str(gpus)),)
         return Fix(f"write {option}={gpus}, or {limit}", edits=edits, where="launch-line", risk=_OTHER_WORLD_SIZE)
     edits = ()
     if pods.nproc is not None and ranks.span == pods.nproc.span:
         written = pods.nproc.written or str(ranks.number)
-        edits = (_edit(ranks.span, written.replace(str(ranks.number), str(gpus))),)
+        edits = (ranks.span.replaced_by(written.replace(str(ranks.number), str(gpus))),)
     said = ranks.text.replace(str(ranks.number), str(gpus))
     return Fix(f"write {said}, or {limit}", edits=edits, where="job-script", risk=_OTHER_WORLD_SIZE)
 
@@ -522,7 +522,7 @@ def _what_becomes(most: int, nodes: int) -> str:
 
 def _count_the_pods(site: LaunchSite, pods: Pods, nodes: int) -> Fix:
     word = site.value(*NODES_OPTIONS)
-    edits = () if word is None or word.origins else (site.replaced(word, str(nodes)),)
+    edits = () if word is None or word.origins else (word.span.replaced_by(str(nodes)),)
     if site.command.standalone:
         return Fix(
             f"leave --standalone out, and give --nnodes={nodes} with the node rank and the head's address",
@@ -682,12 +682,8 @@ def _role(pods: Pods | None) -> str:
 
 def _where(span: Span, *, variable: str | None = None, object: str | None = None, whole: bool = True) -> Where:
     """The place of a finding; of a block of many lines only where it begins."""
-    where = of_span(span, variable=variable, option=object)
+    where = span.where(variable=variable, object=object)
     return where if whole else where._replace(end_line=None, end_column=None)
-
-
-def _edit(span: Span, text: str) -> Edit:
-    return Edit(span.path, span.line, span.column, span.end_line, span.end_column, text)
 
 
 def _gpus(count: int) -> str:

@@ -22,7 +22,6 @@ from .context import (
     made_of,
     meeting_lines,
     meeting_of,
-    of_span,
     once,
     several_nodes,
     source_of,
@@ -225,14 +224,13 @@ def _unwise(
 
 
 def _wise(site: LaunchSite) -> str:
-    given = site.of_job
-    return PORT_OF_JOB if given is not None and given.scheduler == "slurm" else str(DEFAULT_PORT)
+    return PORT_OF_JOB if site.in_slurm_job else str(DEFAULT_PORT)
 
 
 def _where(port: Port) -> Where:
     if port.given is not None:
-        return of_span(port.span, variable=port.name)
-    return of_span(port.span, option=port.name)
+        return port.span.where(variable=port.name)
+    return port.span.where(object=port.name)
 
 
 # computed ports
@@ -364,10 +362,9 @@ def _waits_between(file: LaunchFile, one: LaunchSite, other: LaunchSite) -> bool
 
 def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:
     command = site.command
-    given = site.of_job
     if several_nodes(site) is False and command.launcher in TORCHRUN_LAUNCHERS:
         text = "on one node leave address and port out, and write --standalone: torchrun takes a free port"
-    elif given is not None and given.scheduler == "slurm":
+    elif site.in_slurm_job:
         value = f"HOST:{PORT_OF_JOB}" if "endpoint" in port.name else PORT_OF_JOB
         text = f"take it from the number of the job: {port.name}={value}"
     else:

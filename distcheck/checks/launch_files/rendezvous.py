@@ -27,7 +27,6 @@ from .context import (
     made_of,
     meeting_lines,
     meeting_of,
-    of_span,
     once,
     place,
     setting,
@@ -157,9 +156,7 @@ def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSit
 
 
 def _first_node(site: LaunchSite, name: str) -> Fix:
-    given = site.of_job
-    slurm = given is not None and given.scheduler == "slurm"
-    if slurm:
+    if site.in_slurm_job:
         line = f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
         return Fix(f"take the first host of the job: {line}", where="job-script")
     return Fix(
@@ -278,8 +275,7 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
             fix = f"leave '|| echo {falls_back[1]}' away, and let the job end there (set -euo pipefail)"
         elif _OWN_NAME.fullmatch(meets.made_of.strip()) and _expanded_on_each_node(site, meets):
             message = f"{name} is {shown(meets.made_of)}, which each node expands to itself: they never meet"
-            given = site.of_job
-            if given is not None and given.scheduler == "slurm":
+            if site.in_slurm_job:
                 fix = f"take the first host of the job: {name}={slurm}"
             else:
                 fix = f"give {name} the first host's name, the same on every node"
@@ -465,4 +461,4 @@ def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Find
 
 
 def _where(site: LaunchSite, meets: Rendezvous, option: str | None) -> Where:
-    return of_span(meets.span, variable=meets.variable, option=option)
+    return meets.span.where(variable=meets.variable, object=option)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
+from distcheck.core.model import Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
 
-from .context import CONTAINER_PROGRAMS, of_span, once, stays_outside
+from .context import CONTAINER_PROGRAMS, once, stays_outside
 from .counts import (
     SHARE_GPUS,
     Count,
@@ -284,13 +284,13 @@ def _too_many(ranks: int, room: NodeGpus, file: LaunchFile, site: LaunchSite) ->
     processes = f"{room.gpus} process{'es' * (room.gpus != 1)}"
     fix = Fix(f"start {processes} on each node, or take {ranks} GPUs", where="launch-line")
     if word is not None and word.span.path == file.path and not word.origins and word.text == str(ranks):
-        edit = site.replaced(word, str(room.gpus))
+        edit = word.span.replaced_by(str(room.gpus))
         line = corrected_line(file, (edit,)) if site.command.launcher != "accelerate" else None
         if line is not None:
             fix = fix._replace(text=f"{fix.text}: {line}", edits=(edit,), risk=_FEWER)
     return rules.DC301.found(
         f"{ranks} ranks start on each node, but {room.text}: local rank {_surplus(room.gpus, ranks)} will have none",
-        where=site.where(None if word is None else word.span)._replace(object="nproc"),
+        where=site.where(word, object="nproc"),
         evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
         fix=fix,
     )
@@ -318,7 +318,7 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
         and word.text == str(ranks)
         and site.command.launcher != "accelerate"
     ):
-        edit = site.replaced(word, str(room.gpus))
+        edit = word.span.replaced_by(str(room.gpus))
         line = corrected_line(file, (edit,))
         if line is not None:
             text = f"start a process for each GPU: {line}; or ask for {ranks} only"
@@ -327,7 +327,7 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
         f"{ranks} {'rank starts' if ranks == 1 else 'ranks start'} on each node, but {room.text}: "
         f"{room.gpus - ranks} {'takes' if room.gpus - ranks == 1 else 'take'} no part",
         severity=Severity.WARNING if wasted else Severity.INFO,
-        where=site.where(None if word is None else word.span)._replace(object="nproc"),
+        where=site.where(word, object="nproc"),
         evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
         fix=fix,
     )
@@ -359,7 +359,7 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     yield rules.DC325.found(
         f"{ranks} ranks share {room} CPU{'s' * (room != 1)}"
         + _written(Count(each, given.cpus_per_task), site.job or given),
-        where=site.where(None if said is None else said.span)._replace(object="cpu"),
+        where=site.where(said, object="cpu"),
         evidence={"ranks_on_node": ranks, "cpus": room, "cpus_per_task": each},
         fix=Fix(
             f"ask for the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
@@ -382,7 +382,7 @@ def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
         return
     yield rules.DC325.found(
         f"{ranks} ranks share the {float(said.text):g} CPUs that the container is given",
-        where=site.where(said.span)._replace(object="cpu"),
+        where=site.where(said, object="cpu"),
         evidence={"ranks_on_node": ranks, "cpus": float(said.text)},
         fix=Fix(
             "leave --cpus out, or give the container the CPUs of all ranks and their data loaders", where="launch-line"
@@ -424,17 +424,14 @@ def _value(words: list[str], option: str) -> str:
 
 def _pass_them_on(asked: int, file: LaunchFile, site: LaunchSite) -> Finding:
     word = next(word for word in site.words if word.text.rpartition("/")[2] == "srun")
-    at = word.span
-    edits: tuple[Edit, ...] = ()
-    if at.path == file.path:
-        option = " --cpus-per-task=$SLURM_CPUS_PER_TASK"
-        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, option),)
+    own = word.span.path == file.path
+    edits = (word.span.followed_by(" --cpus-per-task=$SLURM_CPUS_PER_TASK"),) if own else ()
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(
         f"srun does not take over the batch script's {asked} CPUs per task, so that each task may run on one CPU",
         # how the site binds tasks decides, and that stands in no job script
         severity=Severity.INFO,
-        where=site.where(at)._replace(object="srun"),
+        where=site.where(word, object="srun"),
         evidence={"cpus_per_task": asked},
         fix=Fix(
             "write 'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' before it, or give srun the number"
@@ -479,4 +476,4 @@ def _asked_gpus(given: Allocation) -> Count | None:
 
 def _at(said: Scalar, finding: Finding) -> Finding:
     """The finding where the file asks for it."""
-    return finding._replace(where=of_span(said.span, option="directive"))
+    return finding._replace(where=said.span.where(object="directive"))

@@ -14,7 +14,7 @@ from distcheck.launch._wrapper_table import TASK_STARTERS
 from distcheck.launch.command import parse_command
 
 from . import slurm
-from .fragments import Fragment, Piece
+from .fragments import Fragment, FragmentBuilder
 from .model import WITHOUT_GRAMMAR, Allocation, FileSetting, LaunchSite, LookUp, Pods, Repeat, Word
 from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins
 from .shell_commands import (
@@ -292,25 +292,19 @@ class _CommandReader(Builtins):
     def _spliced(self, parts: Value) -> ShellSource:
         """The text that an inner shell reads, and where each stretch of it stands."""
         outer = self.context.source
-        text: list[str] = []
-        pieces: list[Piece] = []
+        made = FragmentBuilder()
         opaque: list[SubstitutedText] = []
-        length = 0
         for part in parts:
             if not part.text:
                 continue
             if part.exact and part.known and not _overlaps(outer, part):
-                inner = outer.fragment.part(part.start, part.end).pieces
-                pieces.extend(piece._replace(offset=piece.offset + length) for piece in inner)
+                made.add(outer.fragment.part(part.start, part.end), part.text)
             else:
-                line, column = outer.place(part.start)
-                pieces.append(Piece(length, line, column))
                 places = part.places or next((item.places for item in outer.put_in(part.start, part.end)), ())
                 span = outer.span(part.start, part.end)
-                opaque.append(SubstitutedText(length, length + len(part.text), span, places, part.known))
-            text.append(part.text)
-            length += len(part.text)
-        return ShellSource(Fragment("".join(text), outer.path, tuple(pieces) or (Piece(0, 1, 1),)), opaque)
+                opaque.append(SubstitutedText(made.length, made.length + len(part.text), span, places, part.known))
+                made.add_text(part.text, outer.place(part.start))
+        return ShellSource(made.fragment(outer.path), opaque)
 
     def _given_on_stdin(self, stdin: Stdin) -> ShellSource | None:
         """The text of a heredoc or here-string as the shell behind it gets it."""

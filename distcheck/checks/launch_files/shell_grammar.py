@@ -9,7 +9,7 @@ import time
 from collections.abc import Container, Iterator
 from typing import Any
 
-from .fragments import Fragment
+from .fragments import Fragment, placeholder
 
 #: Characters that the grammar is given at once, and how long it may take over more of them: what is no shell at all
 #: can take it hours. 5 MB of real scripts took 2 s.
@@ -74,7 +74,9 @@ def parse(text: str) -> Any:
         # each character becomes one byte, and stays what it is for the grammar: a part of a word
         text = re.sub(r"[^\x00-\x7f]", "x", text)
     if "{{" in text or "{%" in text or ">" in text:
-        text = _TEMPLATE.sub(_expansion_of_length, text)
+        text = _TEMPLATE.sub(
+            lambda match: " " * len(match[0]) if match[0].startswith("{%") else placeholder(len(match[0])), text
+        )
     if "$(((" in text:
         text = _without_brackets(text)
     data = text.encode("ascii")
@@ -94,13 +96,6 @@ def parse(text: str) -> Any:
     return tree.root_node
 
 
-def _expansion_of_length(match: re.Match[str]) -> str:
-    length = len(match[0])
-    if match[0].startswith("{%"):
-        return " " * length
-    return "${" + "_" * (length - 3) + "}" if length > 3 else "$" + "_" * (length - 1)
-
-
 def _without_brackets(text: str) -> str:
     """Hide ``$(((a)) && b)`` from the grammar, which takes it for a formula."""
     start = text.find("$(((")
@@ -117,7 +112,7 @@ def _without_brackets(text: str) -> str:
                 break
         within = (1 if character == "(" else -1 for character in text[start + 3 : end - 2] if character in "()")
         if end > start and (text[end - 2 : end] != "))" or min(itertools.accumulate(within), default=0) < 0):
-            text = text[:start] + "${" + "_" * (end - start - 3) + "}" + text[end:]
+            text = text[:start] + placeholder(end - start) + text[end:]
         start = text.find("$(((", start + 4)
     return text
 

@@ -217,7 +217,7 @@ def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> 
     return rules.DC802.found(
         f"{start.path} is started by {starter or 'plain'} python, and no launcher sets {names}, "
         f"which {who} reads at {place}",
-        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        where=site.where(word, object=start.path),
         evidence={"script": start.path, "missing": list(missing), "flow": [f"{place}: {need.row.text()}"]},
         fix=_by_torchrun(start, starter),
     )
@@ -270,7 +270,7 @@ def _replace_python(site: LaunchSite) -> tuple[Edit, ...]:
     at = site.words.index(word) - (2 if site.command.module else 1)
     if at < 0 or not re.fullmatch(r"python[\d.]*", site.words[at].written):
         return ()
-    return (site.replaced(site.words[at], "torchrun --standalone --nproc-per-node=gpu"),)
+    return (site.words[at].span.replaced_by("torchrun --standalone --nproc-per-node=gpu"),)
 
 
 def script_word(site: LaunchSite) -> Word | None:
@@ -306,7 +306,7 @@ def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[F
         yield rules.DC106.found(
             f"{many} of {start.path} on a node, and each of them starts all ranks once more with {call.method} "
             f"({call.path}:{call.line})",
-            where=start.site.where(None if word is None else word.span)._replace(object=start.path),
+            where=start.site.where(word, object=start.path),
             evidence={"script": start.path, "flow": [f"{call.path}:{call.line}: {call.text()}"]},
             fix=Fix(
                 f"keep one launcher: python {start.path}, which starts its ranks itself; or take {call.method} out of "
@@ -520,7 +520,7 @@ def _not_taken(start: ScriptStart, given: str, parser: _Parser) -> Finding:
     return rules.DC207.found(
         f"{launcher} adds {given}=N to the arguments of {start.path}{since}, whose parser {does} and ends with "
         f'"unrecognized arguments: {given}=0"',
-        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        where=site.where(word, object=start.path),
         evidence={"script": start.path, "option": given, **_flow(parser)},
         fix=Fix(how, where="code"),
     )
@@ -535,7 +535,7 @@ def _not_passed(start: ScriptStart, parser: _Parser) -> Finding:
     return rules.DC207.found(
         f"{site.command.launcher} passes no {spelled}, and {start.path} {what}"
         + (f" ({option.path}:{option.line})" if option is not None else ""),
-        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        where=site.where(word, object=start.path),
         evidence={"script": start.path, "option": spelled, **_flow(parser)},
         fix=Fix(f'read int(os.environ["LOCAL_RANK"]) in {start.path}, which torchrun sets for each rank', where="code"),
     )
@@ -606,7 +606,7 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
         yield rules.DC801.found(
             "torch.distributed.launch is deprecated"
             + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
-            where=site.where(None if word is None else word.span)._replace(object=_DEPRECATED),
+            where=site.where(word, object=_DEPRECATED),
             evidence={} if start is None else {"script": start.path},
             fix=Fix(
                 "start torchrun in its place, which knows the same options"
@@ -665,17 +665,15 @@ def _to_torchrun(site: LaunchSite, word: Word | None) -> tuple[Edit, ...]:
         and word.span.column == option.span.end_column + 1
     )
     if plain and python is not None:
-        first = python.span
-        edits = [Edit(first.path, first.line, first.column, word.span.end_line, word.span.end_column, "torchrun")]
+        end = word.span
+        edits = [python.span._replace(end_line=end.end_line, end_column=end.end_column).replaced_by("torchrun")]
     else:
-        edits = [site.replaced(word, word.written.replace(_DEPRECATED, "torch.distributed.run"))]
+        edits = [word.span.replaced_by(word.written.replace(_DEPRECATED, "torch.distributed.run"))]
     for index in range(at + 1, len(site.words) - len(site.command.script_args)):
         flag = site.words[index]
         if flag.text in ("--use_env", "--use-env"):
             before = site.words[index - 1].span
             if flag.origins or before.end_line != flag.span.line or flag.written != flag.text:
                 return ()
-            edits.append(
-                Edit(before.path, before.end_line, before.end_column, flag.span.end_line, flag.span.end_column, "")
-            )
+            edits.append(flag.span._replace(line=before.end_line, column=before.end_column).replaced_by(""))
     return tuple(edits)

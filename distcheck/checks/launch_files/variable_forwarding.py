@@ -188,7 +188,7 @@ def _export(setting: FileSetting, file: LaunchFile) -> Fix:
     before = file.lines[at.line - 1][: at.column - 1].rstrip()
     if before and not before.endswith((";", "&&", "{", "then", "do")):
         return Fix(text, where="job-script")
-    edit = Edit(at.path, at.line, at.column, at.line, at.column, "export ")
+    edit = at.preceded_by("export ")
     line = corrected_line(file, (edit,))
     return Fix(f"export it: {line}" if line else text, edits=(edit,), where="job-script", risk=_FIRST_TIME)
 
@@ -234,9 +234,7 @@ def _is_outside(setting: FileSetting, word: Word) -> bool:
 def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
     edits: tuple[Edit, ...] = ()
     if cut.option is not None and cut.behind is not None and cut.behind.span.path == file.path:
-        at = cut.behind.span
-        option = f" {cut.option} {setting.name}"
-        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, option),)
+        edits = (cut.behind.span.followed_by(f" {cut.option} {setting.name}"),)
     line = corrected_line(file, edits) if edits else None
     return place_of(
         setting,
@@ -432,8 +430,7 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
     edits: tuple[Edit, ...] = ()
     # c10d wants an endpoint in place of the address
     if launcher is not None and launcher.span.path == file.path and command.rdzv_backend in (None, "static"):
-        at = launcher.span
-        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, f" {options}"),)
+        edits = (launcher.span.followed_by(f" {options}"),)
     line = corrected_line(file, edits) if edits else None
     yield (
         place_of(

@@ -25,7 +25,6 @@ from distcheck.launch.reader import make_launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, Settings
 from distcheck.launch.settings import Setting as InForce
 
-from .context import of_span
 from .counts import nodes_of, ranks_on_node
 from .fragments import Span
 from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes
@@ -308,7 +307,7 @@ def _judged(
 
 def place_of(setting: FileSetting, finding: Finding) -> Finding:
     """The finding where the assignment stands."""
-    return finding._replace(where=of_span(setting.span, variable=setting.name, option=finding.where.object))
+    return finding._replace(where=setting.span.where(variable=setting.name, object=finding.where.object))
 
 
 def _in_place(finding: Finding, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> Finding:
@@ -423,7 +422,7 @@ def _edit_of(span: Span | None, new: str, old: str, file: LaunchFile) -> Edit | 
         return None
     if file.lines[span.line - 1][span.column - 1 : span.end_column - 1] != old:
         return None
-    return Edit(span.path, span.line, span.column, span.end_line, span.end_column, new)
+    return span.replaced_by(new)
 
 
 def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .fragments import Fragment
-from .model import FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_written, with_lost
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, as_written, with_lost
 from .yaml_text import Node, read_yaml
 
 #: Jobs and steps of a file that are read; real ones have tens.
@@ -36,11 +36,9 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
     from .shell import read_shell
 
     yaml = read_yaml(Fragment(text, path))
-    sites: list[LaunchSite] = []
-    settings: list[FileSetting] = []
-    problems = list(yaml.problems)
-    comments = list(yaml.comments)
-    also_read: list[str] = []
+    contents = FileContents()
+    contents.problems.extend(yaml.problems)
+    contents.comments.extend(yaml.comments)
     lost: dict[str, FileSetting] = {}
     handed_on: dict[str, FileSetting] = {}
     job: str | None = None
@@ -48,13 +46,13 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
     for document in yaml.documents:
         for found in _settings_and_steps(document.root):
             if isinstance(found, FileSetting):
-                settings.append(found)
+                contents.settings.append(found)
                 continue
             if found.name != job:
                 job, lost, handed_on = found.name, {}, {}
             fragment = found.run.fragment()
             read = read_shell(fragment, look_up, place="workflow", environ={**handed_on, **found.environ})
-            sites.extend(
+            sites = (
                 site._replace(
                     routine=found.name,
                     conditions=(*found.conditions, *site.conditions),
@@ -62,6 +60,7 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 )
                 for site in as_written(with_lost(read.sites, lost), path, lines)
             )
+            contents.add(read._replace(sites=tuple(sites)))
             # each step is a shell of its own
             lost.update({setting.name: setting for setting in read.settings if setting.reach == "exported"})
             if "GITHUB_ENV" in fragment.text:
@@ -69,19 +68,7 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 for name in _NAME.findall(fragment.text):
                     lost.pop(name, None)
                     handed_on[name] = FileSetting(name, None, found.run.span, found.run.span, None, "workflow", False)
-            settings.extend(read.settings)
-            problems.extend(read.problems)
-            comments.extend(read.comments)
-            also_read.extend(read.also_read)
-    return LaunchFile(
-        path,
-        "workflow",
-        tuple(sites),
-        tuple(settings),
-        comments=tuple(sorted(set(comments))),
-        problems=tuple(problems),
-        also_read=tuple(dict.fromkeys(also_read)),
-    )
+    return contents.file(path, "workflow")
 
 
 def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:

@@ -12,12 +12,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .fragments import Fragment, Piece, Span
+from .fragments import Fragment, Piece, Span, placeholder
 from .model import Scalar
 
-#: What stands in a fragment in the place of a template, as long as the template: for a shell the value of a variable
-#: that nobody has set, so unknown.
-PLACEHOLDER = re.compile(r"\$\{_+\}|\$_+\b")
 #: Tables and lists in each other; manifests have about fifteen.
 DEEPEST = 200
 #: Faults that are told of one file; each document can have one.
@@ -184,11 +181,6 @@ class YamlText(NamedTuple):
     comments: tuple[tuple[int, str], ...] = ()
     #: text, line and column, as in ``LaunchFile.problems``
     problems: tuple[tuple[str, int, int], ...] = ()
-
-
-def placeholder(length: int) -> str:
-    """What stands in a fragment for a template of so many characters."""
-    return "${" + "_" * (length - 3) + "}" if length > 3 else "$".ljust(length, "_") if length > 1 else "_"
 
 
 def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
