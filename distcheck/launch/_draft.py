@@ -10,10 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._shell import has_expansion
-from .model import LaunchCommand, LaunchProblem
-
-#: Ports are 16-bit numbers (RFC 9293); 0 lets the system choose one.
-HIGHEST_PORT = 65535
+from .model import HIGHEST_PORT, LaunchCommand, LaunchProblem
 
 
 def integer(text: str) -> int | None:

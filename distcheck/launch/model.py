@@ -15,6 +15,9 @@ RENDEZVOUS_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOC
 #: torchrun's default port of the static rendezvous (torch 2.13, ``torch.distributed.run``); c10d takes 29400.
 DEFAULT_PORT = 29500
 
+#: Highest port number: ports have 16 bits (RFC 9293). 0 lets the system choose one.
+HIGHEST_PORT = 65535
+
 #: Launchers that run torchrun's agent: it sets OMP_NUM_THREADS=1 for several workers, and a handler for SIGHUP
 #: (torch 2.13, ``torch.distributed.run``).
 ELASTIC_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})

@@ -13,13 +13,11 @@ from distcheck.core.redaction import mask, mask_arguments
 
 from ._shell import has_expansion
 from .endpoint import split_endpoint
-from .model import DEFAULT_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
+from .model import DEFAULT_PORT, HIGHEST_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
 from .schedulers import Scheduler, expand_hostlist, scheduler_of, started_by, task_starter
 
 #: The port of a c10d endpoint that names none (torch 2.15, ``elastic/rendezvous/c10d_rendezvous_backend.py``).
 C10D_DEFAULT_PORT = 29400
-#: Highest port number: ports have 16 bits (RFC 9293).
-HIGHEST_PORT = 65535
 
 #: A process in which one of these is set was launched.
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")

@@ -14,17 +14,15 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
-from distcheck.launch.model import LOOPBACK_NAMES
+from distcheck.launch.model import HIGHEST_PORT, LOOPBACK_NAMES
 
-from .context import once
-from .deepspeed_config import REPEATED
+from .context import counted, once
 from .fragments import Span
+from .launcher_configs import REPEATED
 from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar
-from .paths import the_one
+from .paths import normalized, the_one
 from .variables import is_sure
 
-#: Ports are 16-bit numbers (RFC 9293); accelerate takes 0 for "find a free one".
-_HIGHEST_PORT = 65535
 #: Kinds of a run whose processes accelerate does not start by torchrun, or does not count so.
 _COUNTED_OTHERWISE = frozenset({"NO", "TPU", "XLA", "MULTI_CPU", "DATA_PARALLEL", "MODEL_PARALLEL"})
 #: What a configuration calls a value, the field of a launch command, and the options that stand for it.
@@ -89,7 +87,7 @@ def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     """What a configuration of accelerate says of machines, processes and addresses fits together, line and all."""
     yield from _bare_lines(launch_files)
     every = {
-        _plain(file.path): (file, config)
+        normalized(file.path): (file, config)
         for file in launch_files.files
         if file.kind == "accelerate"
         for config in file.configurations[:1]
@@ -216,10 +214,10 @@ def _accelerate_faults(choice: _Choice) -> Iterator[_Fault]:
         yield from _addresses(choice, kind, machines)
     yield from _gpu_ids(choice, kind, machines, processes)
     port = choice.number("main_process_port")
-    if port is not None and not 0 <= port <= _HIGHEST_PORT:
+    if port is not None and not 0 <= port <= HIGHEST_PORT:
         yield _Fault(
             ("main_process_port",),
-            f"main_process_port is {port}, and the highest port is {_HIGHEST_PORT}",
+            f"main_process_port is {port}, and the highest port is {HIGHEST_PORT}",
             "give a free port from 1024 to 32767: main_process_port: 29500",
         )
 
@@ -349,8 +347,8 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
     if each > len(set(ids)):
         yield _Fault(
             ("num_processes", "gpu_ids"),
-            f"gpu_ids shows {_many(len(set(ids)), 'GPU')} ({_short(found.value)}) to {each} processes{place}, of which "
-            "each takes its own",
+            f"gpu_ids names {counted(len(set(ids)), 'GPU')} ({_short(found.value)}) for {each} processes{place}; each "
+            "process needs its own",
             f"name {each} GPUs, write gpu_ids: all, or set num_processes: {len(set(ids)) * machines}",
         )
     elif each < len(set(ids)) and machines == 1:
@@ -360,10 +358,6 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
             f"set num_processes: {len(set(ids))} to use them all",
             Severity.INFO,
         )
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _siblings(
@@ -435,7 +429,7 @@ def _same_rank(
 def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The batch sizes and number formats of a configuration of DeepSpeed fit together, and to the ranks of a run."""
     every = {
-        _plain(file.path): config
+        normalized(file.path): config
         for file in launch_files.files
         if file.kind == "deepspeed"
         for config in file.configurations[:1]
@@ -444,7 +438,7 @@ def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
         return
     runs: dict[str, list[LaunchSite]] = {path: [] for path in every}
     accelerate = {
-        _plain(file.path): config
+        normalized(file.path): config
         for file in launch_files.files
         if file.kind == "accelerate"
         for config in file.configurations[:1]
@@ -548,7 +542,7 @@ def _product(batch: Scalar, micro: Scalar | None, steps: Scalar | None) -> str:
     ranks = max((batch.number or 0) // one, 1)
     return (
         'leave "train_batch_size" out, and DeepSpeed works it out from the other two; or write a multiple of '
-        f"{one}: {one * ranks} fits {_many(ranks, 'rank')}, {one * (ranks + 1)} fits {ranks + 1}"
+        f"{one}: {one * ranks} fits {counted(ranks, 'rank')}, {one * (ranks + 1)} fits {ranks + 1}"
     )
 
 
@@ -602,7 +596,7 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
         shown = " * ".join(f"{name} {scalar.number}" for name, scalar in _named(micro, steps) if scalar is not None)
         sign = "is not" if len(parts) == 2 else "is no multiple of"
         yield rules.DC812.found(
-            f"train_batch_size {batch.number} {sign} {shown}{' * ' if shown else ''}{_many(ranks, 'rank')} "
+            f"train_batch_size {batch.number} {sign} {shown}{' * ' if shown else ''}{counted(ranks, 'rank')} "
             f"({product}), as {site.span.path}:{site.span.line} starts them",
             where=batch.span.where(object="train_batch_size"),
             evidence={"train_batch_size": batch.number, "ranks": ranks, "product": product},
@@ -720,7 +714,7 @@ def _masked(site: LaunchSite) -> Iterator[Finding]:
 def _hostfile_of(site: LaunchSite, launch_files: LaunchFiles) -> tuple[str, tuple[HostSlots, ...]] | None:
     if site.command.hostfile is None:
         return None
-    every = {_plain(file.path): file for file in launch_files.files if file.kind == "hostfile"}
+    every = {normalized(file.path): file for file in launch_files.files if file.kind == "hostfile"}
     path = the_one(site, (site.command.hostfile,), every.__contains__)
     return None if path is None else (every[path].path, every[path].hosts)
 
@@ -746,7 +740,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
         yield _deepspeed_finding(
             site,
             "--num_nodes",
-            f"--num_nodes is {nodes}, but {path} has {_many(len(slots), 'host')}: deepspeed goes on with these",
+            f"--num_nodes is {nodes}, but {path} has {counted(len(slots), 'host')}: deepspeed goes on with these",
             f"add the hosts that are missing to {path}, or give --num_nodes {len(slots)}",
             Severity.WARNING,
         )
@@ -838,7 +832,3 @@ def _whole(text: str | None) -> int | None:
 def _short(text: str) -> str:
     """What a file says, as long as a message can show it."""
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _plain(path: str) -> str:
-    return posixpath.normpath(path.replace("\\", "/"))

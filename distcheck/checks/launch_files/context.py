@@ -209,6 +209,11 @@ def is_remote(site: LaunchSite) -> bool:
     return bool(REMOTE_SHELLS.intersection(site.command.wrappers))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return ``1 node`` or ``2 nodes``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def shown(value: str) -> str:
     """A value as a message can show it: not too long, and without what looks like a credential."""
     value = mask(value)

@@ -10,9 +10,11 @@ import re
 from typing import NamedTuple
 
 from distcheck.launch.command import nproc_on
-from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS
+from distcheck.launch.model import NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
 
-from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchSite, Scalar, Word, known
+from .context import asked_nodes, step_of
+from .model import Allocation, LaunchSite, Scalar, Word, known
 
 #: The options that say how many processes start on a node, by launcher.
 PROCESS_OPTIONS = {
@@ -44,7 +46,7 @@ def ranks_on_node(site: LaunchSite) -> int | None:
     if command.nproc in ("cpu", "gpu", "auto", "xpu"):
         return None
     found = nproc_on(command, gpus=None, cpus=0)
-    if command.launcher != "python" or not task_starter(site):
+    if command.launcher != "python" or not task_starter(site.command):
         return found or None
     return tasks_on_node(site)
 
@@ -54,19 +56,10 @@ def ranks_said(site: LaunchSite) -> Word | None:
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))
 
 
-def task_starter(site: LaunchSite) -> str | None:
-    """What starts the line once for each task: ``srun``, ``mpirun`` …"""
-    from distcheck.launch.schedulers import task_starter as starter
-
-    return starter(site.command)
-
-
 def tasks_on_node(site: LaunchSite) -> int | None:
     """Tasks that a scheduler or MPI starts on each node; one where nothing of that kind is there."""
-    from .context import step_of
-
     command = site.command
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     if starter is None:
         return 1
     found = step_of(site).tasks_on_node
@@ -85,10 +78,8 @@ def tasks_on_node(site: LaunchSite) -> int | None:
 
 def tasks_of(site: LaunchSite) -> int | None:
     """Tasks in all; one where nothing starts tasks."""
-    if task_starter(site) is None:
+    if task_starter(site.command) is None:
         return 1
-    from .context import step_of
-
     tasks = step_of(site).tasks
     if tasks is not None:
         return tasks
@@ -122,8 +113,6 @@ def nodes_of(site: LaunchSite) -> int | None:
         if command.standalone:
             return 1
         if command.unknown & {"nnodes_min", "nnodes_max"}:
-            from .context import asked_nodes
-
             asked = asked_nodes(site)
             return None if asked is None else asked.high
         if command.nnodes_max is not None or command.nnodes_min is not None:
@@ -151,7 +140,7 @@ def gpus_given(site: LaunchSite) -> Count | None:
     if total is not None and nodes and total.number % nodes == 0:
         return total._replace(number=total.number // nodes)
     per_task, tasks = _count(given.gpus_per_task), tasks_in_job(given)
-    if per_task is not None and task_starter(site) is not None and command.launcher in NODE_LAUNCHERS:
+    if per_task is not None and task_starter(site.command) is not None and command.launcher in NODE_LAUNCHERS:
         return per_task  # the ranks of a launcher share what its task has
     if per_task is not None and tasks is not None:
         return per_task._replace(number=per_task.number * tasks)
@@ -181,7 +170,7 @@ def is_distributed(site: LaunchSite) -> bool:
     if site.command.launcher in NODE_LAUNCHERS:
         return True
     meets = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
-    return site.command.launcher == "python" and bool(meets) and task_starter(site) is not None
+    return site.command.launcher == "python" and bool(meets) and task_starter(site.command) is not None
 
 
 def runs_on_cpu(site: LaunchSite) -> bool:
@@ -199,13 +188,3 @@ def runs_on_cpu(site: LaunchSite) -> bool:
     if command.launcher == "accelerate" and any(word in ("--cpu", "--use_cpu") for word in own):
         return True
     return _ON_CPU.search(" ".join(command.script_args)) is not None
-
-
-def is_elastic(site: LaunchSite) -> bool:
-    """torchrun's agent starts the ranks, and gives them their variables."""
-    return site.command.launcher in ELASTIC_LAUNCHERS
-
-
-def is_torchrun(site: LaunchSite) -> bool:
-    """torchrun itself, in one of its spellings."""
-    return site.command.launcher in TORCHRUN_LAUNCHERS

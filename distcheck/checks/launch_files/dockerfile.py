@@ -16,7 +16,7 @@ from typing import NamedTuple
 from .fragments import Fragment, FragmentBuilder
 from .model import FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, as_shell_text, as_written, in_image, joined, with_lost
-from .training_signs import tells_of_training
+from .training_words import mentions_training
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
 _ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE)
@@ -110,7 +110,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
             stage.in_shell = words is None or any(_SHELLS.fullmatch(word.text) for word in words)
         elif name == "RUN":
             for fragment in _run(instruction._replace(rest=rest), stage):
-                if not tells_of_training(fragment.text.encode()):
+                if not mentions_training(fragment.text.encode()):
                     continue
                 environ = {**stage.arguments, **stage.settings}
                 carried = carry_out(fragment, environ).settings

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
+from importlib import import_module
 
 from .fragments import Fragment
 from .model import LaunchFile, LookUp
-from .training_signs import tells_of_training
+from .training_words import mentions_training
 
 #: Bytes of a file that are read; launch files that people write have some thousand.
 LARGEST = 5_000_000
@@ -31,6 +33,17 @@ _DOCKERFILE = re.compile(r"(?:docker|container)file(?:[._-].*)?|.*[._-](?:docker
 _MAKEFILE = re.compile(r"(?:gnu)?makefile(?:[._-].*)?", re.IGNORECASE)
 #: Kinds that are written in YAML.
 _YAML = frozenset({"workflow", "kubernetes", "accelerate"})
+#: The module and function that read each kind, but shell; a module is imported when a file needs it.
+_READERS = {
+    "dockerfile": ("dockerfile", "read_dockerfile"),
+    "makefile": ("makefile", "read_makefile"),
+    "markdown": ("markdown", "read_markdown"),
+    "workflow": ("workflow", "read_workflow"),
+    "kubernetes": ("kubernetes", "read_manifest"),
+    "accelerate": ("launcher_configs", "read_accelerate"),
+    "deepspeed": ("launcher_configs", "read_deepspeed"),
+    "hostfile": ("launcher_configs", "read_hostfile"),
+}
 _SHEBANG = re.compile(r"\ufeff?#![ \t]*(?:[^\s]*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*)?(?:\S*/)?(\S+)")
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "ash", "rbash", "mksh"})
 _DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB|FLUX|COBALT)[ \t]", re.MULTILINE)
@@ -112,7 +125,7 @@ def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
     problem = _unreadable(data)
     if problem is not None:
         return LaunchFile(path, kind, problems=(problem,))
-    if kind not in ("accelerate", "deepspeed", "hostfile", "kubernetes") and not tells_of_training(data):
+    if kind not in ("accelerate", "deepspeed", "hostfile", "kubernetes") and not mentions_training(data):
         return LaunchFile(path, kind)
     problems: list[tuple[str, int, int]] = []
     if len(data) > LARGEST:
@@ -143,37 +156,9 @@ def _read(path: str, text: str, kind: str, look_up: LookUp) -> LaunchFile:
             path, kind, read.sites, read.settings, read.allocation, comments=read.comments, problems=read.problems,
             also_read=read.also_read,
         )  # fmt: skip
-    if kind == "dockerfile":
-        from .dockerfile import read_dockerfile
-
-        return read_dockerfile(path, text, look_up)
-    if kind == "makefile":
-        from .makefile import read_makefile
-
-        return read_makefile(path, text, look_up)
-    if kind == "markdown":
-        from .markdown import read_markdown
-
-        return read_markdown(path, text, look_up)
-    if kind == "workflow":
-        from .workflow import read_workflow
-
-        return read_workflow(path, text, look_up)
-    if kind == "kubernetes":
-        from .kubernetes import read_manifest
-
-        return read_manifest(path, text, look_up)
-    if kind == "accelerate":
-        from .accelerate_config import read_accelerate
-
-        return read_accelerate(path, text, look_up)
-    if kind == "deepspeed":
-        from .deepspeed_config import read_deepspeed
-
-        return read_deepspeed(path, text, look_up)
-    from .hostfiles import read_hostfile
-
-    return read_hostfile(path, text, look_up)
+    module, name = _READERS[kind]
+    read_text: Callable[[str, str, LookUp], LaunchFile] = getattr(import_module(f".{module}", __package__), name)
+    return read_text(path, text, look_up)
 
 
 def _kind_of_yaml(path: str, text: str) -> str | None:

@@ -22,6 +22,7 @@ from .context import (
     SchedulerStep,
     asked_nodes,
     bears_on_nodes,
+    counted,
     edit_word,
     is_complete,
     is_remote,
@@ -343,7 +344,7 @@ def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]
     if asked.high == 1 and (_does_own_part(site) or step.nodes is None):
         return
     yield rules.DC108.found(
-        f"{step.starter} starts {tasks} task{'s' * (tasks != 1)}, but {site.command.launcher} expects "
+        f"{step.starter} starts {counted(tasks, 'task')}, but {site.command.launcher} expects "
         f"{asked.text} node{'s' * (asked.high != 1)}",
         where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": asked.low, "nnodes_max": asked.high},
@@ -489,7 +490,7 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         word = site.value("--max-restarts")
         yield rules.DC118.found(
-            f"up to {limit} restart{'s' * (limit != 1)} are allowed: the log will end with the last attempt's error, "
+            f"up to {counted(limit, 'restart')} are allowed: the log will end with the last attempt's error, "
             "which is often not the first",
             where=place(site, word, "--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},

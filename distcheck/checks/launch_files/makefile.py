@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .fragments import Fragment, FragmentBuilder, is_continued, placeholder
 from .model import FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, as_written, joined, with_lost
-from .training_signs import tells_of_training
+from .training_words import mentions_training
 
 #: Files that include each other: as deep as one is followed.
 _DEEPEST_INCLUDE = 5
@@ -429,7 +429,7 @@ def _commands(
 
 
 def _tells(text: str, telling: frozenset[str]) -> bool:
-    return tells_of_training(text.encode()) or any(name in telling for _, _, name in _references(text))
+    return mentions_training(text.encode()) or any(name in telling for _, _, name in _references(text))
 
 
 def _telling(made: _Makefile) -> frozenset[str]:

@@ -17,6 +17,7 @@ from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProb
 from .context import (
     NODE_RANK_OPTIONS,
     asked_nodes,
+    counted,
     edit_value,
     launch_lines,
     meeting_lines,
@@ -204,7 +205,7 @@ def _node_rank(site: LaunchSite) -> Iterator[Finding]:
         return
     word = site.value(*NODE_RANK_OPTIONS)
     name = option_name(site, NODE_RANK_OPTIONS)
-    nodes = f"{asked.high} node{'s' * (asked.high != 1)}"
+    nodes = f"{counted(asked.high, 'node')}"
     yield rules.DC102.found(
         f"{name} is {rank}, but there are {nodes}, numbered from 0 to {asked.high - 1}",
         where=place(site, word, name),

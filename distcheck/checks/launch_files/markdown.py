@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .fragments import Fragment, is_continued, placeholder
 from .model import WITHOUT_GRAMMAR, LaunchFile, LookUp
 from .plain_commands import FileContents, as_written, joined
-from .training_signs import tells_of_training
+from .training_words import mentions_training
 
 _FENCE = re.compile(
     r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"
@@ -46,7 +46,7 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
         if not stretches:
             continue
         fragment = _with_unknown(joined(source, stretches))
-        if not tells_of_training(fragment.text.encode()):
+        if not mentions_training(fragment.text.encode()):
             continue
         read = read_shell(fragment, look_up, place="markdown")
         # a block need not be a whole script: a part that no shell can read is no error of the document

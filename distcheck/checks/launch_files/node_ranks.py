@@ -20,6 +20,7 @@ from .context import (
     asked_nodes,
     bears_on_nodes,
     by_each_task,
+    counted,
     edit_value,
     is_remote,
     job_nodes,
@@ -93,10 +94,12 @@ def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNod
         if step.nodes is None or (asked.high == 1 and _takes_numbers(site)):
             return None
         # in the body of the job $SLURM_NNODES is the number of all of its nodes
-        return GivenNodes(step.nodes, f"srun starts it on {_nodes(step.nodes)}", slurm=step.nodes == whole)
+        return GivenNodes(step.nodes, f"srun starts it on {counted(step.nodes, 'node')}", slurm=step.nodes == whole)
     if step.starter is not None:
         return (
-            None if step.nodes is None else GivenNodes(step.nodes, f"{step.starter} starts it on {_nodes(step.nodes)}")
+            None
+            if step.nodes is None
+            else GivenNodes(step.nodes, f"{step.starter} starts it on {counted(step.nodes, 'node')}")
         )
     if hosts:
         return _by_loop(file, site, hosts[-1], asked)
@@ -109,11 +112,7 @@ def _job(site: LaunchSite) -> str:
     given = site.of_job
     scheduler = "" if given is None else given.scheduler
     by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
-    return f"the job{by} asks for {_nodes(job_nodes(site) or 0)}"
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
+    return f"the job{by} asks for {counted(job_nodes(site) or 0, 'node')}"
 
 
 def _takes_numbers(site: LaunchSite) -> bool:
@@ -136,7 +135,7 @@ def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, asked: ExpectedNo
     ]
     if others and asked.low <= loop.times + len(others) <= asked.high:
         return None
-    return GivenNodes(loop.times, f"{_repeated_by(site)} starts it on {_nodes(loop.times)}")
+    return GivenNodes(loop.times, f"{_repeated_by(site)} starts it on {counted(loop.times, 'node')}")
 
 
 def _repeated_by(site: LaunchSite) -> str:
@@ -161,7 +160,7 @@ def _differ(site: LaunchSite, asked: ExpectedNodes, given: GivenNodes) -> Findin
     value = "$SLURM_NNODES" if given.slurm else str(given.nodes)
     edits = edit_value(site, NODES_OPTIONS, value)
     return rules.DC804.found(
-        f"{command.launcher} expects {_nodes_text(asked)} ({name}), but {given.by}: {then}",
+        f"{command.launcher} expects {asked.text} node{'s' * (asked.high != 1)} ({name}), but {given.by}: {then}",
         where=place(site, word, name),
         evidence={"nnodes_min": asked.low, "nnodes_max": asked.high, "nodes": given.nodes},
         fix=Fix(
@@ -175,10 +174,6 @@ def _differ(site: LaunchSite, asked: ExpectedNodes, given: GivenNodes) -> Findin
     )
 
 
-def _nodes_text(asked: ExpectedNodes) -> str:
-    return f"{asked.text} node{'s' * (asked.high != 1)}"
-
-
 def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
     """Lines of one file, each for one node of the same job, that count its nodes differently."""
     for group in _jobs_by_hand(file):
@@ -190,7 +185,9 @@ def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
         for site in group:
             asked = asked_nodes(site)
             if asked is not None and asked.high != usual:
-                yield _differ(site, asked, GivenNodes(usual, f"the other lines of this job expect {_nodes(usual)}"))
+                yield _differ(
+                    site, asked, GivenNodes(usual, f"the other lines of this job expect {counted(usual, 'node')}")
+                )
 
 
 def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:

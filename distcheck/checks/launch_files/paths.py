@@ -74,3 +74,8 @@ def _joined(folder: str, name: str) -> str:
 
 def _plain(path: str) -> str:
     return path.replace("\\", "/")
+
+
+def normalized(path: str) -> str:
+    """Return a path with slashes, without ``.`` and ``..`` where possible."""
+    return posixpath.normpath(_plain(path))

@@ -17,7 +17,7 @@ from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
-from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS
+from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, counted
 from .counts import SHARE_GPUS
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
@@ -104,7 +104,7 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
                 continue
             told.add(ranks.span)
             yield rules.DC301.found(
-                f"{ranks.text} starts {ranks.number} ranks in a container with {_gpus(gpus)}: "
+                f"{ranks.text} starts {ranks.number} ranks in a container with {counted(gpus, 'GPU')}: "
                 f"local rank {_from_to(gpus, ranks.number)} will have none",
                 where=_where(ranks.span, object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
@@ -126,10 +126,10 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
                 continue
             told.add(ranks.span)
             rest = gpus - ranks.number
-            starts = f"{ranks.number} rank{'s' * (ranks.number != 1)}"
+            starts = f"{counted(ranks.number, 'rank')}"
             how = f"{ranks.text} starts {starts}" if ranks.stated else f"{ranks.text}: {starts} is started"
             yield rules.DC302.found(
-                f"{how} in a container with {_gpus(gpus)}: {rest} take{'s' * (rest == 1)} no part",
+                f"{how} in a container with {counted(gpus, 'GPU')}: {rest} take{'s' * (rest == 1)} no part",
                 severity=Severity.WARNING if ranks.stated else Severity.INFO,
                 where=_where(ranks.span, object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
@@ -182,11 +182,11 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         told.add(site.span)
         word = site.value(*NODES_OPTIONS) or site.option("--standalone")
-        counted = "--standalone is" if command.standalone else f"{_option(site, NODES_OPTIONS)} counts"
-        what = f"{counted} {_nodes(least) if least == most else f'{least} to {most} nodes'}"
+        by = "--standalone is" if command.standalone else f"{_option(site, NODES_OPTIONS)} counts"
+        what = f"{by} {counted(least, 'node') if least == most else f'{least} to {most} nodes'}"
         becomes = "they wait for each other forever" if least > nodes else _what_becomes(most, nodes)
         yield rules.DC804.found(
-            f"{what}, but this {pods.kind} has {nodes} pod{'s' * (nodes != 1)}: {becomes}",
+            f"{what}, but this {pods.kind} has {counted(nodes, 'pod')}: {becomes}",
             where=site.where(word, object=_name(pods)),
             evidence={"nnodes_min": least, "nnodes_max": most, "pods": nodes, "kind": pods.kind},
             fix=_count_the_pods(site, pods, nodes),
@@ -255,7 +255,7 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
         told.add(site.span)
         word = site.value(*_ADDRESS_OPTIONS)
         yield rules.DC419.found(
-            f"each of these pods looks for the head of a job on {_nodes(most or 2)} in itself, at {address}",
+            f"each of these pods looks for the head of a job on {counted(most or 2, 'node')} in itself, at {address}",
             where=site.where(word, object=_name(pods)),
             evidence={"address": address, "nnodes": most, "kind": pods.kind},
             fix=Fix(f"name the pod with node rank 0: {_head(pods)}", where="launch-line"),
@@ -340,7 +340,7 @@ def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Find
 
 
 def _nothing_mounted(pods: Pods, gpus: int, ranks: int) -> Finding:
-    held = _gpus(gpus) if ranks == gpus else f"{_gpus(gpus)} and {ranks} ranks"
+    held = counted(gpus, "GPU") if ranks == gpus else f"{counted(gpus, 'GPU')} and {ranks} ranks"
     return rules.DC320.found(
         f"nothing is mounted at /dev/shm of this container with {held}: "
         "it has 64 MiB, the default of container runtimes",
@@ -470,7 +470,7 @@ def _chooses_gpus(site: LaunchSite | None) -> bool:
 
 
 def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
-    limit = f"ask for {_gpus(ranks.number)} under resources.limits"
+    limit = f"ask for {counted(ranks.number, 'GPU')} under resources.limits"
     if not ranks.stated:
         return Fix(f"write --nproc-per-node={gpus}, or {limit}", where="launch-line")
     if ranks.word is not None and ranks.site is not None:
@@ -684,14 +684,6 @@ def _where(span: Span, *, variable: str | None = None, object: str | None = None
     """The place of a finding; of a block of many lines only where it begins."""
     where = span.where(variable=variable, object=object)
     return where if whole else where._replace(end_line=None, end_column=None)
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
 
 
 def _from_to(first: int, behind: int) -> str:

@@ -11,7 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.launch.endpoint import split_endpoint
-from distcheck.launch.model import DEFAULT_PORT, NODE_LAUNCHERS
+from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 
 from .context import (
     PORT_OPTIONS,
@@ -32,8 +32,6 @@ from .context import (
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 
-#: Ports have 16 bits (RFC 9293).
-HIGHEST_PORT = 65535
 #: Ports below this one belong to root where the kernel does not say otherwise (ip(7), ip_unprivileged_port_start).
 _PRIVILEGED_BELOW = 1024
 #: From these the kernel serves outgoing connections by default (Linux, ip_local_port_range).

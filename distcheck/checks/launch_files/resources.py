@@ -14,8 +14,9 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
 
-from .context import CONTAINER_PROGRAMS, once, stays_outside
+from .context import CONTAINER_PROGRAMS, counted, once, stays_outside
 from .counts import (
     SHARE_GPUS,
     Count,
@@ -24,7 +25,6 @@ from .counts import (
     ranks_on_node,
     ranks_said,
     runs_on_cpu,
-    task_starter,
     tasks_in_job,
     tasks_on_node,
 )
@@ -227,7 +227,7 @@ def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
         if count is None:
             return
         if count:
-            yield NodeGpus(count, f"{name}={setting.value} leaves {_gpus(count)}", "mask", setting)
+            yield NodeGpus(count, f"{name}={setting.value} leaves {counted(count, 'GPU')}", "mask", setting)
         break
     if CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         yield from _of_container(site)
@@ -236,9 +236,11 @@ def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
     given = gpus_given(site)
     if given is not None and given.number > 0:
         directive = _written(given, site.of_job)
-        yield NodeGpus(given.number, f"the scheduler gives {_gpus(given.number)} there{directive}", "scheduler", given)
+        yield NodeGpus(
+            given.number, f"the scheduler gives {counted(given.number, 'GPU')} there{directive}", "scheduler", given
+        )
     elif given is None and nodes is not None and nodes.gpus:
-        yield NodeGpus(nodes.gpus, f"the nodes of {nodes.origin} have {_gpus(nodes.gpus)}", "nodes")
+        yield NodeGpus(nodes.gpus, f"the nodes of {nodes.origin} have {counted(nodes.gpus, 'GPU')}", "nodes")
 
 
 def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
@@ -249,7 +251,9 @@ def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
     text = said.text.strip("\"'")
     count = int(text) if re.fullmatch(r"[0-9]{1,4}", text) else _masked(text.removeprefix("device="))
     if count and (text.isdigit() or text.startswith("device=")):
-        yield NodeGpus(count, f"the container is given {_gpus(count)} (--gpus={text})", "container", Count(count, said))
+        yield NodeGpus(
+            count, f"the container is given {counted(count, 'GPU')} (--gpus={text})", "container", Count(count, said)
+        )
 
 
 def _masked(value: str | None) -> int | None:
@@ -263,10 +267,6 @@ def _masked(value: str | None) -> int | None:
     if not plain or len(set(entries)) != len(entries) or any(entry.startswith("MIG-") for entry in entries):
         return None
     return len(entries)
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
 
 
 def _written(count: Count, given: Allocation | None) -> str:
@@ -349,16 +349,15 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     if each is None or ranks is None or ranks < 2 or given.cpus_per_gpu is not None:
         return
     # the ranks of a launcher share what its task has; without srun that is what the job has on the node
-    started = tasks_on_node(site) if task_starter(site) else tasks_in_job(given)
+    started = tasks_on_node(site) if task_starter(site.command) else tasks_in_job(given)
     if started is None or site.command.launcher not in NODE_LAUNCHERS:
         return
-    room = each if task_starter(site) else each * started
+    room = each if task_starter(site.command) else each * started
     if room >= ranks:
         return
     said = ranks_said(site)
     yield rules.DC325.found(
-        f"{ranks} ranks share {room} CPU{'s' * (room != 1)}"
-        + _written(Count(each, given.cpus_per_task), site.job or given),
+        f"{ranks} ranks share {counted(room, 'CPU')}" + _written(Count(each, given.cpus_per_task), site.job or given),
         where=site.where(said, object="cpu"),
         evidence={"ranks_on_node": ranks, "cpus": room, "cpus_per_task": each},
         fix=Fix(
@@ -396,7 +395,7 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
     srun(1), "--cpus-per-task": the job's value is no longer inherited; SRUN_CPUS_PER_TASK is its variable.
     """
     command = site.command
-    if site.place != "slurm" or task_starter(site) != "srun" or "sbatch" in command.wrappers:
+    if site.place != "slurm" or task_starter(site.command) != "srun" or "sbatch" in command.wrappers:
         return None
     if command.cpus_per_task is not None or "cpus_per_task" in command.unknown:
         return None

@@ -15,7 +15,7 @@ from distcheck.core.model import Finding
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .model import LaunchFile, LaunchFiles, LaunchSite
-from .paths import the_one
+from .paths import normalized, the_one
 
 if TYPE_CHECKING:
     from distcheck.checks.source.program import Program
@@ -58,7 +58,7 @@ class Started(NamedTuple):
 
 def find_started(launch_files: LaunchFiles, program: Program) -> Started:
     """The files of a program that launch lines start."""
-    numbers = {_plain(facts.path): number for number, facts in enumerate(program.index.files)}
+    numbers = {normalized(facts.path): number for number, facts in enumerate(program.index.files)}
     found = []
     for file, site in launch_files.sites():
         path = the_one(site, names_of(site), numbers.__contains__)
@@ -183,7 +183,3 @@ def without_missing_launchers(findings: Iterable[Finding], started: Started) -> 
 def _place(finding: Finding) -> tuple[object, ...]:
     where = finding.where
     return finding.code, where.path, where.cell, where.line, where.column
-
-
-def _plain(path: str) -> str:
-    return posixpath.normpath(path.replace("\\", "/"))

@@ -14,9 +14,10 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
+from distcheck.launch.schedulers import task_starter
 
 from . import context
-from .counts import task_starter, tasks_on_node
+from .counts import tasks_on_node
 from .launcher import MEET_BY_SLURM, ONE_TASK_A_NODE
 from .model import LaunchFile, LaunchFiles, LaunchSite, Word
 from .paths import the_one
@@ -209,7 +210,7 @@ def _always_reached(program: Program, script: int, row: EventRow) -> bool:
 
 def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> Finding:
     site = start.site
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     place = f"{need.row.path}:{need.row.line}"
     names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
     who = "init_process_group" if need.by_torch else "the script"
@@ -336,7 +337,7 @@ def _started_often(site: LaunchSite) -> str | None:
         ):
             return f"{name} starts a process a GPU"
     elif name == "python":
-        starter = task_starter(site)
+        starter = task_starter(site.command)
         allocation = site.allocation
         if starter is None or command.gpus_per_task or (allocation is not None and allocation.binds_gpus):
             return None

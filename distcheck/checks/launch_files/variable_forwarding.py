@@ -14,12 +14,13 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.core.variable_table import VariableTable
-from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.launch.model import ELASTIC_LAUNCHERS, LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
 
 from .context import CONTAINER_PROGRAMS
-from .counts import is_elastic, is_torchrun, nodes_of, ranks_on_node, task_starter, tasks_of, tasks_on_node
+from .counts import nodes_of, ranks_on_node, tasks_of, tasks_on_node
 from .fragments import Span
-from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
+from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 from .variables import MASKS, corrected_line, is_sure, place_of
 
 #: Who reads variables in the ranks themselves.
@@ -398,7 +399,7 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
 def _takes_first_node(site: LaunchSite) -> bool:
     """torchrun with a static rendezvous and no number of its node takes itself for the first."""
     command = site.command
-    if not is_torchrun(site) or "PET_NODE_RANK" in site.settings:
+    if site.command.launcher not in TORCHRUN_LAUNCHERS or "PET_NODE_RANK" in site.settings:
         return False
     if command.unknown & {"node_rank", "rdzv_backend"} or command.node_rank is not None:
         return False
@@ -413,7 +414,7 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
         setting is None
         or setting.reach not in ("exported", "line")
         or not is_sure(setting, site)
-        or not is_torchrun(site)
+        or site.command.launcher not in TORCHRUN_LAUNCHERS
     ):
         return
     if command.standalone or (nodes_of(site) or 1) < 2 or "PET_MASTER_ADDR" in site.settings:
@@ -452,9 +453,9 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
 
 
 def _say_it_to_the_launcher(name: str, site: LaunchSite) -> Fix:
-    if name == "RANK" and is_torchrun(site):
+    if name == "RANK" and site.command.launcher in TORCHRUN_LAUNCHERS:
         text = "leave it out; the number of a node is torchrun's --node-rank"
-    elif name == "WORLD_SIZE" and is_elastic(site):
+    elif name == "WORLD_SIZE" and site.command.launcher in ELASTIC_LAUNCHERS:
         text = "leave it out; the number of ranks follows from what the launcher is told (--nnodes, --nproc-per-node)"
     else:
         text = f"leave it out: {site.command.launcher} sets it for each rank"
@@ -477,7 +478,7 @@ def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileS
     tasks, on_node = _processes(site)
     if tasks is None or tasks < 2:
         return
-    starter = task_starter(site) or "the file"
+    starter = task_starter(site.command) or "the file"
     many = f"{tasks} tasks" if tasks < _UNCOUNTED else "several hosts"
     for name, among in (("RANK", tasks), ("LOCAL_RANK", on_node)):
         setting = site.settings.get(name)
@@ -516,7 +517,7 @@ def _processes(site: LaunchSite) -> tuple[int | None, int | None]:
             return repeat.times, None if repeat.what == "hosts" else repeat.times
         if repeat.what == "hosts" and repeat.times is None:
             return _UNCOUNTED, None
-    if task_starter(site) is None:
+    if task_starter(site.command) is None:
         return 1, 1
     return tasks_of(site), tasks_on_node(site)
 
@@ -525,13 +526,13 @@ def _comes_before_tasks(setting: FileSetting, site: LaunchSite) -> bool:
     """It is set by the shell that starts the tasks, not in each of them."""
     if setting.by_each_task is True:
         return False
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     word = next((word for word in site.words if word.text.rpartition("/")[2] == starter), None)
     return word is not None and _is_outside(setting, word) and site.place == "slurm"
 
 
 def _own_number(name: str, site: LaunchSite) -> Fix:
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     if starter == "srun":
         source = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}[name]
         return Fix(

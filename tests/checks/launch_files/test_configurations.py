@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from distcheck.checks.launch_files.accelerate_config import read_accelerate
 from distcheck.checks.launch_files.configurations import (
     accelerate_values_fit,
     deepspeed_gets_what_it_asks_for,
     deepspeed_values_fit,
     ranks_of,
 )
-from distcheck.checks.launch_files.deepspeed_config import read_deepspeed
-from distcheck.checks.launch_files.hostfiles import read_hostfile
+from distcheck.checks.launch_files.launcher_configs import read_accelerate, read_deepspeed, read_hostfile
 from distcheck.checks.launch_files.model import LaunchFiles
 from distcheck.core.model import Finding, Severity
 
@@ -71,8 +69,8 @@ def said(findings: list[Finding]) -> list[tuple[str, str | None, int | None, str
         (accelerate("main_process_ip: localhost", machines=2, processes=16), 6, "main_process_ip", "on itself"),
         (accelerate("main_process_ip: 127.0.0.1", machines=2, processes=16), 6, "main_process_ip", "on itself"),
         (accelerate(MET, machines=2, processes=16, rank=2), 5, "machine_rank", "numbered from 0 to 1"),
-        (accelerate("gpu_ids: 0,1"), 6, "gpu_ids", "2 GPUs (0,1) to 8 processes"),
-        (accelerate("gpu_ids: '0'", processes=2), 6, "gpu_ids", "1 GPU (0) to 2 processes"),
+        (accelerate("gpu_ids: 0,1"), 6, "gpu_ids", "2 GPUs (0,1) for 8 processes"),
+        (accelerate("gpu_ids: '0'", processes=2), 6, "gpu_ids", "1 GPU (0) for 2 processes"),
         (accelerate(MET, "gpu_ids: 0,1,2", machines=2), 7, "gpu_ids", "on each machine"),
         (accelerate("gpu_ids: 0", processes=1), 6, "gpu_ids", "AttributeError"),
         (accelerate("main_process_port: 66665"), 6, "main_process_port", "highest port is 65535"),

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from distcheck.checks.launch_files.files import LARGEST, kind_of, read_file
-from distcheck.checks.launch_files.training_signs import tells_of_training
+from distcheck.checks.launch_files.training_words import mentions_training
 
 from .reading import commands, read
 
@@ -162,12 +162,12 @@ def test_lines_are_those_of_the_file() -> None:
     ],
 )  # fmt: skip
 def test_a_file_that_bears_on_training_is_read(text: str) -> None:
-    assert tells_of_training(text.encode())
+    assert mentions_training(text.encode())
 
 
 @pytest.mark.parametrize("text", ["make -j8 && cp a b", "pip install x", "export PATH=/x:$PATH", "echo hello; ls", ""])
 def test_a_file_that_does_not_is_passed_over(text: str) -> None:
-    assert not tells_of_training(text.encode())
+    assert not mentions_training(text.encode())
     assert read("a.sh", text).sites == ()
 
 

@@ -12,7 +12,7 @@ _TRAINING = (
 )
 
 
-def tells_of_training(data: bytes) -> bool:
+def mentions_training(data: bytes) -> bool:
     """Something in a file with commands may bear on training: a launcher, Python, a variable that a library reads."""
     return _training_pattern().search(data) is not None
 
