@@ -188,4 +188,3 @@ def test_what_reads_is_not_imported_to_judge_and_all_probes_are() -> None:
     texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py") if path.stem != "__init__"}
     with_probes = {name for name, text in texts.items() if "\n@probe(" in text}
     assert with_probes == set(room.PROBES)
-    assert texts.keys() >= room._READERS
