@@ -7,6 +7,7 @@ immutable :class:`~distcheck.launch.model.LaunchCommand` of it. A value that onl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ._shell import has_expansion
@@ -36,12 +37,7 @@ class Draft:
     def copy(self) -> Draft:
         """A draft of its own with the same content, to try a reading on."""
         other = Draft(self.environ)
-        other.launcher = self.launcher
-        other.wrappers = list(self.wrappers)
-        other.assignments = dict(self.assignments)
-        other.fields = dict(self.fields)
-        other.unknown = set(self.unknown)
-        other.problems = list(self.problems)
+        other.__dict__.update({name: copy(value) for name, value in vars(self).items()})
         return other
 
     def take(self, other: Draft) -> None:

@@ -44,7 +44,8 @@ def split_commands(text: str) -> list[list[str]]:
         elif text.startswith("\\\n", position):
             position += 2
         elif char == "#":
-            position = _end_of_line(text, position)
+            end = text.find("\n", position)
+            position = len(text) if end < 0 else end
         elif text.startswith(("&>", ">", "<"), position):
             # A file descriptor in front was read as a word of digits right before: 2>&1.
             if (
@@ -91,11 +92,6 @@ def _without_keywords(words: list[str]) -> list[str]:
     while start < len(words) and words[start] in _KEYWORDS:
         start += 1
     return words[start:]
-
-
-def _end_of_line(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
 
 
 def _end_of_redirection(text: str, position: int) -> int:

@@ -347,7 +347,8 @@ def _wrapper(program: str, wrapper: Wrapper, words: list[str], draft: Draft, dep
     if own is None:
         return None
     draft.wrappers.append(program)
-    if wrapper.elsewhere or (program == "sudo" and not _keeps_environment(own.options)):
+    keeps_environment = program != "sudo" or any(option in ("-E", "--preserve-env") for option, _ in own.options)
+    if wrapper.elsewhere or not keeps_environment:
         draft.environ.clear()
     note_assignments(program, own.options, draft)
     note_tasks(program, own, draft)
@@ -368,7 +369,3 @@ def _wrapper(program: str, wrapper: Wrapper, words: list[str], draft: Draft, dep
     if not rest:
         return None
     return ["python", *rest] if wrapper.python and rest[0].startswith("-") else rest
-
-
-def _keeps_environment(options: Sequence[tuple[str, str]]) -> bool:
-    return any(option in ("-E", "--preserve-env") for option, _ in options)

@@ -141,7 +141,7 @@ def _word_for_number(variable: Variable, text: str) -> ValueReading:
     if variable.type == "bool" and text.strip().lower() in _OFF:
         return ValueReading("0")
     means = ", which means off" if variable.type == "bool" else ""
-    return ValueReading("0", f"is read by {library} as 0{means}: it takes numbers only", "misread")
+    return _misread("0", f"is read by {library} as 0{means}: it takes numbers only")
 
 
 def _after_number(variable: Variable, text: str, value: int, rest: str) -> ValueReading | None:
@@ -149,19 +149,15 @@ def _after_number(variable: Variable, text: str, value: int, rest: str) -> Value
     library = _library(variable)
     written = re.match(r"[ \t\n\v\f\r]*[+-]?0+([0-9]+)", text)
     if written is not None and written[1] != str(abs(value)):
-        return ValueReading(
-            str(value), f"is read by {library} as {value}: a leading 0 makes it an octal number", "misread"
-        )
+        return _misread(str(value), f"is read by {library} as {value}: a leading 0 makes it an octal number")
     tail = rest.strip()
     if not tail or tail.startswith("#") or re.fullmatch(r"\.0*", tail):
         return None
     if unit := _UNIT.match(rest):
         meant = value * 1024 ** _UNIT_POWERS[unit[1].lower()]
-        return ValueReading(
-            str(value), f"is read by {library} as {value}: it knows no units; {meant} is meant", "misread"
-        )
+        return _misread(str(value), f"is read by {library} as {value}: it knows no units; {meant} is meant")
     if re.match(r"\.\d|[eE][+-]?\d", tail):
-        return ValueReading(str(value), f"is read by {library} as {value}: it takes whole numbers only", "misread")
+        return _misread(str(value), f"is read by {library} as {value}: it takes whole numbers only")
     return ValueReading(str(value), f"is read by {library} as {value}, and the rest of the text is ignored", "ignored")
 
 
@@ -270,7 +266,7 @@ def _only_1(variable: Variable, text: str) -> ValueReading:
         return ValueReading("1")
     if not text.strip() or text.strip().lower() in _OFF:
         return ValueReading("0")
-    return ValueReading("0", f"is read by {_library(variable)} as off: only the text 1 switches it on", "misread")
+    return _misread("0", f"is read by {_library(variable)} as off: only the text 1 switches it on")
 
 
 def _only_true(variable: Variable, text: str) -> ValueReading:
@@ -278,18 +274,14 @@ def _only_true(variable: Variable, text: str) -> ValueReading:
     if text == "True":
         return ValueReading("True")
     if text.strip().lower() in _ON:
-        return ValueReading(
-            "False", f"is read by {_library(variable)} as off: only the text True switches it on", "misread"
-        )
+        return _misread("False", f"is read by {_library(variable)} as off: only the text True switches it on")
     return ValueReading("False")
 
 
 def _presence(variable: Variable, text: str) -> ValueReading:
     """A switch that is on where the variable is set at all."""
     if not text.strip() or text.strip().lower() in _OFF:
-        return ValueReading(
-            "1", f"switches it on: {_library(variable)} only asks whether the variable is set", "misread"
-        )
+        return _misread("1", f"switches it on: {_library(variable)} only asks whether the variable is set")
     return ValueReading("1")
 
 
@@ -614,6 +606,11 @@ def _rendezvous_endpoint(variable: Variable, text: str) -> ValueReading:
 def _crash(problem: str, unless: str | None = None) -> ValueReading:
     """Nothing works with the text."""
     return ValueReading(None, problem, "crash", unless)
+
+
+def _misread(effective: str, problem: str) -> ValueReading:
+    """The reader takes the text for something else."""
+    return ValueReading(effective, problem, "misread")
 
 
 def _no_effect(problem: str) -> ValueReading:

@@ -51,6 +51,11 @@ def ranks_on_node(site: LaunchSite) -> int | None:
     return tasks_on_node(site)
 
 
+def surplus_ranks(gpus: int, ranks: int) -> str:
+    """Return the local ranks without a GPU, as a message shows them: ``4`` or ``4-7``."""
+    return str(gpus) if ranks == gpus + 1 else f"{gpus}-{ranks - 1}"
+
+
 def ranks_said(site: LaunchSite) -> Word | None:
     """The word that says how many ranks start."""
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))

@@ -25,6 +25,8 @@ _HEREDOC = re.compile(r"(?:^|(?<=\s))[0-9]*<<(-?)(['\"]?)([A-Za-z_][\w.]*)\2(?=\
 #: options of RUN, COPY: ``--mount=type=cache,target=/root``
 _FLAG = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+#: A word of a line: blanks separate words, but not in quotes or after a backslash.
+_WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|(\{[^}]*\}))")
 _FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
@@ -156,7 +158,7 @@ def instructions(source: Fragment) -> Iterator[Instruction]:
                 stretches.append((start, end))
                 break
             # Docker passes over comments and, still, over empty lines between continuation lines
-            while index < len(lines) and _passed_over(source.text[slice(*lines[index])]):
+            while index < len(lines) and source.text[slice(*lines[index])].strip()[:1] in ("", "#"):
                 index += 1
             if index == len(lines):
                 break
@@ -186,10 +188,6 @@ def _lines(text: str) -> list[tuple[int, int]]:
         lines.append((position, position + len(line) - line.endswith("\r")))
         position += len(line) + 1
     return lines
-
-
-def _passed_over(line: str) -> bool:
-    return not line.strip() or line.lstrip().startswith("#")
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
@@ -306,7 +304,7 @@ def _assignments(rest: Fragment, stage: _BuildStage, *, values: bool = True) -> 
 
     :param values: false for ARG: its value is known at the time of the build only
     """
-    words = list(_words(rest.text))
+    words = [match.span() for match in _WORD.finditer(rest.text)]
     first = _NAME.match(rest.text[words[0][0] : words[0][1]]) if words else None
     if first is None:
         return
@@ -343,12 +341,6 @@ def _setting(
         "image",
         written=written,
     )
-
-
-def _words(text: str) -> Iterator[tuple[int, int]]:
-    """Where the words of a line stand: blanks part them, outside of quotes and not behind a backslash."""
-    for match in re.finditer(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", text, re.DOTALL):
-        yield match.span()
 
 
 def _expanded(written: str, stage: _BuildStage) -> str | None:

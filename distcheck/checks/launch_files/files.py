@@ -111,7 +111,8 @@ def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | 
     if suffix in ("yaml", "yml"):
         return _kind_of_yaml(path.replace("\\", "/"), _seen(data))
     if suffix == "json":
-        return "deepspeed" if _is_deepspeed(_seen(data)) else None
+        names = set(_DEEPSPEED.findall(_seen(data)))
+        return "deepspeed" if len(names) >= 2 and not names.isdisjoint(_DEEPSPEED_ONLY) else None
     if _HOSTFILE.fullmatch(name) and suffix not in _NO_HOSTFILE and b"\0" not in data:
         return "hostfile" if _is_hostfile(_seen(data)) else None
     return None
@@ -172,11 +173,6 @@ def _kind_of_yaml(path: str, text: str) -> str | None:
         return "kubernetes"
     names = set(_ACCELERATE.findall(text))
     return "accelerate" if len(names) >= 2 and names & _ACCELERATE_ONLY else None
-
-
-def _is_deepspeed(text: str) -> bool:
-    names = set(_DEEPSPEED.findall(text))
-    return len(names) >= 2 and not names.isdisjoint(_DEEPSPEED_ONLY)
 
 
 def _is_hostfile(text: str) -> bool:

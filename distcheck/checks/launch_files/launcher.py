@@ -66,6 +66,8 @@ _SLURM_COUNTS = {
 }
 #: Script arguments that say that each task does a part of its own: a shard, a seed, an output.
 _OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
+#: Options of srun that set the number of tasks, directly or not.
+_SETS_TASKS = ("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution")
 #: A function is handed on to other shells.
 _HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
 _GIVES_GPUS = re.compile(
@@ -114,7 +116,8 @@ def double_launch(site: LaunchSite) -> Double | None:
     tasks = on_node * (step.nodes or 1)
     if asked is not None and asked.high > 1 and asked.high in (tasks, step.tasks):
         return None  # every task counts as a node of its own
-    if _has_own_gpus(site) and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
+    own_gpus = site.command.gpus_per_task is not None or (site.allocation is not None and site.allocation.binds_gpus)
+    if own_gpus and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
     return Double(step, on_node, each)
 
@@ -175,11 +178,6 @@ def _processes(site: LaunchSite) -> str | None:
     given = site.of_job
     count = known(getattr(given, field)) if field and given is not None and not given.heterogeneous else None
     return None if count is None else str(count)
-
-
-def _has_own_gpus(site: LaunchSite) -> bool:
-    around = site.allocation
-    return site.command.gpus_per_task is not None or (around is not None and around.binds_gpus)
 
 
 def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
@@ -261,7 +259,7 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     if around is not None and (around.tasks is not None or around.tasks_per_node is not None or around.heterogeneous):
         return
-    if any(_counts_otherwise(word.text) for word in site.words):
+    if any(word.text.startswith(_SETS_TASKS) for word in site.words):
         return
     of_job = None if site.job is None else known(site.job.cpus_per_task)
     own = command.cpus_per_task
@@ -273,9 +271,10 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     fits_once = site.job is not None and not exclusive and own in (None, of_job)
     if fits_once and own is not None:
         return
+    trains = is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
     yield rules.DC108.found(
         f"srun is told to give {cores} cores to each task, but not how many tasks to start: it starts as many as fit",
-        severity=None if not fits_once and (exclusive or _trains(site)) else Severity.INFO,
+        severity=None if not fits_once and (exclusive or trains) else Severity.INFO,
         where=site.where(object="srun"),
         evidence={"cpus_per_task": cores},
         fix=Fix(
@@ -285,17 +284,6 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
             where="job-script" if site.job is not None else "launch-line",
         ),
     )
-
-
-def _trains(site: LaunchSite) -> bool:
-    """It is training as far as can be seen: a launcher, a place to meet, or GPUs that srun asks for."""
-    command = site.command
-    return is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
-
-
-def _counts_otherwise(word: str) -> bool:
-    """Options of srun by which the number of tasks follows from something else."""
-    return word.startswith(("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution"))
 
 
 def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:

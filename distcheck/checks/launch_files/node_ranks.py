@@ -81,7 +81,9 @@ def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNod
     whole = job_nodes(site)
     of_job = None if whole is None else GivenNodes(whole, _job(site), slurm=site.in_slurm_job)
     hosts = [repeat for repeat in site.repeats if repeat.what == "hosts"]
-    if bears_on_nodes(site) or (site.job is not None and site.job.array and _by_element(site)):
+    in_array = site.job is not None and site.job.array
+    # the elements of a job array may be the nodes of one job
+    if bears_on_nodes(site) or (in_array and any("SLURM_ARRAY_TASK" in made_of(site, one.text) for one in site.words)):
         return None
     if asked.high == step.tasks and (step.tasks_on_node or 1) > 1:
         return None  # agents that share a node, and count as one each
@@ -91,7 +93,8 @@ def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNod
     if step.starter == "srun":
         if step.partial:
             return of_job if of_job is not None and asked.low > of_job.nodes else None
-        if step.nodes is None or (asked.high == 1 and _takes_numbers(site)):
+        numbered = any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in command.script_args)
+        if step.nodes is None or (asked.high == 1 and numbered):
             return None
         # in the body of the job $SLURM_NNODES is the number of all of its nodes
         return GivenNodes(step.nodes, f"srun starts it on {counted(step.nodes, 'node')}", slurm=step.nodes == whole)
@@ -113,15 +116,6 @@ def _job(site: LaunchSite) -> str:
     scheduler = "" if given is None else given.scheduler
     by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
     return f"the job{by} asks for {counted(job_nodes(site) or 0, 'node')}"
-
-
-def _takes_numbers(site: LaunchSite) -> bool:
-    return any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in site.command.script_args)
-
-
-def _by_element(site: LaunchSite) -> bool:
-    """The elements of a job array are the nodes of one job."""
-    return any("SLURM_ARRAY_TASK" in made_of(site, word.text) for word in site.words)
 
 
 def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, asked: ExpectedNodes) -> GivenNodes | None:

@@ -18,7 +18,7 @@ from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
 from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, counted
-from .counts import SHARE_GPUS
+from .counts import SHARE_GPUS, surplus_ranks
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
 
@@ -105,7 +105,7 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
             told.add(ranks.span)
             yield rules.DC301.found(
                 f"{ranks.text} starts {ranks.number} ranks in a container with {counted(gpus, 'GPU')}: "
-                f"local rank {_from_to(gpus, ranks.number)} will have none",
+                f"local rank {surplus_ranks(gpus, ranks.number)} will have none",
                 where=_where(ranks.span, object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
                 fix=_as_many_as_gpus(pods, ranks, gpus),
@@ -684,10 +684,6 @@ def _where(span: Span, *, variable: str | None = None, object: str | None = None
     """The place of a finding; of a block of many lines only where it begins."""
     where = span.where(variable=variable, object=object)
     return where if whole else where._replace(end_line=None, end_column=None)
-
-
-def _from_to(first: int, behind: int) -> str:
-    return str(first) if behind == first + 1 else f"{first}-{behind - 1}"
 
 
 def _size(size_bytes: int) -> str:

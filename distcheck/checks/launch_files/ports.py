@@ -203,7 +203,7 @@ def _unwise(
     rule: Rule = rules.DC402,
 ) -> Finding:
     name = port.name
-    wanted = _wise(site)
+    wanted = PORT_OF_JOB if site.in_slurm_job else str(DEFAULT_PORT)
     edits = edit_value(site, PORT_OPTIONS, wanted) if port.word is not None and "endpoint" not in name else ()
     return rule.found(
         f"{name}: {message}",
@@ -219,10 +219,6 @@ def _unwise(
             risk="lines and scripts that start other nodes of the same job must say the same port",
         ),
     )
-
-
-def _wise(site: LaunchSite) -> str:
-    return PORT_OF_JOB if site.in_slurm_job else str(DEFAULT_PORT)
 
 
 def _where(port: Port) -> Where:
@@ -345,17 +341,13 @@ def _still_runs(file: LaunchFile, other: LaunchSite, site: LaunchSite) -> bool:
     if other.span == site.span or other.conditions != site.conditions or other.routine != site.routine:
         return False
     mine, its = meeting_of(site), meeting_of(other)
-    return (mine is None or its is None or mine.host == its.host) and not _waits_between(file, other, site)
+    between = file.lines[other.span.end_line : max(site.span.line - 1, 0)]
+    return (mine is None or its is None or mine.host == its.host) and not any(map(_WAITS.match, between))
 
 
 def _is_job_of_its_own(site: LaunchSite) -> bool:
     """A launcher on this host; processes of plain Python may be the ranks of one job, and share its port."""
     return site.command.launcher in NODE_LAUNCHERS and not is_remote(site) and step_of(site).starter is None
-
-
-def _waits_between(file: LaunchFile, one: LaunchSite, other: LaunchSite) -> bool:
-    between = file.lines[one.span.end_line : max(other.span.line - 1, 0)]
-    return any(_WAITS.match(line) for line in between)
 
 
 def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:

@@ -155,10 +155,14 @@ def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSit
     )
 
 
+def _assigned_first_host(name: str) -> str:
+    """Return the option or variable with the first host of a job of Slurm; an endpoint also gets a port."""
+    return f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
+
+
 def _first_node(site: LaunchSite, name: str) -> Fix:
     if site.in_slurm_job:
-        line = f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
-        return Fix(f"take the first host of the job: {line}", where="job-script")
+        return Fix(f"take the first host of the job: {_assigned_first_host(name)}", where="job-script")
     return Fix(
         f"give {name} the address of the first node in the network that all nodes share, the same on every node",
         where="launch-line",
@@ -212,8 +216,6 @@ def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         doubt = not sure and several_nodes(site) is None and (job_nodes(site) or 1) < 2
         name = meets.variable or meets.name
-        value = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
-        line = f"{name}={value}"
         slurm = not sure or "[" in meets.host
         yield rules.DC109.found(
             f"{name} is {what} where one host belongs",
@@ -221,7 +223,9 @@ def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
             where=_where(site, meets, None if meets.variable else meets.name),
             evidence={"value": mask(meets.made_of)},
             fix=Fix(
-                f"take the first host of the list: {line}" if slurm else f"take one host of the list: {name}=HOST",
+                f"take the first host of the list: {_assigned_first_host(name)}"
+                if slurm
+                else f"take one host of the list: {name}=HOST",
                 where="job-script" if meets.variable else "launch-line",
             ),
         )
@@ -260,25 +264,22 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         falls_back = _FALLS_BACK.search(meets.made_of)
         name = meets.variable or meets.name
-        slurm = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
+        first_host = f"take the first host of the job: {_assigned_first_host(name)}"
         if "SLURM_LAUNCH_NODE_IPADDR" in meets.made_of:
             message = (
                 f"{name} is SLURM_LAUNCH_NODE_IPADDR, the host on which srun was typed: that may be the login node, "
                 "and in the body of a job script it is not set"
             )
-            fix = f"take the first host of the job: {name}={slurm}"
+            fix = first_host
         elif "SLURM_SUBMIT_HOST" in meets.made_of:
             message = f"{name} is SLURM_SUBMIT_HOST, the host on which sbatch was typed: that is the login node"
-            fix = f"take the first host of the job: {name}={slurm}"
+            fix = first_host
         elif falls_back is not None:
             message = f"{name} becomes {falls_back[1]} where its command fails: each node then finds only itself"
             fix = f"leave '|| echo {falls_back[1]}' away, and let the job end there (set -euo pipefail)"
         elif _OWN_NAME.fullmatch(meets.made_of.strip()) and _expanded_on_each_node(site, meets):
             message = f"{name} is {shown(meets.made_of)}, which each node expands to itself: they never meet"
-            if site.in_slurm_job:
-                fix = f"take the first host of the job: {name}={slurm}"
-            else:
-                fix = f"give {name} the first host's name, the same on every node"
+            fix = first_host if site.in_slurm_job else f"give {name} the first host's name, the same on every node"
         else:
             continue
         yield rules.DC810.found(
@@ -327,14 +328,14 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
         if chosen or site.value("-w", "--nodelist") is not None:
             continue
         name = meets.variable or meets.name
-        value = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
         yield rules.DC744.found(
             f"{name} is fixed to {shown(meets.host)}, but Slurm chooses the nodes of this job: "
             "if that one is not among them, no process answers there",
             where=_where(site, meets, None if meets.variable else meets.name),
             evidence={"setting": name, "value": meets.host},
             fix=Fix(
-                f"take the first host of the job: {name}={value}; or ask for the host by '#SBATCH --nodelist'",
+                f"take the first host of the job: {_assigned_first_host(name)}; or request the host: "
+                "'#SBATCH --nodelist'",
                 where="job-script",
             ),
         )

@@ -25,6 +25,7 @@ from .counts import (
     ranks_on_node,
     ranks_said,
     runs_on_cpu,
+    surplus_ranks,
     tasks_in_job,
     tasks_on_node,
 )
@@ -59,7 +60,7 @@ def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable)
     stated = nodes if isinstance(nodes, Nodes) else None
     for file, site in launch_files.sites():
         ranks = ranks_on_node(site)
-        if ranks is None or ranks < 2 or not _takes_gpus(site):
+        if ranks is None or ranks < 2 or not is_distributed(site) or _shares_or_needs_none(site):
             continue
         for room in rooms_of(site, stated):
             # a launcher in each of several tasks is DC106, and what one of the tasks has is no matter then
@@ -70,14 +71,12 @@ def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable)
         for allocation in _askings(launch_files):
             asked = _asked_gpus(allocation)
             if asked is not None and asked.number > stated.gpus and isinstance(asked.said, Scalar):
-                yield _at(
-                    asked.said,
-                    rules.DC301.found(
-                        f"the job asks for {asked.number} GPUs on each node, and the nodes of {stated.origin} have "
-                        f"{stated.gpus}: it never starts",
-                        evidence={"asked": asked.number, "gpus_on_node": stated.gpus},
-                        fix=Fix(f"ask for at most {stated.gpus} GPUs on a node", where="job-script"),
-                    ),
+                yield rules.DC301.found(
+                    f"the job asks for {asked.number} GPUs on each node, and the nodes of {stated.origin} have "
+                    f"{stated.gpus}: it never starts",
+                    where=asked.said.span.where(object="directive"),
+                    evidence={"asked": asked.number, "gpus_on_node": stated.gpus},
+                    fix=Fix(f"ask for at most {stated.gpus} GPUs on a node", where="job-script"),
                 )
 
 
@@ -126,14 +125,12 @@ def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> I
         if each is None or tasks is None or allocation.cpus_per_task is None or each * tasks <= stated.cpus:
             continue
         times = f"{tasks} tasks of {each} CPUs" if tasks > 1 else f"{each} CPUs"
-        yield _at(
-            allocation.cpus_per_task,
-            rules.DC325.found(
-                f"the job asks for {times} on each node, and the nodes of {stated.origin} have {stated.cpus} CPUs",
-                evidence={"asked": each * tasks, "cpus_on_node": stated.cpus},
-                fix=Fix(
-                    f"ask for at most {max(stated.cpus // tasks, 1)} CPUs a task (--cpus-per-task)", where="job-script"
-                ),
+        yield rules.DC325.found(
+            f"the job asks for {times} on each node, and the nodes of {stated.origin} have {stated.cpus} CPUs",
+            where=allocation.cpus_per_task.span.where(object="directive"),
+            evidence={"asked": each * tasks, "cpus_on_node": stated.cpus},
+            fix=Fix(
+                f"ask for at most {max(stated.cpus // tasks, 1)} CPUs a task (--cpus-per-task)", where="job-script"
             ),
         )
 
@@ -155,18 +152,12 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
             continue
         each = MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
         if room < ranks * each:
-            yield _at(
-                memory,
-                rules.DC323.found(
-                    f"the job asks for {_size(room)} of memory on each node, and "
-                    + (
-                        f"{ranks} ranks need at least {_size(each)} each"
-                        if ranks > 1
-                        else f"a rank needs {_size(each)}"
-                    ),
-                    evidence={"asked_bytes": room, "ranks_on_node": ranks, "needed_bytes": ranks * each},
-                    fix=Fix("ask for more, or for all memory of a node: --mem=0 with --exclusive", where="job-script"),
-                ),
+            yield rules.DC323.found(
+                f"the job asks for {_size(room)} of memory on each node, and "
+                + (f"{ranks} ranks need at least {_size(each)} each" if ranks > 1 else f"a rank needs {_size(each)}"),
+                where=memory.span.where(object="directive"),
+                evidence={"asked_bytes": room, "ranks_on_node": ranks, "needed_bytes": ranks * each},
+                fix=Fix("ask for more, or for all memory of a node: --mem=0 with --exclusive", where="job-script"),
             )
     if isinstance(nodes, Unavailable) or nodes.memory_bytes is None:
         return
@@ -175,17 +166,15 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
         asked = known(memory)
         if memory is None or asked is None or asked <= nodes.memory_bytes:
             continue
-        yield _at(
-            memory,
-            rules.DC323.found(
-                f"the job asks for {_size(asked)} of memory on each node, and the nodes of {nodes.origin} have "
-                f"{_size(nodes.memory_bytes)}",
-                evidence={"asked_bytes": asked, "memory_bytes": nodes.memory_bytes},
-                fix=Fix(
-                    f"ask for less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or for all that it "
-                    "gives: --mem=0",
-                    where="job-script",
-                ),
+        yield rules.DC323.found(
+            f"the job asks for {_size(asked)} of memory on each node, and the nodes of {nodes.origin} have "
+            f"{_size(nodes.memory_bytes)}",
+            where=memory.span.where(object="directive"),
+            evidence={"asked_bytes": asked, "memory_bytes": nodes.memory_bytes},
+            fix=Fix(
+                f"ask for less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or for all that it "
+                "gives: --mem=0",
+                where="job-script",
             ),
         )
 
@@ -195,11 +184,6 @@ def _size(size_bytes: int) -> str:
 
 
 # GPUs
-
-
-def _takes_gpus(site: LaunchSite) -> bool:
-    """The line starts ranks that need a GPU each."""
-    return is_distributed(site) and not _shares_or_needs_none(site)
 
 
 def _shares_or_needs_none(site: LaunchSite) -> bool:
@@ -289,15 +273,12 @@ def _too_many(ranks: int, room: NodeGpus, file: LaunchFile, site: LaunchSite) ->
         if line is not None:
             fix = fix._replace(text=f"{fix.text}: {line}", edits=(edit,), risk=_FEWER)
     return rules.DC301.found(
-        f"{ranks} ranks start on each node, but {room.text}: local rank {_surplus(room.gpus, ranks)} will have none",
+        f"{ranks} ranks start on each node, but {room.text}: "
+        f"local rank {surplus_ranks(room.gpus, ranks)} will have none",
         where=site.where(word, object="nproc"),
         evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
         fix=fix,
     )
-
-
-def _surplus(gpus: int, ranks: int) -> str:
-    return str(gpus) if ranks == gpus + 1 else f"{gpus}-{ranks - 1}"
 
 
 def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -> Iterator[Finding]:
@@ -471,8 +452,3 @@ def _asked_gpus(given: Allocation) -> Count | None:
     if per_task is not None and tasks is not None:
         return Count(per_task * tasks, given.gpus_per_task)
     return None
-
-
-def _at(said: Scalar, finding: Finding) -> Finding:
-    """The finding where the file asks for it."""
-    return finding._replace(where=said.span.where(object="directive"))

@@ -252,7 +252,9 @@ class _CommandReader(Builtins):
                 return GOES_ON
             if name == "exec" and len(fields) == 1:
                 return GOES_ON
-        if may_start_ranks(name) and not _only_asks(fields):
+        # "command -v torchrun" starts nothing
+        looks_up = name == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
+        if may_start_ranks(name) and not looks_up:
             self._launch(fields, assignments, stdin, node)
             return EXITS if name == "exec" and not self.context.background else GOES_ON
         for child in assignments:
@@ -297,7 +299,8 @@ class _CommandReader(Builtins):
         for part in parts:
             if not part.text:
                 continue
-            if part.exact and part.known and not _overlaps(outer, part):
+            overlaps = any(item.start < part.end and part.start < item.end for item in outer.opaque)
+            if part.exact and part.known and not overlaps:
                 made.add(outer.fragment.part(part.start, part.end), part.text)
             else:
                 places = part.places or next((item.places for item in outer.put_in(part.start, part.end)), ())
@@ -522,10 +525,6 @@ def _of_setting(setting: FileSetting) -> Origin:
     return Origin(None, fixed=setting.value_span or setting.span)
 
 
-def _overlaps(source: ShellSource, part: WordPart) -> bool:
-    return any(item.start < part.end and part.start < item.end for item in source.opaque)
-
-
 def _joined(fields: Sequence[Field]) -> Value:
     """The words as one text."""
     parts: list[WordPart] = []
@@ -543,11 +542,6 @@ def _without_option(parts: Value) -> Value:
         cut = first._replace(text=first.text[match.end() :], start=first.start + match.end() * first.exact)
         return (cut, *parts[1:])
     return parts
-
-
-def _only_asks(fields: Sequence[Field]) -> bool:
-    """``command -v torchrun``: it starts nothing."""
-    return fields[0].text == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
 
 
 def _hosts_named(step: WrapperCommand) -> int | None:

@@ -159,13 +159,9 @@ def argument_list(chunks: Sequence[Chunk], words: Sequence[Word]) -> list[str]:
     texts = [word.text for word in words]
     for chunk in reversed(chunks):
         if chunk.joined:
-            texts = [_quoted(text) for text in texts]
+            texts = [quote_unexpanded(text) if has_expansion(text) else shlex.quote(text) for text in texts]
         texts = [*(word.text for word in chunk.words), *texts]
     return texts
-
-
-def _quoted(text: str) -> str:
-    return quote_unexpanded(text) if has_expansion(text) else shlex.quote(text)
 
 
 def read_command(chunks: Sequence[Chunk], words: Sequence[Word], environ: Mapping[str, str]) -> LaunchCommand:

@@ -202,7 +202,8 @@ class Flow(ABC):
         if stdin is not None and pipe is not None:
             # cat <<EOF | sbatch: the grammar puts what is behind the bar into the heredoc
             target = pipe
-            if body is None or _reads_only(self.context.source.text, body):
+            text = "cat" if body is None else self.context.source.text[body.start_byte : body.end_byte]
+            if text.split()[:1] == ["cat"]:
                 if target.type == "redirected_statement":
                     target = target.child_by_field_name("body") or target
                 if target.type == "pipeline":
@@ -601,10 +602,6 @@ def _piped_from(node: Any) -> Any:
             named = [inner for inner in child.children if inner.is_named]
             return named[0] if named else None
     return None
-
-
-def _reads_only(text: str, node: Any) -> bool:
-    return text[node.start_byte : node.end_byte].split()[:1] == ["cat"]
 
 
 _HANDLERS: Mapping[str, Callable[[Any, Any], int]] = {

@@ -358,17 +358,13 @@ def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
             continue
         count = call.argument(2, "nprocs")
         if (count is None and not call.has_star) or (
-            count is not None and {0, 1}.intersection(_numbers(count.constants))
+            count is not None and {0, 1}.intersection(one for one in count.constants if isinstance(one, int))
         ):
             continue
         target = call.argument(0, "fn")
         functions = [atom.const for atom in target if atom.kind == "function"] if target is not None else []
         if inits & reached_by_calls(program, functions):
             yield call
-
-
-def _numbers(constants: object) -> list[int]:
-    return [one for one in constants if isinstance(one, int)] if isinstance(constants, (list, tuple)) else []
 
 
 # the option with the local rank

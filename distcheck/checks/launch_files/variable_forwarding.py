@@ -211,19 +211,15 @@ def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
 def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSetting]:
     """The variables that are set before the cut, and that nothing behind it names."""
     own = " ".join(word.text for word in site.words[: len(site.words) - len(site.command.script_args)])
+    after_cut = own[own.find(cut.word.text) :]
     for name, setting in sorted(site.settings.items()):
         if setting.reach not in ("exported", "line") or not _is_outside(setting, cut.word):
             continue
         if not is_sure(setting, site):
             continue  # a switch for a search for errors, say: what is not set for sure is not missed for sure
-        if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", _behind(own, cut)):
+        if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", after_cut):
             continue
         yield setting
-
-
-def _behind(own: str, cut: Cut) -> str:
-    """The text of a launch line from the cut on."""
-    return own[own.find(cut.word.text) :]
 
 
 def _is_outside(setting: FileSetting, word: Word) -> bool:
@@ -368,8 +364,10 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
     world = nodes * ranks if nodes and ranks else None
     for name in _PLACES:
         setting = site.settings.get(name)
-        if setting is None or setting.reach not in ("exported", "line") or _is_handed_over(setting, uses, site):
+        if setting is None or setting.reach not in ("exported", "line"):
             continue
+        if any(setting.span in word.origins for word in site.words) or uses.of(setting.name):
+            continue  # the file uses it itself: the name is for a number of its own
         number = _number(setting)
         if number is None:
             continue
@@ -460,11 +458,6 @@ def _say_it_to_the_launcher(name: str, site: LaunchSite) -> Fix:
     else:
         text = f"leave it out: {site.command.launcher} sets it for each rank"
     return Fix(text, where="job-script")
-
-
-def _is_handed_over(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
-    """The line, or another one of the file, uses the variable: it is a name for a number of the user's own."""
-    return any(setting.span in word.origins for word in site.words) or uses.of(setting.name)
 
 
 def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:

@@ -247,10 +247,6 @@ def _replicated(kind: str, name: str | None, item: Node, spec: Node) -> Iterator
         yield PodGroup(kind, name, None, template, replicas=replicas, nodes=replicas if kind == "StatefulSet" else None)
 
 
-def _pod(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
-    yield PodGroup(kind, name, None, item, replicas=Scalar(1, item.span))
-
-
 def _leader_worker_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     group = spec.get("leaderWorkerTemplate")
     if group is None:
@@ -307,7 +303,7 @@ _KINDS: Mapping[str, Callable[[str, str | None, Node, Node], Iterator[PodGroup]]
     "StatefulSet": _replicated,
     "Deployment": _replicated,
     "ReplicaSet": _replicated,
-    "Pod": _pod,
+    "Pod": lambda kind, name, item, spec: iter([PodGroup(kind, name, None, item, replicas=Scalar(1, item.span))]),
     "LeaderWorkerSet": _leader_worker_set,
     "RayJob": _ray,
     "RayCluster": _ray,
