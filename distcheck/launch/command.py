@@ -27,7 +27,7 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".sub", ".pbs", ".lsf", ".job")
 #: ``$(which torchrun)`` and ``$(command -v torchrun)``, also in backticks.
-_LOOKED_UP = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
+_WHICH = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
 _LAUNCHER_IN_NAME = r"(?i)torchrun|accelerate|deepspeed"
 _PYTHON_IN_NAME = r"(?i)\$\{?(?:\w+_)?(?:PYTHON[0-9]*|PY)(?:_?(?:BIN|EXE|EXECUTABLE|EXEC|INTERPRETER|PATH))?\b.*"
 #: What a variable that holds a launcher may hold besides its name.
@@ -210,9 +210,9 @@ def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
 
 def _program(word: str) -> str:
     """The plain name of a program: ``torchrun`` for ``/opt/venv/bin/torchrun`` and ``$(which torchrun)``."""
-    looked_up = re.fullmatch(_LOOKED_UP, word) if word.startswith(("$", "`")) else None
-    if looked_up:
-        word = looked_up[1]
+    which = re.fullmatch(_WHICH, word) if word.startswith(("$", "`")) else None
+    if which:
+        word = which[1]
     name = word.replace("\\", "/").rpartition("/")[2]
     return name.removesuffix(".exe").removesuffix(".EXE")
 

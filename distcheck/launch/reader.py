@@ -209,7 +209,7 @@ def _torchrun(launch: Launch, command: LaunchCommand) -> Launch:
     nodes_open = bool(command.unknown & {"nnodes_min", "nnodes_max"})
     if not nodes_open and command.nnodes_max is None:
         launch = launch._replace(nnodes=1, nnodes_max=1)
-    return _meeting_place(
+    return _rendezvous(
         launch,
         standalone=command.standalone,
         backend=command.rdzv_backend,
@@ -220,7 +220,7 @@ def _torchrun(launch: Launch, command: LaunchCommand) -> Launch:
     )
 
 
-def _meeting_place(
+def _rendezvous(
     launch: Launch,
     *,
     standalone: bool,
@@ -236,18 +236,18 @@ def _meeting_place(
     Without an endpoint and a port, one node meets on a free port of its own, whatever else is said.
     """
     kind = None if "rdzv_backend" in open_fields else backend or "static"
-    says_endpoint = endpoint is not None or "rdzv_endpoint" in open_fields
-    says_port = port is not None or "master_port" in open_fields
+    has_endpoint = endpoint is not None or "rdzv_endpoint" in open_fields
+    has_port = port is not None or "master_port" in open_fields
     alone = launch.nnodes_max == 1 and "nnodes" not in open_fields
-    if standalone or (kind == "static" and alone and not says_endpoint and not says_port):
+    if standalone or (kind == "static" and alone and not has_endpoint and not has_port):
         return launch._replace(rdzv_backend="c10d", rdzv_endpoint="localhost:0", standalone=True, node_rank=None)
     launch = launch._replace(rdzv_backend=kind, rdzv_endpoint=endpoint)
-    if kind == "static" and not says_endpoint:
+    if kind == "static" and not has_endpoint:
         if alone and launch.node_rank is None and "node_rank" not in open_fields:
             launch = launch._replace(node_rank=0)
         return launch._replace(
             master_addr=_unbracketed(address) if address or "master_addr" in open_fields else default_address,
-            master_port=port if says_port else DEFAULT_PORT,
+            master_port=port if has_port else DEFAULT_PORT,
             port_chosen=port is not None,
         )
     if kind not in ("static", "c10d"):
@@ -258,11 +258,13 @@ def _meeting_place(
         launch = launch._replace(node_rank=None)
         if "rdzv_endpoint" in open_fields:
             return launch
-        meeting = C10D_DEFAULT_PORT if text is None else _port(text)
+        rendezvous_port = C10D_DEFAULT_PORT if text is None else _port(text)
         host = host or "localhost"
     else:
-        meeting = _port(text)
-    return launch._replace(master_addr=host or None, master_port=meeting or None, port_chosen=bool(text and meeting))
+        rendezvous_port = _port(text)
+    return launch._replace(
+        master_addr=host or None, master_port=rendezvous_port or None, port_chosen=bool(text and rendezvous_port)
+    )
 
 
 def _accelerate(launch: Launch, command: LaunchCommand) -> Launch:
@@ -329,7 +331,7 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
         return base._replace(**stated, master_addr=address, master_port=port, port_chosen=port is not None)
     pet = {name.removeprefix("PET_"): value for name, value in base.variables.items() if name.startswith("PET_")}
     low, high = _nodes_or_none(pet.get("NNODES"))
-    said = {
+    fields = {
         "nproc_text": pet.get("NPROC_PER_NODE"),
         "nproc": _positive(pet.get("NPROC_PER_NODE")),
         "nnodes": low,
@@ -337,13 +339,13 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
         "node_rank": _integer(pet.get("NODE_RANK")),
         **stated,
     }
-    place = {name: said.pop(name, None) for name in ("master_addr", "master_port", "rdzv_backend", "rdzv_endpoint")}
-    launch = base._replace(launcher="torchrun", **said)
+    place = {name: fields.pop(name, None) for name in ("master_addr", "master_port", "rdzv_backend", "rdzv_endpoint")}
+    launch = base._replace(launcher="torchrun", **fields)
     places = {"node_rank", "master_addr", "rdzv_endpoint"} & stated.keys()
     if launch.nnodes_max is None and not places:
         # torchrun's default; but who says where the nodes meet has more than one in mind
         launch = launch._replace(nnodes=1, nnodes_max=1)
-    return _meeting_place(
+    return _rendezvous(
         launch,
         standalone=pet.get("STANDALONE", "0") not in ("0", ""),
         backend=place["rdzv_backend"] or pet.get("RDZV_BACKEND"),
@@ -361,7 +363,7 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
 
 def _stated(options: LaunchOptions) -> dict[str, Any]:
     """The options as fields of a launch, only those given; raises ValueError."""
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: value
         for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "backend")
         if (value := getattr(options, name)) is not None
@@ -371,23 +373,23 @@ def _stated(options: LaunchOptions) -> dict[str, Any]:
         if text not in ("gpu", "cpu", "auto", "xpu") and _positive(text) is None:
             expected = "a number of at least 1, gpu, cpu, xpu or auto"
             raise ValueError(f"--nproc-per-node is {options.nproc_per_node!r}, expected {expected}")
-        said["nproc_text"], said["nproc"] = text, _positive(text)
+        fields["nproc_text"], fields["nproc"] = text, _positive(text)
     if options.nnodes is not None:
         low, high = _nodes_or_none(options.nnodes)
         if low is None:
             raise ValueError(f"--nnodes is {options.nnodes!r}, expected a number of at least 1, or MIN:MAX")
-        said["nnodes"], said["nnodes_max"] = low, high
+        fields["nnodes"], fields["nnodes_max"] = low, high
     if options.node_rank is not None and options.node_rank < 0:
         raise ValueError(f"--node-rank is {options.node_rank}, expected 0 or more")
     if options.master_port is not None and not 0 <= options.master_port <= HIGHEST_PORT:
         raise ValueError(f"--master-port is {options.master_port}, expected a port from 0 to {HIGHEST_PORT}")
-    return said
+    return fields
 
 
 def _fill(launch: Launch, stated: dict[str, Any], *, over: bool = False) -> Launch:
     """The launch with what options say: only where nothing else tells it, or ``over`` what does."""
-    said = stated if over else {name: value for name, value in stated.items() if getattr(launch, name) is None}
-    return launch._replace(**said, port_chosen=launch.port_chosen or "master_port" in said)
+    fields = stated if over else {name: value for name, value in stated.items() if getattr(launch, name) is None}
+    return launch._replace(**fields, port_chosen=launch.port_chosen or "master_port" in fields)
 
 
 # values

@@ -128,8 +128,8 @@ def _c_int(variable: Variable, text: str) -> ValueReading:
         return _default(f"does not fit 64 bits, and {library} falls back to its default")
     if rest == text:
         return _word_for_number(variable, text)
-    if (trouble := _after_number(variable, text, value, rest)) is not None:
-        return trouble
+    if (misreading := _after_number(variable, text, value, rest)) is not None:
+        return misreading
     if not _in_ranges(variable, value) and not (variable.owner == "nccl" and value in _NCCL_NOT_SET):
         return ValueReading(str(value), f"is outside of what {library} takes ({variable.values})", "fallback")
     return ValueReading(str(value))

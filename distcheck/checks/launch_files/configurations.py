@@ -16,12 +16,12 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.model import HIGHEST_PORT, LOOPBACK_NAMES
 
-from .context import counted, once
+from .context import counted, worst_per_location
 from .fragments import Span
 from .launcher_configs import REPEATED
 from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar
 from .paths import normalized, the_one
-from .variables import is_sure
+from .variables import is_certain
 
 #: Kinds of a run whose processes accelerate does not start by torchrun, or does not count so.
 _COUNTED_OTHERWISE = frozenset({"NO", "TPU", "XLA", "MULTI_CPU", "DATA_PARALLEL", "MODEL_PARALLEL"})
@@ -130,8 +130,14 @@ def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         command = site.command
         machines, processes = command.nnodes_min, command.processes
-        said = site.value("--num-processes")
-        if command.launcher != "accelerate" or said is None or said.span in seen or machines is None or not processes:
+        reported = site.value("--num-processes")
+        if (
+            command.launcher != "accelerate"
+            or reported is None
+            or reported.span in seen
+            or machines is None
+            or not processes
+        ):
             continue
         own = command.argv[: len(command.argv) - len(command.script_args)]
         elsewhere = command.config_file is not None or command.unknown & {"config_file", "processes", "nnodes_min"}
@@ -140,10 +146,10 @@ def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         fault = _not_shared(machines, processes, "--num_processes")
         if fault is not None:
-            seen.add(said.span)
+            seen.add(reported.span)
             yield rules.DC811.found(
                 fault.message,
-                where=said.span.where(object="num_processes"),
+                where=reported.span.where(object="num_processes"),
                 evidence={"num_machines": machines, "num_processes": processes},
                 fix=Fix(fault.fix, where="launch-line"),
             )
@@ -258,19 +264,19 @@ def _not_shared(machines: int, processes: int, of_processes: str) -> _Fault | No
     if machines < 2 or processes < 1:
         return None
     names = ("num_machines", "num_processes")
-    said = of_processes.rstrip(":")
+    reported = of_processes.rstrip(":")
     each = processes // machines
     if not each:
         return _Fault(
             names,
-            f"{said} is {processes} for {machines} machines: it counts those of all machines together, so that "
+            f"{reported} is {processes} for {machines} machines: it counts those of all machines together, so that "
             "there is none for each",
             f"count all machines: {of_processes} {processes * machines} for {processes} on each",
         )
     if processes % machines:
         return _Fault(
             names,
-            f"{said} is {processes}, which {machines} machines can't share: accelerate starts {each} on each, "
+            f"{reported} is {processes}, which {machines} machines can't share: accelerate starts {each} on each, "
             f"{each * machines} in all",
             f"give a multiple of {machines}: {of_processes} {each * machines} or {(each + 1) * machines}",
         )
@@ -343,12 +349,12 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
     if not all(part.isdigit() for part in ids) or not machines or processes is None or processes < machines:
         return
     each = processes // machines
-    place = "" if machines == 1 else " on each machine"
+    location = "" if machines == 1 else " on each machine"
     if each > len(set(ids)):
         yield _Fault(
             ("num_processes", "gpu_ids"),
-            f"gpu_ids names {counted(len(set(ids)), 'GPU')} ({_short(found.value)}) for {each} processes{place}; each "
-            "process needs its own",
+            f"gpu_ids names {counted(len(set(ids)), 'GPU')} ({_short(found.value)}) for {each} processes{location}; "
+            "each process needs its own",
             f"name {each} GPUs, write gpu_ids: all, or set num_processes: {len(set(ids)) * machines}",
         )
     elif each < len(set(ids)) and machines == 1:
@@ -577,13 +583,13 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
         return  # "auto", or what no number is
     if not _fits(batch, *(part for part in (micro, steps) if part is not None)):
         return  # said already
-    said: set[int] = set()
+    reported: set[int] = set()
     for site in sites:
         options = [word.partition("=")[0] for word in site.command.script_args]
         if any(_SHARED.search(option) or _OVERRIDES.search(option) for option in options):
             continue
         ranks = ranks_of(site, launch_files)
-        if ranks is None or ranks in said:
+        if ranks is None or ranks in reported:
             continue
         parts = [part.number or 1 for part in (micro, steps) if part is not None]
         product = ranks
@@ -592,7 +598,7 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
         wrong = product != batch.number if len(parts) == 2 else (batch.number or 0) % product != 0
         if not wrong:
             continue
-        said.add(ranks)
+        reported.add(ranks)
         shown = " * ".join(f"{name} {scalar.number}" for name, scalar in _named(micro, steps) if scalar is not None)
         sign = "is not" if len(parts) == 2 else "is no multiple of"
         yield rules.DC812.found(
@@ -638,10 +644,10 @@ def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
 @probe(rules.DC812)
 def deepspeed_gets_what_it_asks_for(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The hosts and GPUs that a deepspeed command asks for are those of its hostfile, and it does not ask twice."""
-    yield from once(_asked_of_deepspeed(launch_files))
+    yield from worst_per_location(_deepspeed_options(launch_files))
 
 
-def _asked_of_deepspeed(launch_files: LaunchFiles) -> Iterator[Finding]:
+def _deepspeed_options(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         if site.command.launcher == "deepspeed":
             yield from _filters(site)
@@ -683,7 +689,7 @@ def _filters(site: LaunchSite) -> Iterator[Finding]:
 def _masked(site: LaunchSite) -> Iterator[Finding]:
     """Without a hostfile deepspeed throws the mask away where an option says which GPUs to take (runner.py)."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
-    if mask is not None and not is_sure(mask, site):
+    if mask is not None and not is_certain(mask, site):
         return
     text = site.command.assignments.get("CUDA_VISIBLE_DEVICES", mask.value if mask is not None else None)
     if not text or not re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text):

@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix
 from distcheck.core.registry import probe
 
-from .context import CONTAINER_PROGRAMS, once
+from .context import CONTAINER_PROGRAMS, worst_per_location
 from .counts import ranks_on_node
 from .model import LaunchFiles, LaunchSite, Word
 from .pods import CONTAINER_DEFAULT_BYTES, NEEDED_PER_RANK_BYTES, SMALL_BYTES
@@ -32,7 +32,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 @probe(rules.DC320)
 def container_has_shared_memory(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A container with GPUs and several ranks is started with more shared memory than Docker's 64 MiB."""
-    yield from once(finding for _, site in launch_files.sites() for finding in _judge(site))
+    yield from worst_per_location(finding for _, site in launch_files.sites() for finding in _judge(site))
 
 
 def _judge(site: LaunchSite) -> Iterator[Finding]:
@@ -54,9 +54,9 @@ def _judge(site: LaunchSite) -> Iterator[Finding]:
         return
     program = texts[0].rpartition("/")[2]
     run = words[texts.index("run")]
-    said = f"--shm-size={given}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
+    stated = f"--shm-size={given}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
     yield rules.DC320.found(
-        f"the container is started with {said}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
+        f"the container is started with {stated}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
         where=site.where(words[0], object="/dev/shm"),
         evidence={"total_bytes": size, "ranks": ranks, "needed_bytes": needed},
         fix=Fix(

@@ -127,11 +127,11 @@ def expanded(fragment: Fragment, environ: Mapping[str, FileSetting]) -> Fragment
         if position < match.start():
             made.add(fragment.part(position, match.start()))
         if value:
-            made.add_text(value, fragment.place(match.start()))
+            made.add_text(value, fragment.location(match.start()))
         position = match.end()
     if position < len(text):
         made.add(fragment.part(position, len(text)))
-    return made.fragment(fragment.path, fragment.place(0))
+    return made.fragment(fragment.path, fragment.location(0))
 
 
 def word_of(node: Node, environ: Mapping[str, FileSetting]) -> Word:
@@ -196,7 +196,7 @@ def resources_of(resources: Node | None) -> Resources:
     return Resources(gpus, _amount(limits, "cpu"), _amount(limits, "memory"))
 
 
-def sees_what_it_asks_for(pod: Node, container: Node) -> bool:
+def gets_limited_gpus(pod: Node, container: Node) -> bool:
     """A container gets the GPUs of its limits alone: it is no patch, and goes no way past the device plug-in."""
     if container.get("image") is None or container.open_ended or pod.get("runtimeClassName") is not None:
         return False

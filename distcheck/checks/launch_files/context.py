@@ -81,7 +81,7 @@ class Rendezvous(NamedTuple):
     known: bool = True
     variable: str | None = None
     #: what the host is made of, with variables of the file put in
-    made_of: str = ""
+    with_variables: str = ""
     #: its variables are expanded by each task anew
     by_each_task: bool | None = None
 
@@ -165,14 +165,14 @@ def _is_option(word: str, names: Collection[str]) -> bool:
     return name in names or (len(word) > 2 and word[0] == "-" and word[1] != "-" and word[:2] in names)
 
 
-def asked_nodes(site: LaunchSite) -> ExpectedNodes | None:
+def expected_nodes(site: LaunchSite) -> ExpectedNodes | None:
     """The nodes that the launcher is told of, also where it is told by Slurm's own count; None: nothing, or unknown."""
     command = site.command
     if command.nnodes_min is not None and command.nnodes_max is not None:
         return ExpectedNodes(command.nnodes_min, command.nnodes_max)
     if command.unknown & {"nnodes_min", "nnodes_max"}:
         word = site.value(*NODES_OPTIONS)
-        name = None if word is None else only_variable(made_of(site, word.text))
+        name = None if word is None else only_variable(with_variables(site, word.text))
         whole = job_nodes(site)
         if name in SLURM_NODES and whole is not None:
             return ExpectedNodes(whole, whole, literal=False)
@@ -184,10 +184,10 @@ def several_nodes(site: LaunchSite) -> bool | None:
     command = site.command
     if command.standalone:
         return False
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     step = step_of(site)
-    if asked is not None:
-        return asked.high > 1
+    if expected is not None:
+        return expected.high > 1
     if command.unknown & {"nnodes_min", "nnodes_max"}:
         return True if (step.nodes or 1) > 1 and not step.partial else None
     if command.launcher in TORCHRUN_LAUNCHERS:
@@ -242,7 +242,7 @@ def setting(site: LaunchSite, name: str) -> FileSetting | None:
     return site.settings.get(name) or site.unexported.get(name)
 
 
-def made_of(site: LaunchSite, text: str) -> str:
+def with_variables(site: LaunchSite, text: str) -> str:
     """A text with the file's own variables put in, also those whose value is unknown: ``$(hostname):29500``."""
     for _ in range(_DEEPEST):
         longer = _VARIABLE.sub(lambda match: _content(site, match), text)
@@ -311,7 +311,7 @@ def by_each_task(site: LaunchSite, word: Word) -> bool | None:
     return True if given is None or given.by_each_task is None else given.by_each_task
 
 
-def meeting_of(site: LaunchSite) -> Rendezvous | None:
+def rendezvous_of(site: LaunchSite) -> Rendezvous | None:
     """The host at which the ranks of a line meet, None where the file does not say."""
     command = site.command
     if command.standalone:
@@ -344,9 +344,11 @@ def _of_word(site: LaunchSite, name: str, word: Word) -> Rendezvous:
     expanded = by_each_task(site, word)
     if given is None:
         known_host = "$" not in host and "`" not in host
-        return Rendezvous(name, host, value_span(site, word), known_host, None, made_of(site, host), expanded)
+        return Rendezvous(name, host, value_span(site, word), known_host, None, with_variables(site, host), expanded)
     if given.value is None:
-        return Rendezvous(name, host, given.span, False, given.name, made_of(site, unquoted(given.written)), expanded)
+        return Rendezvous(
+            name, host, given.span, False, given.name, with_variables(site, unquoted(given.written)), expanded
+        )
     return Rendezvous(name, given.value, given.span, True, given.name, given.value, expanded)
 
 
@@ -359,7 +361,7 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Rendezvous:
         first.span,
         given.value is not None,
         first.name,
-        value if given.value is not None else made_of(site, value),
+        value if given.value is not None else with_variables(site, value),
         given.by_each_task,
     )
 
@@ -425,12 +427,12 @@ def value_span(site: LaunchSite, word: Word) -> Span:
     return first
 
 
-def place(site: LaunchSite, word: Word | None, option: str | None = None) -> Where:
+def location_of(site: LaunchSite, word: Word | None, option: str | None = None) -> Where:
     """The place of an option of a launch line: the word where it can be told, else the line."""
     return (site.span if word is None else value_span(site, word)).where(object=option)
 
 
-def once(findings: Iterable[Finding]) -> Iterator[Finding]:
+def worst_per_location(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Of the findings at one place the worst: a function that is called twice, a file that two others source."""
     best: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
@@ -458,7 +460,7 @@ def is_complete(site: LaunchSite) -> bool:
     return command.launcher not in NODE_LAUNCHERS or command.script is not None or "script" in command.unknown
 
 
-def meeting_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, LaunchSite]]:
+def rendezvous_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, LaunchSite]]:
     """Lines that start what meets at torch's store: of launchers and Python; in a file without any, of its scripts.
 
     A file that only sets MASTER_ADDR and MASTER_PORT for others is one such line, in place of what will read them.

@@ -13,7 +13,7 @@ from distcheck.launch.command import nproc_on
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
-from .context import asked_nodes, step_of
+from .context import expected_nodes, step_of
 from .model import Allocation, LaunchSite, Scalar, Word, known
 
 #: The options that say how many processes start on a node, by launcher.
@@ -33,11 +33,11 @@ _ON_CPU = re.compile(
 
 
 class Count(NamedTuple):
-    """A number of things, and the place that says it."""
+    """A number, and where the file gives it."""
 
     number: int
-    #: the option's value or the directive; None for what holds without being said
-    said: Word | Scalar | None = None
+    #: the option's value or the directive; None for a default
+    source: Word | Scalar | None = None
 
 
 def ranks_on_node(site: LaunchSite) -> int | None:
@@ -56,7 +56,7 @@ def surplus_ranks(gpus: int, ranks: int) -> str:
     return str(gpus) if ranks == gpus + 1 else f"{gpus}-{ranks - 1}"
 
 
-def ranks_said(site: LaunchSite) -> Word | None:
+def process_count_word(site: LaunchSite) -> Word | None:
     """The word that says how many ranks start."""
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))
 
@@ -72,13 +72,13 @@ def tasks_on_node(site: LaunchSite) -> int | None:
     if found is not None or starter != "srun" or given is None or given.heterogeneous:
         return found
     # with a number of CPUs srun may start as many tasks as fit (huggingface/datatrove#296), else one on each node
-    said = [
+    counts = [
         count
         for one in (given, site.job or given)
         for count in (one.tasks, one.tasks_per_node, one.cpus_per_task, one.gpus_per_task, one.cpus_per_gpu)
     ]
     open_ended = command.unknown & {"tasks", "tasks_per_node", "cpus_per_task", "nodes"}
-    return 1 if all(one is None for one in said) and not open_ended else None
+    return 1 if all(one is None for one in counts) and not open_ended else None
 
 
 def tasks_of(site: LaunchSite) -> int | None:
@@ -118,8 +118,8 @@ def nodes_of(site: LaunchSite) -> int | None:
         if command.standalone:
             return 1
         if command.unknown & {"nnodes_min", "nnodes_max"}:
-            asked = asked_nodes(site)
-            return None if asked is None else asked.high
+            expected = expected_nodes(site)
+            return None if expected is None else expected.high
         if command.nnodes_max is not None or command.nnodes_min is not None:
             return command.nnodes_max or command.nnodes_min
         if command.launcher == "deepspeed" and (command.hostfile or command.include or command.unknown):
@@ -174,8 +174,8 @@ def is_distributed(site: LaunchSite) -> bool:
     """The line surely starts ranks of one job: by a launcher, or as tasks that are given a place to meet."""
     if site.command.launcher in NODE_LAUNCHERS:
         return True
-    meets = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
-    return site.command.launcher == "python" and bool(meets) and task_starter(site.command) is not None
+    rendezvous = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
+    return site.command.launcher == "python" and bool(rendezvous) and task_starter(site.command) is not None
 
 
 def runs_on_cpu(site: LaunchSite) -> bool:

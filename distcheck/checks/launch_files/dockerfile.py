@@ -72,7 +72,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     lost: dict[str, FileSetting] = {}
 
     def carry_out(fragment: Fragment, environ: Mapping[str, FileSetting]) -> ShellText:
-        found = read_shell(fragment, look_up, place="dockerfile", environ=environ)
+        found = read_shell(fragment, look_up, kind="dockerfile", environ=environ)
         found = found._replace(sites=tuple(as_written(with_lost(in_image(found.sites), lost), path, lines)))
         contents.add(found._replace(settings=()))
         return found
@@ -294,8 +294,8 @@ def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
         return rest.part(start, end)
     made = FragmentBuilder()
     for match in re.finditer(r"(?:\\u[0-9a-fA-F]{4})+|\\.|[^\\]+", rest.text[start:end]):
-        made.add_text(json.loads(f'"{match[0]}"', strict=False), rest.place(start + match.start()))
-    made.add_text("", rest.place(end))
+        made.add_text(json.loads(f'"{match[0]}"', strict=False), rest.location(start + match.start()))
+    made.add_text("", rest.location(end))
     return made.fragment(rest.path)
 
 

@@ -113,18 +113,18 @@ def look_up_below(folder: str, known: Mapping[str, bytes] | None = None, *, root
     bounds = tuple(os.path.join(os.path.abspath(root), "") for root in (here, *roots))
 
     def look(path: str) -> bytes | None:
-        place = os.path.normpath(os.path.join(here, path))
-        if os.path.isabs(path) and not place.startswith(bounds):
+        full_path = os.path.normpath(os.path.join(here, path))
+        if os.path.isabs(path) and not full_path.startswith(bounds):
             return None
         if known:
-            for name in (os.path.relpath(place, here), place):
+            for name in (os.path.relpath(full_path, here), full_path):
                 if name.replace(os.sep, "/") in known:
                     return known[name.replace(os.sep, "/")]
         try:
             # a pipe or a device would be waited for
-            if not os.path.isfile(place) or os.path.getsize(place) > LARGEST:
+            if not os.path.isfile(full_path) or os.path.getsize(full_path) > LARGEST:
                 return None
-            with open(place, "rb") as file:
+            with open(full_path, "rb") as file:
                 return file.read()
         except (OSError, ValueError):  # gone since, not ours to read, a name with a null byte
             return None

@@ -67,7 +67,7 @@ class Fragment:
             self._line_starts.append(position + 1)
             position = text.find("\n", position + 1)
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def location(self, offset: int) -> tuple[int, int]:
         """Line and column in the file of the character at an offset of the text; the end of the text is one as well."""
         piece = self.pieces[max(bisect_right(self._offsets, offset) - 1, 0)]
         first = bisect_right(self._line_starts, piece.offset) - 1
@@ -78,15 +78,15 @@ class Fragment:
 
     def span(self, start: int, end: int) -> Span:
         """The stretch of the file from one offset up to another, exclusive."""
-        line, column = self.place(start)
+        line, column = self.location(start)
         if end <= start:
             return Span(self.path, line, column, line, column)
-        end_line, end_column = self.place(end - 1)
+        end_line, end_column = self.location(end - 1)
         return Span(self.path, line, column, end_line, end_column + 1)
 
     def part(self, start: int, end: int) -> Fragment:
         """A stretch of this text as a fragment of its own."""
-        line, column = self.place(start)
+        line, column = self.location(start)
         inner = [Piece(0, line, column)]
         inner.extend(piece._replace(offset=piece.offset - start) for piece in self.pieces if start < piece.offset < end)
         return Fragment(self.text[start:end], self.path, tuple(inner))
@@ -102,23 +102,23 @@ class FragmentBuilder:
 
     def add(self, source: Fragment, text: str | None = None) -> None:
         """Append a fragment, or another text in its place."""
-        self._pieces.append(Piece(self.length, *source.place(0)))
+        self._pieces.append(Piece(self.length, *source.location(0)))
         if text is None or text == source.text:
             self._pieces.extend(
                 piece._replace(offset=piece.offset + self.length) for piece in source.pieces if piece.offset > 0
             )
         self.add_text(source.text if text is None else text)
 
-    def add_text(self, text: str, place: tuple[int, int] | None = None) -> None:
+    def add_text(self, text: str, location: tuple[int, int] | None = None) -> None:
         """Append a text; without ``place`` (line and column) it belongs to the part before it."""
-        if place is not None:
-            self._pieces.append(Piece(self.length, *place))
+        if location is not None:
+            self._pieces.append(Piece(self.length, *location))
         self._parts.append(text)
         self.length += len(text)
 
-    def fragment(self, path: str, place: tuple[int, int] = (1, 1)) -> Fragment:
+    def fragment(self, path: str, location: tuple[int, int] = (1, 1)) -> Fragment:
         """Return the text with its locations; an empty one is at ``place``."""
-        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, *place),))
+        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, *location),))
 
 
 def placeholder(length: int) -> str:

@@ -53,7 +53,7 @@ def read_json(fragment: Fragment) -> JsonText:
     try:
         reader.read()
     except _FaultError as fault:
-        problems = ((f"no valid JSON: {fault.what}", *fragment.place(min(fault.at, len(fragment.text)))),)
+        problems = ((f"no valid JSON: {fault.what}", *fragment.location(min(fault.at, len(fragment.text)))),)
     return JsonText(reader.values, tuple(reader.repeated), tuple(reader.comments), problems)
 
 
@@ -78,7 +78,7 @@ class _JsonReader:
     def _skip(self) -> None:
         while match := _SPACE.match(self.text, self.at):
             if match["comment"]:
-                self.comments.append((self.fragment.place(match.start())[0], match["comment"].rstrip("\r")))
+                self.comments.append((self.fragment.location(match.start())[0], match["comment"].rstrip("\r")))
             self.at = match.end()
 
     def _value(self, name: tuple[str, ...] | None, depth: int) -> Any:

@@ -18,10 +18,10 @@ from .containers import (
     entries,
     environ_of,
     expanded,
+    gets_limited_gpus,
     host_network_of,
     known_text,
     resources_of,
-    sees_what_it_asks_for,
     settings_of,
     shared_memory_of,
     shell_text_of,
@@ -123,7 +123,7 @@ class _ManifestReader:
             shared_memory = "unknown" if shared_memory == "default" else shared_memory
             replicas, nodes = _unknown(replicas), _unknown(nodes)
         resources = resources_of(container.get("resources"))
-        if resources.gpus is None and (group.overruled or not sees_what_it_asks_for(pod, container)):
+        if resources.gpus is None and (group.overruled or not gets_limited_gpus(pod, container)):
             resources = resources._replace(gpus=Scalar(None, container.span, known=False))
         pods = Pods(
             group.kind,
@@ -221,7 +221,7 @@ class _ManifestReader:
     def _read_shell(self, fragment: Fragment, environ: Mapping[str, FileSetting], pods: Pods | None) -> None:
         from .shell import read_shell
 
-        self.contents.add(read_shell(fragment, self.look_up, place="pod", environ=environ, pods=pods))
+        self.contents.add(read_shell(fragment, self.look_up, kind="pod", environ=environ, pods=pods))
 
     def _is_patched(self) -> bool:
         """A kustomization beside the file changes what stands in it."""
@@ -234,7 +234,7 @@ class _ManifestReader:
 
 
 def make_site(
-    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None, *, place: str = "pod"
+    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None, *, kind: str = "pod"
 ) -> LaunchSite | None:
     """The launch line that a list of words is, which no shell reads; None where it starts no ranks."""
     from distcheck.launch.command import parse_command
@@ -248,7 +248,7 @@ def make_site(
     command = parse_command([word.text for word in taken], variables)
     if not _starts_ranks(command):
         return None
-    return LaunchSite(command, taken, span, place=place, settings=dict(environ), pods=pods)
+    return LaunchSite(command, taken, span, kind=kind, settings=dict(environ), pods=pods)
 
 
 def _starts_ranks(command: LaunchCommand) -> bool:

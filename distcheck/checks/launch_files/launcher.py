@@ -20,20 +20,20 @@ from .context import (
     CONTAINER_PROGRAMS,
     REMOTE_SHELLS,
     SchedulerStep,
-    asked_nodes,
     bears_on_nodes,
     counted,
     edit_word,
+    expected_nodes,
     is_complete,
     is_remote,
     job_nodes,
     launch_lines,
-    made_of,
-    once,
+    location_of,
     only_variable,
-    place,
     stays_outside,
     step_of,
+    with_variables,
+    worst_per_location,
 )
 from .counts import is_distributed
 from .fragments import Span
@@ -91,7 +91,7 @@ _FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 @probe(rules.DC106)
 def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A launcher that starts all ranks of a node is itself started once on it."""
-    yield from once(_double_launches(launch_files))
+    yield from worst_per_location(_double_launches(launch_files))
 
 
 class Double(NamedTuple):
@@ -112,12 +112,12 @@ def double_launch(site: LaunchSite) -> Double | None:
     each = _processes(site)
     if each is None or (each.isdecimal() and int(each) < 2):
         return None  # one rank for each agent: the tasks are the ranks
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     tasks = on_node * (step.nodes or 1)
-    if asked is not None and asked.high > 1 and asked.high in (tasks, step.tasks):
+    if expected is not None and expected.high > 1 and expected.high in (tasks, step.tasks):
         return None  # every task counts as a node of its own
     own_gpus = site.command.gpus_per_task is not None or (site.allocation is not None and site.allocation.binds_gpus)
-    if own_gpus and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
+    if own_gpus and (expected is None or expected.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
     return Double(step, on_node, each)
 
@@ -152,18 +152,18 @@ def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
     # mpirun alone puts all processes on this host; a host file or a scheduler would spread them
     command = site.command
     named = any("hostfile" in word.text or "machinefile" in word.text for word in site.words)
-    if named or command.nodes is not None or site.allocation is not None or site.place in ("slurm", "pod"):
+    if named or command.nodes is not None or site.allocation is not None or site.kind in ("slurm", "pod"):
         return None
-    asked = asked_nodes(site)
-    return command.tasks if asked is None or asked.high == 1 else None
+    expected = expected_nodes(site)
+    return command.tasks if expected is None or expected.high == 1 else None
 
 
 def _processes(site: LaunchSite) -> str | None:
     """Processes that the launcher starts on a node: a number, or ``gpu`` for one a GPU; None: not known."""
     command = site.command
     if command.launcher == "accelerate":
-        asked = asked_nodes(site)
-        machines = 1 if asked is None else asked.high
+        expected = expected_nodes(site)
+        machines = 1 if expected is None else expected.high
         unknown = command.unknown & {"processes", "nnodes_min"}
         return None if unknown or command.processes is None else str(-(-command.processes // max(machines, 1)))
     if command.launcher == "deepspeed" and command.nproc is None and "nproc" not in command.unknown:
@@ -173,7 +173,7 @@ def _processes(site: LaunchSite) -> str | None:
     if "nproc" not in command.unknown:
         return None
     word = site.value("--nproc-per-node")
-    name = None if word is None else only_variable(made_of(site, word.text))
+    name = None if word is None else only_variable(with_variables(site, word.text))
     field = _SLURM_COUNTS.get(name or "")
     given = site.of_job
     count = known(getattr(given, field)) if field and given is not None and not given.heterogeneous else None
@@ -225,7 +225,7 @@ def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
 @probe(rules.DC108)
 def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The scheduler starts as many tasks as the launch has agents or ranks."""
-    yield from once(_task_counts(launch_files))
+    yield from worst_per_location(_task_counts(launch_files))
 
 
 def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -306,11 +306,11 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         f"{tasks} jobs that know nothing of each other",
         where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
-        fix=_tell_of_nodes(step),
+        fix=_nodes_fix(step),
     )
 
 
-def _tell_of_nodes(step: SchedulerStep) -> Fix:
+def _nodes_fix(step: SchedulerStep) -> Fix:
     if step.starter == "srun":
         return Fix(f"give torchrun the number of nodes and a place to meet: {MEET_BY_SLURM}", where="job-script")
     return Fix(
@@ -321,28 +321,34 @@ def _tell_of_nodes(step: SchedulerStep) -> Fix:
 
 
 def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     tasks = step.tasks
-    if asked is None or not asked.literal or tasks is None or asked.low <= tasks <= asked.high or step.partial:
+    if (
+        expected is None
+        or not expected.literal
+        or tasks is None
+        or expected.low <= tasks <= expected.high
+        or step.partial
+    ):
         return
     if (step.tasks_on_node or 1) > 1 or site.command.standalone or site.command.launcher == "deepspeed":
         return  # told by DC106
-    if step.nodes is not None and not asked.low <= step.nodes <= asked.high:
+    if step.nodes is not None and not expected.low <= step.nodes <= expected.high:
         return  # told by DC804
-    if asked.high == 1 and (_does_own_part(site) or step.nodes is None):
+    if expected.high == 1 and (_does_own_part(site) or step.nodes is None):
         return
     yield rules.DC108.found(
         f"{step.starter} starts {counted(tasks, 'task')}, but {site.command.launcher} expects "
-        f"{asked.text} node{'s' * (asked.high != 1)}",
+        f"{expected.text} node{'s' * (expected.high != 1)}",
         where=site.where(object=step.starter),
-        evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": asked.low, "nnodes_max": asked.high},
-        fix=Fix(f"start one task on each of {asked.text} nodes", where="job-script"),
+        evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": expected.low, "nnodes_max": expected.high},
+        fix=Fix(f"start one task on each of {expected.text} nodes", where="job-script"),
     )
 
 
 def _does_own_part(site: LaunchSite) -> bool:
     """Each task trains or computes something of its own, and says so in the script's arguments."""
-    return any(_OWN_PART.search(made_of(site, word)) for word in site.command.script_args)
+    return any(_OWN_PART.search(with_variables(site, word)) for word in site.command.script_args)
 
 
 def _reaches_other_nodes(file: LaunchFile) -> bool:
@@ -356,7 +362,7 @@ def _reaches_other_nodes(file: LaunchFile) -> bool:
 def _started_once(site: LaunchSite) -> Iterator[Finding]:
     """The body of a job script runs on the first node alone."""
     command = site.command
-    if site.place != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
+    if site.kind != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
         return
     nodes = job_nodes(site)
     if nodes is None or nodes < 2 or bears_on_nodes(site):
@@ -365,13 +371,13 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
         return  # a configuration can name a starter of its own
     if command.wrappers and {"bash", "sh", *CONTAINER_PROGRAMS}.intersection(command.wrappers):
         return
-    asked = asked_nodes(site)
-    expects = "" if asked is None or asked.high < 2 else f", and waits for {asked.text} nodes"
+    expected = expected_nodes(site)
+    expects = "" if expected is None or expected.high < 2 else f", and waits for {expected.text} nodes"
     yield rules.DC108.found(
         f"the job has {nodes} nodes, but {command.launcher} is started once, on the first of them{expects}: "
         "nothing starts it on the others",
         where=site.where(object=command.launcher),
-        evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if asked is None else asked.high},
+        evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if expected is None else expected.high},
         fix=Fix(
             f"let srun start it on each node: srun {ONE_TASK_A_NODE} {command.launcher} {MEET_BY_SLURM} …"
             if command.launcher != "accelerate"
@@ -409,7 +415,7 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 @probe(rules.DC117)
 def launcher_survives_a_hangup(launch_files: LaunchFiles) -> Iterator[Finding]:
     """Nobody relies on nohup for a launcher that undoes it."""
-    yield from once(_under_nohup(launch_files))
+    yield from worst_per_location(_under_nohup(launch_files))
 
 
 def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -417,7 +423,7 @@ def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_files.sites():
         command = site.command
         wrappers = frozenset(command.wrappers)
-        if "nohup" not in wrappers or site.place in _WITHOUT_TERMINAL or wrappers & _NO_HANGUP:
+        if "nohup" not in wrappers or site.kind in _WITHOUT_TERMINAL or wrappers & _NO_HANGUP:
             continue
         if step_of(site).starter is not None:
             continue
@@ -429,7 +435,7 @@ def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield rules.DC117.found(
             f"{launcher}{inside} runs under nohup, but installs a handler of its own for SIGHUP: "
             "it ends all ranks when the terminal closes",
-            where=place(site, word, "nohup"),
+            where=location_of(site, word, "nohup"),
             evidence={"launcher": launcher},
             fix=Fix(
                 "write setsid in the place of nohup, so that it has a session without a terminal (and send its output "
@@ -468,7 +474,7 @@ def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, L
 @probe(rules.DC118)
 def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
     """Automatic restarts are known of: the first error stands before the last one in the log."""
-    yield from once(_restarts(launch_files))
+    yield from worst_per_location(_restarts(launch_files))
 
 
 def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -480,7 +486,7 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield rules.DC118.found(
             f"up to {counted(limit, 'restart')} are allowed: the log will end with the last attempt's error, "
             "which is often not the first",
-            where=place(site, word, "--max-restarts"),
+            where=location_of(site, word, "--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
             fix=Fix(
                 "while you look for an error, start with --max-restarts=0",
@@ -495,7 +501,7 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
 @probe(rules.DC121)
 def processes_can_be_counted_by_gpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """Where a process is wanted for each GPU, there is at least one that can be used."""
-    yield from once(_uncountable(launch_files, nodes))
+    yield from worst_per_location(_uncountable(launch_files, nodes))
 
 
 def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
@@ -519,7 +525,7 @@ def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Itera
         yield rules.DC121.found(
             message,
             severity=None if sure and wanted == "gpu" else Severity.INFO,
-            where=place(site, word, "--nproc-per-node"),
+            where=location_of(site, word, "--nproc-per-node"),
             evidence={"nproc_per_node": wanted, "why": absent},
             fix=Fix(
                 "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; where GPUs should be, "
@@ -554,7 +560,7 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
 @probe(rules.DC203)
 def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
     """Each task sees the GPUs of its siblings, so that LOCAL_RANK is a device's number and NVLink can be used."""
-    yield from once(_isolated(launch_files, started))
+    yield from worst_per_location(_isolated(launch_files, started))
 
 
 def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
@@ -577,7 +583,7 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
         yield rules.DC203.found(
             f"each task sees one GPU only ({by}): its device is 0, whatever its local rank is{takes}",
             severity=Severity.INFO if use is None else Severity.WARNING,
-            where=place(site, site.value("--gpu-bind", "--gpus-per-task"), by.partition("=")[0]),
+            where=location_of(site, site.value("--gpu-bind", "--gpus-per-task"), by.partition("=")[0]),
             evidence={"gpus_per_task": each, "gpu_bind": binding, "tasks_on_node": step.tasks_on_node},
             fix=Fix(
                 "use device 0 in the script, not the one numbered LOCAL_RANK; if that is not meant: ask for GPUs by "
@@ -619,7 +625,7 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
 @probe(rules.DC803)
 def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Iterator[Finding]:
     """What torchrun is to read stands before the script: what comes behind belongs to the script."""
-    yield from once(_misplaced(launch_files))
+    yield from worst_per_location(_misplaced(launch_files))
 
 
 def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -641,7 +647,7 @@ def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
         gets = "gets it" if len(names) == 1 else "gets them"
         yield rules.DC803.found(
             f"{listed} {stands} behind {command.script}, which {gets}, and not {command.launcher}",
-            where=place(site, words[0], names[0]),
+            where=location_of(site, words[0], names[0]),
             evidence={"options": names, "script": command.script, "launcher": command.launcher},
             fix=Fix(
                 f"write {shown} before {'-m ' if command.module else ''}{command.script}",

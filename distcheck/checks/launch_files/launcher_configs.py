@@ -92,7 +92,7 @@ def read_hostfile(path: str, text: str, look_up: LookUp | None = None) -> Launch
     for line in text.split("\n"):
         content, sign, comment = line.partition("#")
         if sign:
-            comments.append((fragment.place(position + len(content))[0], sign + comment.rstrip("\r")))
+            comments.append((fragment.location(position + len(content))[0], sign + comment.rstrip("\r")))
         start = len(content) - len(content.lstrip())
         match = _HOST_LINE.match(content, start)
         if match and len(hosts) < _MOST_HOSTS:

@@ -107,11 +107,11 @@ def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
     recipes = made.recipes if shell is None or _POSIX_SHELL.fullmatch(shell) else []
     own = {re.sub(r"\W", "_", name) for name in made.values}
     lines = text.split("\n")
-    telling = _telling(made)
+    training_variables = _training_variables(made)
     for recipe in recipes:
         lost: dict[str, FileSetting] = {}
-        for fragment, environ, conditions in _commands(source, recipe, made, telling):
-            read = read_shell(fragment, look_up, place="makefile", environ=environ)
+        for fragment, environ, conditions in _commands(source, recipe, made, training_variables):
+            read = read_shell(fragment, look_up, kind="makefile", environ=environ)
             sites = (
                 site._replace(routine=recipe.target, conditions=(*conditions, *site.conditions))
                 for site in as_written(with_lost(read.sites, lost), path, lines)
@@ -412,7 +412,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _commands(
-    source: Fragment, recipe: _Recipe, made: _Makefile, telling: frozenset[str]
+    source: Fragment, recipe: _Recipe, made: _Makefile, training_variables: frozenset[str]
 ) -> Iterator[tuple[Fragment, Mapping[str, FileSetting], tuple[str, ...]]]:
     """The texts that a shell is given for a recipe, with the variables that it knows and the conditionals around."""
     lines = [(_without_prefix(source, line), conditions) for line, conditions in recipe.lines]
@@ -424,15 +424,15 @@ def _commands(
         lines = [(tuple(stretches), recipe.lines[0][1])]
     for line, conditions in lines:
         whole = joined(source, line)
-        if _tells(whole.text, telling):
+        if _mentions_training(whole.text, training_variables):
             yield *_for_shell(whole, recipe.target, made), conditions
 
 
-def _tells(text: str, telling: frozenset[str]) -> bool:
-    return mentions_training(text.encode()) or any(name in telling for _, _, name in _references(text))
+def _mentions_training(text: str, training_variables: frozenset[str]) -> bool:
+    return mentions_training(text.encode()) or any(name in training_variables for _, _, name in _references(text))
 
 
-def _telling(made: _Makefile) -> frozenset[str]:
+def _training_variables(made: _Makefile) -> frozenset[str]:
     """The variables whose values tell of training, or refer to one that does."""
     found: set[str] = set()
     everything = [
@@ -442,7 +442,7 @@ def _telling(made: _Makefile) -> frozenset[str]:
     left = [(name, [value.text for value in values]) for name, values in everything]
     for _ in range(_DEEPEST_VALUE):
         known = frozenset(found)
-        found.update(name for name, texts in left if any(_tells(text, known) for text in texts))
+        found.update(name for name, texts in left if any(_mentions_training(text, known) for text in texts))
         left = [(name, texts) for name, texts in left if name not in found]
         if len(found) == len(known):
             break

@@ -16,16 +16,16 @@ from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProb
 
 from .context import (
     NODE_RANK_OPTIONS,
-    asked_nodes,
     counted,
     edit_value,
+    expected_nodes,
     launch_lines,
-    meeting_lines,
-    meeting_of,
-    once,
+    location_of,
     option_name,
-    place,
+    rendezvous_lines,
+    rendezvous_of,
     shown,
+    worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFiles, LaunchSite
 from .ports import port_of
@@ -42,17 +42,17 @@ _STANDS_FOR = re.compile(
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
 #: Programs that only look a launcher up.
-_LOOKS_UP = frozenset({"-v", "-V"})
+_WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
 @probe(rules.DC102)
 def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
     """Each value is what torch or its launcher can use: a whole number in its range, one bare host name or address."""
-    yield from once(_values(launch_files))
+    yield from worst_per_location(_values(launch_files))
 
 
 def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
+    for _, site in rendezvous_lines(launch_files):
         if site.command.launcher not in NODE_LAUNCHERS:
             for name, low in _NUMBERS:
                 given = site.settings.get(name)
@@ -108,36 +108,36 @@ def _port(site: LaunchSite) -> Iterator[Finding]:
 def _stands_for_another(site: LaunchSite, text: str) -> bool:
     """A reader is to put a value in its place, and the text says so; in a document any word does."""
     return _STANDS_FOR.search(text) is not None or (
-        site.place == "markdown" and re.search(r"[A-Za-z]", text) is not None
+        site.kind == "markdown" and re.search(r"[A-Za-z]", text) is not None
     )
 
 
 def _address(site: LaunchSite) -> Iterator[Finding]:
-    meets = meeting_of(site)
-    if meets is None or not meets.known or not meets.host.strip():
+    rendezvous = rendezvous_of(site)
+    if rendezvous is None or not rendezvous.known or not rendezvous.host.strip():
         return
     from distcheck.checks.host.rendezvous import address_trouble
 
-    host = meets.host
-    endpoint = "endpoint" in meets.name
+    host = rendezvous.host
+    endpoint = "endpoint" in rendezvous.name
     # torchrun wants an IPv6 address in brackets there, and takes them off
     if site.command.launcher in NODE_LAUNCHERS and host.startswith("[") and host.endswith("]"):
         return
     trouble = address_trouble(host)
-    literal = endpoint and meets.variable is None and ":" in host and "://" not in host
+    literal = endpoint and rendezvous.variable is None and ":" in host and "://" not in host
     if trouble is None or literal or _stands_for_another(site, host):
         return
     why, remedy = trouble
-    if endpoint and meets.variable is None:
+    if endpoint and rendezvous.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
-    where = meets.span.where(variable=meets.variable, object=None if meets.variable else meets.name)
-    yield _malformed(meets.variable or meets.name, host, why, remedy, where)
+    where = rendezvous.span.where(variable=rendezvous.variable, object=None if rendezvous.variable else rendezvous.name)
+    yield _malformed(rendezvous.variable or rendezvous.name, host, why, remedy, where)
 
 
 def _options(site: LaunchSite) -> Iterator[Finding]:
     """What the launcher itself will refuse."""
     command = site.command
-    if "command" in command.wrappers and any(word.text in _LOOKS_UP for word in site.words):
+    if "command" in command.wrappers and any(word.text in _WHICH_OPTIONS for word in site.words):
         return
     elastic = command.launcher in ELASTIC_LAUNCHERS
     for problem in command.problems:
@@ -166,7 +166,7 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
         word = site.value("--rdzv-backend")
         yield rules.DC102.found(
             f"--rdzv-backend is {shown(backend or '')!r}; torch has {', '.join(_BACKENDS)}",
-            where=place(site, word, "--rdzv-backend"),
+            where=location_of(site, word, "--rdzv-backend"),
             evidence={"value": backend},
             fix=Fix(
                 "take c10d, or leave the option out; another must be a plug-in",
@@ -186,31 +186,31 @@ def _is_usage(site: LaunchSite, problem: LaunchProblem) -> bool:
         return False
     if any(_PLACEHOLDER.fullmatch(word.text) for word in site.words):
         return True
-    return problem.kind == "missing-script" and (site.place == "markdown" or len(site.words) < 2)
+    return problem.kind == "missing-script" and (site.kind == "markdown" or len(site.words) < 2)
 
 
 def _of_problem(site: LaunchSite, problem: LaunchProblem) -> Where:
     word = site.value(problem.word) if problem.kind == "bad-value" else None
     word = word if word is not None else site.option(problem.word)
-    return place(site, word, problem.word)
+    return location_of(site, word, problem.word)
 
 
 def _node_rank(site: LaunchSite) -> Iterator[Finding]:
     """Node ranks count from 0, and end before the number of nodes."""
     command = site.command
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     rank = command.node_rank
     used = command.rdzv_backend in (None, "static") and not command.standalone and "rdzv_backend" not in command.unknown
-    if rank is None or asked is None or not asked.literal or not used or 0 <= rank < asked.high:
+    if rank is None or expected is None or not expected.literal or not used or 0 <= rank < expected.high:
         return
     word = site.value(*NODE_RANK_OPTIONS)
     name = option_name(site, NODE_RANK_OPTIONS)
-    nodes = f"{counted(asked.high, 'node')}"
+    nodes = f"{counted(expected.high, 'node')}"
     yield rules.DC102.found(
-        f"{name} is {rank}, but there are {nodes}, numbered from 0 to {asked.high - 1}",
-        where=place(site, word, name),
-        evidence={"node_rank": rank, "nnodes_max": asked.high},
-        fix=Fix(f"count the nodes from 0: the first has {name}=0, the last {asked.high - 1}", where="launch-line"),
+        f"{name} is {rank}, but there are {nodes}, numbered from 0 to {expected.high - 1}",
+        where=location_of(site, word, name),
+        evidence={"node_rank": rank, "nnodes_max": expected.high},
+        fix=Fix(f"count the nodes from 0: the first has {name}=0, the last {expected.high - 1}", where="launch-line"),
     )
 
 

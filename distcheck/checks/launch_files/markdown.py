@@ -48,7 +48,7 @@ def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
         fragment = _with_unknown(joined(source, stretches))
         if not mentions_training(fragment.text.encode()):
             continue
-        read = read_shell(fragment, look_up, place="markdown")
+        read = read_shell(fragment, look_up, kind="markdown")
         # a block need not be a whole script: a part that no shell can read is no error of the document
         problems = tuple(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
         contents.add(read._replace(sites=tuple(as_written(read.sites, path, lines)), problems=problems))

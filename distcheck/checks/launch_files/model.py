@@ -165,7 +165,7 @@ class LaunchSite(NamedTuple):
     span: Span
     #: where it stands: ``shell``, ``slurm`` (a job script with directives), ``dockerfile``, ``makefile``, ``markdown``,
     #: ``workflow``, ``pod``
-    place: str = "shell"
+    kind: str = "shell"
     #: the variables that its processes get from the file, the last one of each name
     settings: Mapping[str, FileSetting] = {}
     #: variables that this shell has and its processes don't get: assigned and never exported

@@ -17,21 +17,21 @@ from .context import (
     NODE_RANK_OPTIONS,
     NODES_OPTIONS,
     ExpectedNodes,
-    asked_nodes,
     bears_on_nodes,
     by_each_task,
     counted,
     edit_value,
+    expected_nodes,
     is_remote,
     job_nodes,
     launch_lines,
-    made_of,
-    meeting_of,
-    once,
+    location_of,
     option_name,
-    place,
+    rendezvous_of,
     several_nodes,
     step_of,
+    with_variables,
+    worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite, Repeat
 
@@ -58,23 +58,23 @@ class GivenNodes(NamedTuple):
 @probe(rules.DC804)
 def launcher_expects_the_nodes_there_are(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The launcher is told of as many nodes as the scheduler, or the file's own loop, starts it on."""
-    yield from once(_node_counts(launch_files))
+    yield from worst_per_location(_node_counts(launch_files))
 
 
 def _node_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_lines(launch_files):
-        asked = asked_nodes(site)
-        if site.place == "pod" or asked is None or not asked.literal or site.command.standalone:
+        expected = expected_nodes(site)
+        if site.kind == "pod" or expected is None or not expected.literal or site.command.standalone:
             continue
-        given = _given(file, site, asked)
-        if given is None or asked.low <= given.nodes <= asked.high:
+        given = _given(file, site, expected)
+        if given is None or expected.low <= given.nodes <= expected.high:
             continue
-        yield _differ(site, asked, given)
+        yield _differ(site, expected, given)
     for file in launch_files.files:
         yield from _siblings_differ(file)
 
 
-def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNodes | None:
+def _given(file: LaunchFile, site: LaunchSite, expected: ExpectedNodes) -> GivenNodes | None:
     """The nodes on which the line is started; None where nobody knows, or where other lines may start the rest."""
     command = site.command
     step = step_of(site)
@@ -83,18 +83,20 @@ def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNod
     hosts = [repeat for repeat in site.repeats if repeat.what == "hosts"]
     in_array = site.job is not None and site.job.array
     # the elements of a job array may be the nodes of one job
-    if bears_on_nodes(site) or (in_array and any("SLURM_ARRAY_TASK" in made_of(site, one.text) for one in site.words)):
+    if bears_on_nodes(site) or (
+        in_array and any("SLURM_ARRAY_TASK" in with_variables(site, one.text) for one in site.words)
+    ):
         return None
-    if asked.high == step.tasks and (step.tasks_on_node or 1) > 1:
+    if expected.high == step.tasks and (step.tasks_on_node or 1) > 1:
         return None  # agents that share a node, and count as one each
     if command.launcher == "deepspeed":
         # started once, on hosts that it chooses itself
-        return of_job if of_job is not None and asked.low > of_job.nodes else None
+        return of_job if of_job is not None and expected.low > of_job.nodes else None
     if step.starter == "srun":
         if step.partial:
-            return of_job if of_job is not None and asked.low > of_job.nodes else None
+            return of_job if of_job is not None and expected.low > of_job.nodes else None
         numbered = any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in command.script_args)
-        if step.nodes is None or (asked.high == 1 and numbered):
+        if step.nodes is None or (expected.high == 1 and numbered):
             return None
         # in the body of the job $SLURM_NNODES is the number of all of its nodes
         return GivenNodes(step.nodes, f"srun starts it on {counted(step.nodes, 'node')}", slurm=step.nodes == whole)
@@ -105,8 +107,8 @@ def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNod
             else GivenNodes(step.nodes, f"{step.starter} starts it on {counted(step.nodes, 'node')}")
         )
     if hosts:
-        return _by_loop(file, site, hosts[-1], asked)
-    if is_remote(site) or site.repeats or asked.high == 1:
+        return _by_loop(file, site, hosts[-1], expected)
+    if is_remote(site) or site.repeats or expected.high == 1:
         return None  # a launcher for one node, in the body of a larger job, is the matter of DC108
     return of_job
 
@@ -118,16 +120,16 @@ def _job(site: LaunchSite) -> str:
     return f"the job{by} asks for {counted(job_nodes(site) or 0, 'node')}"
 
 
-def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, asked: ExpectedNodes) -> GivenNodes | None:
+def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, expected: ExpectedNodes) -> GivenNodes | None:
     """A loop over hosts that stand in the file; the first node may be started by a line of its own."""
-    if loop.times is None or loop.times < 1 or asked.high == 1:
+    if loop.times is None or loop.times < 1 or expected.high == 1:
         return None
     others = [
         other
         for other in file.sites
         if other is not site and other.command.script == site.command.script and other.span != site.span
     ]
-    if others and asked.low <= loop.times + len(others) <= asked.high:
+    if others and expected.low <= loop.times + len(others) <= expected.high:
         return None
     return GivenNodes(loop.times, f"{_repeated_by(site)} starts it on {counted(loop.times, 'node')}")
 
@@ -137,30 +139,30 @@ def _repeated_by(site: LaunchSite) -> str:
     return next((name for name in site.command.wrappers if name in _FOR_ALL_HOSTS), "the loop")
 
 
-def _differ(site: LaunchSite, asked: ExpectedNodes, given: GivenNodes) -> Finding:
+def _differ(site: LaunchSite, expected: ExpectedNodes, given: GivenNodes) -> Finding:
     command = site.command
     word = site.value(*NODES_OPTIONS)
     name = option_name(site, NODES_OPTIONS)
-    if asked.low > given.nodes:
-        lack = asked.low - given.nodes
+    if expected.low > given.nodes:
+        lack = expected.low - given.nodes
         then = f"it waits for {lack} that never come{'s' * (lack == 1)}"
     else:
-        more = given.nodes - asked.high
+        more = given.nodes - expected.high
         then = (
             f"{given.nodes} jobs that know nothing of each other"
-            if asked.high == 1
+            if expected.high == 1
             else f"{more} of them find{'s' * (more == 1)} no place in the job"
         )
     value = "$SLURM_NNODES" if given.slurm else str(given.nodes)
     edits = edit_value(site, NODES_OPTIONS, value)
     return rules.DC804.found(
-        f"{command.launcher} expects {asked.text} node{'s' * (asked.high != 1)} ({name}), but {given.by}: {then}",
-        where=place(site, word, name),
-        evidence={"nnodes_min": asked.low, "nnodes_max": asked.high, "nodes": given.nodes},
+        f"{command.launcher} expects {expected.text} node{'s' * (expected.high != 1)} ({name}), but {given.by}: {then}",
+        where=location_of(site, word, name),
+        evidence={"nnodes_min": expected.low, "nnodes_max": expected.high, "nodes": given.nodes},
         fix=Fix(
             f"let Slurm say it, so that both always agree: {name}=$SLURM_NNODES"
             if given.slurm
-            else f"write {name}={given.nodes}, or start it on {asked.text} nodes",
+            else f"write {name}={given.nodes}, or start it on {expected.text} nodes",
             edits=edits,
             where="job-script" if given.slurm else "launch-line",
             risk="the number may have been meant, and what was asked for be wrong",
@@ -171,16 +173,16 @@ def _differ(site: LaunchSite, asked: ExpectedNodes, given: GivenNodes) -> Findin
 def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
     """Lines of one file, each for one node of the same job, that count its nodes differently."""
     for group in _jobs_by_hand(file):
-        counts = [asked.high for site in group if (asked := asked_nodes(site)) is not None]
+        counts = [expected.high for site in group if (expected := expected_nodes(site)) is not None]
         usual = max(set(counts), key=lambda count: (counts.count(count), count == len(group)))
         ranks = {site.command.node_rank for site in group}
         if len(set(counts)) < 2 or len(ranks) < len(group):
             continue
         for site in group:
-            asked = asked_nodes(site)
-            if asked is not None and asked.high != usual:
+            expected = expected_nodes(site)
+            if expected is not None and expected.high != usual:
                 yield _differ(
-                    site, asked, GivenNodes(usual, f"the other lines of this job expect {counted(usual, 'node')}")
+                    site, expected, GivenNodes(usual, f"the other lines of this job expect {counted(usual, 'node')}")
                 )
 
 
@@ -192,13 +194,26 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
     groups: dict[tuple[object, ...], list[LaunchSite]] = {}
     for site in file.sites:
         command = site.command
-        asked = asked_nodes(site)
-        meets = meeting_of(site)
-        if command.node_rank is None or asked is None or asked.high < 2 or meets is None or site.place == "pod":
+        expected = expected_nodes(site)
+        rendezvous = rendezvous_of(site)
+        if (
+            command.node_rank is None
+            or expected is None
+            or expected.high < 2
+            or rendezvous is None
+            or site.kind == "pod"
+        ):
             continue
         if not site.conditions and not is_remote(site) and not site.background:
             continue
-        key = (command.launcher, command.script, meets.host, command.master_port, command.script_args, site.routine)
+        key = (
+            command.launcher,
+            command.script,
+            rendezvous.host,
+            command.master_port,
+            command.script_args,
+            site.routine,
+        )
         groups.setdefault(key, []).append(site)
     return [group for group in groups.values() if len(group) > 1]
 
@@ -209,14 +224,14 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
 @probe(rules.DC805)
 def every_node_has_its_own_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A line that runs on several nodes gives each of them another node rank."""
-    yield from once(_constant_ranks(launch_files))
+    yield from worst_per_location(_constant_ranks(launch_files))
 
 
 def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     lines = list(launch_lines(launch_files))
     ranks = {site.command.node_rank for _, site in lines} - {None}
     for _, site in lines:
-        if site.place == "pod" or not _rank_counts(site):
+        if site.kind == "pod" or not _rank_counts(site):
             continue
         rank = _constant(site)
         if rank is None:
@@ -249,7 +264,7 @@ def _constant(site: LaunchSite) -> str | None:
     if word is None or step_of(site).starter != "srun":
         return None
     # in the body of a job script these are the batch task's own
-    match = _NUMBERS_TASK.search(made_of(site, word.text))
+    match = _NUMBERS_TASK.search(with_variables(site, word.text))
     return f"${match[1]}" if match is not None and by_each_task(site, word) is False else None
 
 
@@ -284,7 +299,7 @@ def _all_alike(site: LaunchSite, rank: str, nodes: str) -> Finding:
     loop = next((repeat for repeat in site.repeats if repeat.what == "hosts"), None)
     return rules.DC805.found(
         f"{nodes}, and every node gets {seen}: the others wait for ranks that no process has",
-        where=place(site, word, name),
+        where=location_of(site, word, name),
         evidence={"node_rank": rank},
         fix=Fix(_per_node(site, name, loop), where="job-script" if step_of(site).starter == "srun" else "launch-line"),
     )
@@ -310,10 +325,10 @@ def _per_node(site: LaunchSite, name: str, loop: Repeat | None) -> str:
 
 def _alone(site: LaunchSite) -> bool:
     """A line for several nodes with a written number, in a file of which each node may have its own copy."""
-    asked = asked_nodes(site)
-    if asked is None or asked.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
+    expected = expected_nodes(site)
+    if expected is None or expected.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
         return False
-    return step_of(site).starter is None and site.command.node_rank is not None and site.place not in _SHOWN
+    return step_of(site).starter is None and site.command.node_rank is not None and site.kind not in _SHOWN
 
 
 def _one_for_all(site: LaunchSite, rank: str) -> Finding:
@@ -322,7 +337,7 @@ def _one_for_all(site: LaunchSite, rank: str) -> Finding:
     return rules.DC805.found(
         f"each node that runs this line gets {name}={rank}, and it is for several nodes",
         severity=Severity.INFO,
-        where=place(site, word, name),
+        where=location_of(site, word, name),
         evidence={"node_rank": rank},
         fix=Fix(f'let each node say its number: {name}="$1", or {name}="$NODE_RANK"', where="launch-line"),
     )
@@ -331,7 +346,7 @@ def _one_for_all(site: LaunchSite, rank: str) -> Finding:
 def _given_twice(file: LaunchFile) -> Iterator[Finding]:
     """Lines for the nodes of one job, as many as it has nodes, of which two give the same number."""
     for group in _jobs_by_hand(file):
-        counts = {asked.high for site in group if (asked := asked_nodes(site)) is not None}
+        counts = {expected.high for site in group if (expected := expected_nodes(site)) is not None}
         if counts != {len(group)}:
             continue
         first: dict[int, LaunchSite] = {}
@@ -348,7 +363,7 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
             yield rules.DC805.found(
                 f"two lines of this job give {name}={rank} (line {other.span.line} as well)"
                 + (f", and none gives {free[0]}" if free else ""),
-                where=place(site, word, name),
+                where=location_of(site, word, name),
                 evidence={"node_rank": str(rank), "other_line": other.span.line},
                 fix=Fix(
                     f"write {name}={free[0]} here" if free else f"give each line its own {name}",
@@ -365,7 +380,7 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
 @probe(rules.DC806)
 def node_rank_has_an_effect(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A node rank is given to a rendezvous that uses it."""
-    yield from once(_ignored(launch_files))
+    yield from worst_per_location(_ignored(launch_files))
 
 
 def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -375,15 +390,15 @@ def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
         if word is None or command.launcher == "deepspeed":
             continue
         backend = "c10d" if command.standalone else command.rdzv_backend
-        asked = asked_nodes(site)
-        if backend in (None, "static") or (not command.standalone and asked is not None and asked.high == 1):
+        expected = expected_nodes(site)
+        if backend in (None, "static") or (not command.standalone and expected is not None and expected.high == 1):
             continue
         name = option_name(site, NODE_RANK_OPTIONS)
         because = "--standalone" if command.standalone else f"--rdzv-backend={backend}"
         yield rules.DC806.found(
             f"{name} has no effect with {because}: nodes are numbered in the order in which they meet",
             severity=Severity.INFO,
-            where=place(site, word, name),
+            where=location_of(site, word, name),
             evidence={"rdzv_backend": backend, "node_rank": command.node_rank},
             fix=Fix(
                 f"leave {name} out; where the order matters, take the static rendezvous: --master-addr and "

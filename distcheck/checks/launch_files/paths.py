@@ -15,7 +15,7 @@ from .model import LaunchSite
 #: Folders above a launch file that a name may be told from: the roots of projects are not deeper.
 _MOST_FOLDERS = 12
 #: A folder that a script has asked itself for: the one that it stands in.
-_BESIDE = re.compile(
+_IN_OWN_FOLDER = re.compile(
     r"(?i)(?:\$\{?(?:SCRIPT_?(?:DIR|PATH|HOME)|HERE|THIS_?DIR|CUR(?:RENT)?_?DIR|DIR)\}?"
     r"|\$\(\s*dirname\s[^()]*\)|`\s*dirname\s[^`]*`)/+(?P<rest>[^$`]+)"
 )
@@ -50,9 +50,9 @@ def _folders_above(path: str) -> Iterator[str]:
 
 def candidates(site: LaunchSite, name: str) -> list[str]:
     """The paths that a name in a launch line may stand for; none where a variable is part of it."""
-    beside = _BESIDE.fullmatch(name)
-    if beside:
-        return [_joined(posixpath.dirname(_plain(site.span.path)), beside["rest"])]
+    neighbour = _IN_OWN_FOLDER.fullmatch(name)
+    if neighbour:
+        return [_joined(posixpath.dirname(_plain(site.span.path)), neighbour["rest"])]
     name = _plain(name)
     if not name or _UNKNOWN.search(name):
         return []

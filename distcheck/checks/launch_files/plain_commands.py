@@ -38,7 +38,7 @@ def as_shell_text(words: Iterable[Fragment], path: str) -> Fragment:
 
 def _add_quoted(word: Fragment, made: FragmentBuilder) -> None:
     r"""Append a word in single quotes, each ``'`` in it as ``'\''``."""
-    line, column = word.place(0)
+    line, column = word.location(0)
     made.add_text("'", (line, max(column - 1, 1)))
     start = 0
     for part in re.split("(')", word.text):
@@ -46,7 +46,7 @@ def _add_quoted(word: Fragment, made: FragmentBuilder) -> None:
         start += len(part)
         if part:
             made.add(inner, "'\\''" if part == "'" else part)
-    made.add_text("'", word.place(len(word.text)))
+    made.add_text("'", word.location(len(word.text)))
 
 
 class FileContents:
@@ -103,7 +103,7 @@ def joined(source: Fragment, stretches: Iterable[tuple[int, int]]) -> Fragment:
     for start, end in stretches:
         if start < end:
             made.add(source.part(start, end))
-    return made.fragment(source.path, source.place(0))
+    return made.fragment(source.path, source.location(0))
 
 
 def with_lost(sites: Iterable[LaunchSite], lost: Mapping[str, FileSetting]) -> Iterator[LaunchSite]:

@@ -48,7 +48,7 @@ _WORKS = re.compile(
     r"\.py\b|\.sh\b|python|torchrun|accelerate|deepspeed|mpirun|horovod|_perf\b|vllm|sglang|jupyter|serve"
 )
 #: A test before a launch that asks for GPUs answers by itself how many ranks there may be.
-_ASKS_FOR_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
+_TESTS_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
 #: Names that interfaces of a machine have and those of a pod's own network (eth0, net1) have not
 #: (systemd.net-naming-scheme(7); ib, bond and hsn by their drivers).
 _HOST_INTERFACE = re.compile(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
@@ -74,17 +74,17 @@ class _Ranks(NamedTuple):
 @probe(rules.DC320)
 def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A pod with GPUs has more at /dev/shm than the 64 MiB of a container that asks for nothing."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
         # one template can stand for several roles (an anchor)
-        if not gpus or pods.shared_memory not in ("default", "mounted") or pods.span in told:
+        if not gpus or pods.shared_memory not in ("default", "mounted") or pods.span in reported:
             continue
         sites = manifest.sites(pods)
         ranks = max([gpus, *(ranks.number for ranks in _ranks(manifest, pods) if ranks.stated)])
         if not _uses_gpus(pods, sites, alone=ranks < 2):
             continue
-        told.add(pods.span)
+        reported.add(pods.span)
         if pods.shared_memory == "default":
             yield _nothing_mounted(pods, gpus, ranks)
         elif pods.shared_memory_bytes is not None and pods.shared_memory_bytes.known:
@@ -94,15 +94,15 @@ def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding
 @probe(rules.DC301)
 def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
     """No container starts more ranks than it is given GPUs."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
         if not gpus:
             continue
         for ranks in _ranks(manifest, pods):
-            if ranks.number <= gpus or not ranks.stated or ranks.span in told or _may_share(pods, ranks.site):
+            if ranks.number <= gpus or not ranks.stated or ranks.span in reported or _may_share(pods, ranks.site):
                 continue
-            told.add(ranks.span)
+            reported.add(ranks.span)
             yield rules.DC301.found(
                 f"{ranks.text} starts {ranks.number} ranks in a container with {counted(gpus, 'GPU')}: "
                 f"local rank {surplus_ranks(gpus, ranks.number)} will have none",
@@ -115,16 +115,16 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
 @probe(rules.DC302)
 def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A launcher starts a rank for each GPU that its container is given."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
         if not gpus or gpus < 2 or pods.kind == "MPIJob":
             continue
         all_ranks = list(_ranks(manifest, pods))
         for ranks in all_ranks:
-            if ranks.number >= gpus or ranks.span in told or len(all_ranks) > 1 or _chooses_gpus(ranks.site):
+            if ranks.number >= gpus or ranks.span in reported or len(all_ranks) > 1 or _chooses_gpus(ranks.site):
                 continue
-            told.add(ranks.span)
+            reported.add(ranks.span)
             rest = gpus - ranks.number
             starts = f"{counted(ranks.number, 'rank')}"
             how = f"{ranks.text} starts {starts}" if ranks.stated else f"{ranks.text}: {starts} is started"
@@ -140,15 +140,15 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
 @probe(rules.DC325)
 def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A container's limit of CPUs leaves each of its ranks at least one."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
-        if pods.cpus is None or not pods.cpus.known or pods.cpus.span in told:
+        if pods.cpus is None or not pods.cpus.known or pods.cpus.span in reported:
             continue
         cpus = pods.cpus.value
         ranks = max((ranks.number for ranks in _ranks(manifest, pods)), default=0)
         if ranks < 2 or cpus >= ranks:
             continue
-        told.add(pods.cpus.span)
+        reported.add(pods.cpus.span)
         yield rules.DC325.found(
             f"{ranks} ranks share the {cpus:g} CPU{'s' * (cpus != 1)} to which the container is limited",
             where=_where(pods.cpus.span, object=_name(pods)),
@@ -164,11 +164,11 @@ def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
 @probe(rules.DC804)
 def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A launcher counts as many nodes as the manifest asks for pods."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
         nodes = known(pods.nodes)
-        if site.span in told or site.conditions or site.repeats or not nodes:
+        if site.span in reported or site.conditions or site.repeats or not nodes:
             continue
         if "nnodes_min" in command.unknown and not command.standalone:
             continue
@@ -180,7 +180,7 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         if not _differ(manifest, site, pods, least, most, nodes):
             continue
-        told.add(site.span)
+        reported.add(site.span)
         word = site.value(*NODES_OPTIONS) or site.option("--standalone")
         by = "--standalone is" if command.standalone else f"{_option(site, NODES_OPTIONS)} counts"
         what = f"{by} {counted(least, 'node') if least == most else f'{least} to {most} nodes'}"
@@ -197,11 +197,11 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
 def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
     """No two pods of a job start their launcher with the same node rank."""
     seen: dict[tuple[str, str | None, str | None, int], LaunchSite] = {}
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
         rank = command.node_rank
-        if rank is None or site.span in told or site.conditions or site.repeats or site.background:
+        if rank is None or site.span in reported or site.conditions or site.repeats or site.background:
             continue
         if command.standalone or command.rdzv_backend not in (None, "static") or "rdzv_backend" in command.unknown:
             continue  # the node rank is not used: DC806
@@ -215,7 +215,7 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
         twin = other is not site and other.pods is not None and other.pods.role != pods.role
         if not several and not twin:
             continue
-        told.add(site.span)
+        reported.add(site.span)
         word = site.value(*NODE_RANK_OPTIONS)
         by = _option(site, NODE_RANK_OPTIONS) if word else f"a node rank of {rank}"
         which = (
@@ -232,10 +232,10 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
 @probe(rules.DC419)
 def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The pods of a job on several nodes don't look for its head in themselves."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
-        if site.span in told or command.standalone or site.background or site.conditions:
+        if site.span in reported or command.standalone or site.background or site.conditions:
             continue
         address = command.master_addr
         if command.rdzv_backend not in (None, "static") or address is None:
@@ -252,7 +252,7 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
             continue  # it is the head itself
         if known(pods.replicas) == 1 and _shares_its_pod(manifest, pods):
             continue
-        told.add(site.span)
+        reported.add(site.span)
         word = site.value(*_ADDRESS_OPTIONS)
         yield rules.DC419.found(
             f"each of these pods looks for the head of a job on {counted(most or 2, 'node')} in itself, at {address}",
@@ -265,12 +265,12 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
 @probe(rules.DC809)
 def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A container sets no variable with which an operator numbers the pods, and no rank that all pods would share."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         for setting in pods.settings:
-            if setting.name in pods.injected and setting.span not in told:
+            if setting.name in pods.injected and setting.span not in reported:
                 for finding in _preset(pods, setting):
-                    told.add(setting.span)
+                    reported.add(setting.span)
                     yield finding
         replicas = known(pods.replicas)
         if replicas is None or replicas < 2 or pods.injected:
@@ -286,13 +286,13 @@ def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator
             rank is None
             or world is None
             or not plain
-            or rank.span in told
+            or rank.span in reported
             or not _is_count(rank.value)
             or not _is_count(world.value)
         ):
             continue
         if int(world.value or 0) > 1:
-            told.add(rank.span)
+            reported.add(rank.span)
             yield rules.DC809.found(
                 f"all {replicas} pods of this {_role(pods)} get RANK={rank.value} of {world.value}: "
                 "each process of a job needs its own",
@@ -309,19 +309,19 @@ def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator
 @probe(rules.DC406)
 def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A pod with a network of its own doesn't tell NCCL to take an interface of the machine."""
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         if pods.host_network is not False:
             continue
         found = list(pods.settings)
         found.extend(setting for site in manifest.sites(pods) for setting in site.settings.values())
         for setting in found:
-            if setting.name != "NCCL_SOCKET_IFNAME" or not setting.value or setting.span in told:
+            if setting.name != "NCCL_SOCKET_IFNAME" or not setting.value or setting.span in reported:
                 continue
             names = [name.strip() for name in setting.value.split(",") if name.strip()]
             if setting.value.startswith("^") or not names or not all(map(_HOST_INTERFACE.match, names)):
                 continue
-            told.add(setting.span)
+            reported.add(setting.span)
             yield rules.DC406.found(
                 f"NCCL_SOCKET_IFNAME={setting.value[:80]} names an interface of the machine, and without hostNetwork "
                 "a pod has interfaces of its own, eth0 as a rule",
@@ -408,7 +408,7 @@ def _ranks(manifest: _Manifest, pods: Pods) -> Iterator[_Ranks]:
     sites = manifest.sites(pods)
     for site in sites:
         found = _ranks_of(pods, site)
-        if found is not None and not any(_ASKS_FOR_GPUS.search(test) for test in site.conditions):
+        if found is not None and not any(_TESTS_GPUS.search(test) for test in site.conditions):
             yield found
     nproc = known(pods.nproc)
     if sites or nproc is None or pods.nproc is None:
@@ -485,8 +485,8 @@ def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
     if pods.nproc is not None and ranks.span == pods.nproc.span:
         written = pods.nproc.written or str(ranks.number)
         edits = (ranks.span.replaced_by(written.replace(str(ranks.number), str(gpus))),)
-    said = ranks.text.replace(str(ranks.number), str(gpus))
-    return Fix(f"write {said}, or {limit}", edits=edits, where="job-script", risk=_OTHER_WORLD_SIZE)
+    wanted = ranks.text.replace(str(ranks.number), str(gpus))
+    return Fix(f"write {wanted}, or {limit}", edits=edits, where="job-script", risk=_OTHER_WORLD_SIZE)
 
 
 # nodes
@@ -502,13 +502,13 @@ def _differ(manifest: _Manifest, site: LaunchSite, pods: Pods, least: int, most:
     # several groups of pods may each be a job of its own, and other pods of the job need not train
     if pods.kind not in ("PyTorchJob", "TrainJob", "LeaderWorkerSet"):
         alone = pods.kind in ("JobSet", "StatefulSet", "Job") and manifest.objects(pods.kind) == 1
-        return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _meets_at_one_place(site.command)
+        return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _has_one_rendezvous(site.command)
     if not all(manifest.sites(other) for other in manifest.job(pods)):
         return False
     return most > 1 or pods.kind in _ONE_WORLD
 
 
-def _meets_at_one_place(command: LaunchCommand) -> bool:
+def _has_one_rendezvous(command: LaunchCommand) -> bool:
     """All pods that run a command look for each other at one address, which it names, and under one id."""
     endpoint = "rdzv_endpoint" if command.rdzv_endpoint is not None else "master_addr"
     return getattr(command, endpoint) is not None and not command.unknown & {endpoint, "rdzv_id"}

@@ -15,19 +15,19 @@ from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 
 from .context import (
     PORT_OPTIONS,
-    asked_nodes,
     assigned_in,
     edit_value,
+    expected_nodes,
     is_remote,
-    made_of,
-    meeting_lines,
-    meeting_of,
-    once,
+    rendezvous_lines,
+    rendezvous_of,
     several_nodes,
     source_of,
     step_of,
     unquoted,
     value_span,
+    with_variables,
+    worst_per_location,
 )
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
@@ -106,14 +106,14 @@ def _port_part(endpoint: str) -> str:
 def _of_word(site: LaunchSite, name: str, word: Word, text: str, written: str) -> Port:
     given = assigned_in(site, word, written, text)
     if given is None:
-        return Port(name, made_of(site, text), value_span(site, word), None, word)
-    value = given.value if given.value is not None else made_of(site, unquoted(given.written))
+        return Port(name, with_variables(site, text), value_span(site, word), None, word)
+    value = given.value if given.value is not None else with_variables(site, unquoted(given.written))
     return Port(given.name, value, given.span, given)
 
 
 def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
     first = source_of(site, given.written) or given
-    value = given.value if given.value is not None else made_of(site, unquoted(given.written))
+    value = given.value if given.value is not None else with_variables(site, unquoted(given.written))
     return Port(first.name, value, first.span, first)
 
 
@@ -123,11 +123,11 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
 @probe(rules.DC102, rules.DC402)
 def port_is_wise(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A port that somebody chose exists, may be bound by any user, and is none that the kernel gives away."""
-    yield from once(_unwise_ports(launch_files))
+    yield from worst_per_location(_unwise_ports(launch_files))
 
 
 def _unwise_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
+    for _, site in rendezvous_lines(launch_files):
         port = port_of(site)
         if port is not None:
             yield from _judge(site, port)
@@ -281,7 +281,7 @@ def _range(node: ast.expr) -> Range | None:
 @probe(rules.DC744)
 def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
     """Two jobs on one host don't take the same port."""
-    yield from once(_fixed_ports(launch_files))
+    yield from worst_per_location(_fixed_ports(launch_files))
 
 
 def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -289,24 +289,26 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
         before: dict[int, list[LaunchSite]] = {}
         for site in file.sites:
             port = port_of(site)
-            if site.command.launcher == "other" or site.place == "pod":
+            if site.command.launcher == "other" or site.kind == "pod":
                 continue
             number = _wise_number(site, port)
             if port is None or number is None:
                 continue
-            beside = _beside(file, site, before.setdefault(number, []))
+            neighbour = _beside(file, site, before.setdefault(number, []))
             array = site.job is not None and site.job.array and several_nodes(site) is False
-            if beside is not None:
-                text = f"line {beside.span.line} starts another job on this host at the same time, with the same port"
+            if neighbour is not None:
+                text = (
+                    f"line {neighbour.span.line} starts another job on this host at the same time, with the same port"
+                )
             elif array:
                 text = "all jobs of the array take it, and those that share a host fail"
             elif site.repeats and site.background and _is_job_of_its_own(site):
                 text = "the loop starts several jobs at the same time, and all take it"
-                if (asked := asked_nodes(site)) is not None and asked.high > 1:
+                if (expected := expected_nodes(site)) is not None and expected.high > 1:
                     continue
             else:
                 text = "a second job on the host takes the same one"
-            certain = beside is not None or array or text.startswith("the loop")
+            certain = neighbour is not None or array or text.startswith("the loop")
             yield rules.DC744.found(
                 f"{port.name} is fixed at {number}: {text}",
                 severity=None if certain else Severity.INFO,
@@ -329,7 +331,7 @@ def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> Lau
 
     :param before: such lines with this port, of which this one becomes one
     """
-    if not _is_job_of_its_own(site) or (asked_nodes(site) or (1, 1))[1] > 1:
+    if not _is_job_of_its_own(site) or (expected_nodes(site) or (1, 1))[1] > 1:
         return None
     found = next((other for other in reversed(before) if _still_runs(file, other, site)), None)
     if site.background and len(before) < _MOST_BEFORE:
@@ -340,7 +342,7 @@ def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> Lau
 def _still_runs(file: LaunchFile, other: LaunchSite, site: LaunchSite) -> bool:
     if other.span == site.span or other.conditions != site.conditions or other.routine != site.routine:
         return False
-    mine, its = meeting_of(site), meeting_of(other)
+    mine, its = rendezvous_of(site), rendezvous_of(other)
     between = file.lines[other.span.end_line : max(site.span.line - 1, 0)]
     return (mine is None or its is None or mine.host == its.host) and not any(map(_WAITS.match, between))
 

@@ -17,23 +17,23 @@ from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
 from .context import (
     ADDRESS_OPTIONS,
     Rendezvous,
-    asked_nodes,
     assigned_in,
     by_each_task,
     edit_value,
+    expected_nodes,
     is_remote,
     job_nodes,
     launch_lines,
-    made_of,
-    meeting_lines,
-    meeting_of,
-    once,
-    place,
+    location_of,
+    rendezvous_lines,
+    rendezvous_of,
     setting,
     several_nodes,
     shown,
     step_of,
     unquoted,
+    with_variables,
+    worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
@@ -58,9 +58,9 @@ _OWN_NAME = re.compile(
 )
 _FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+['\"]?(localhost|127\.0\.0\.1|0\.0\.0\.0|::1)")
 #: Lines of one job that are looked at; as many nodes on one machine nobody plays.
-_MOST_TOGETHER = 64
+_MAX_TOGETHER = 64
 #: What a path, a name or a comment says where several nodes are played on one machine on purpose.
-_PLAYED = re.compile(
+_SIMULATED = re.compile(
     r"(?i)simulat|emulat|\bfake|\bmock|single[ _-]?(?:machine|host|box)|same (?:machine|host)|one machine"
 )
 _TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$|_test\.[a-z]+$")
@@ -72,37 +72,38 @@ _TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$
 @probe(rules.DC419)
 def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
     """With several nodes, the address on which they meet leads from each of them to the same host."""
-    yield from once(_loopbacks(launch_files))
+    yield from worst_per_location(_loopbacks(launch_files))
 
 
 def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
     jobs = _by_script(launch_files)
-    for file, site in meeting_lines(launch_files):
+    for file, site in rendezvous_lines(launch_files):
         together = jobs.get((file.path, site.command.script), ())
-        if site.place == "pod" or several_nodes(site) is not True:
+        if site.kind == "pod" or several_nodes(site) is not True:
             continue
-        meets = meeting_of(site)
-        if meets is None:
+        rendezvous = rendezvous_of(site)
+        if rendezvous is None:
             yield from _by_default(file, site, together)
             continue
-        if not meets.known or not is_loopback(meets.host):
+        if not rendezvous.known or not is_loopback(rendezvous.host):
             continue
-        given = site.settings.get(meets.variable or "")
+        given = site.settings.get(rendezvous.variable or "")
         if given is not None and not given.certain and site.command.launcher not in NODE_LAUNCHERS:
             continue
-        played = _on_one_machine(file, site, together)
-        if played == "sure":
+        simulated = _on_one_machine(file, site, together)
+        if simulated == "sure":
             continue
-        asked = asked_nodes(site)
-        nodes = asked.high if asked is not None else step_of(site).nodes
+        expected = expected_nodes(site)
+        nodes = expected.high if expected is not None else step_of(site).nodes
         count = "several" if nodes is None else str(nodes)
-        option = meets.name if meets.variable is None else None
+        option = rendezvous.name if rendezvous.variable is None else None
         yield rules.DC419.found(
-            f"{count} nodes are to meet at {meets.host} ({meets.variable or meets.name}), where each finds only itself",
-            severity=Severity.INFO if played or (asked is not None and asked.low == 1) else None,
-            where=_where(site, meets, option),
-            evidence={"name": meets.host, "nodes": nodes},
-            fix=_first_node(site, meets.variable or meets.name),
+            f"{count} nodes are to meet at {rendezvous.host} ({rendezvous.variable or rendezvous.name}), "
+            "where each finds only itself",
+            severity=Severity.INFO if simulated or (expected is not None and expected.low == 1) else None,
+            where=_where(site, rendezvous, option),
+            evidence={"name": rendezvous.host, "nodes": nodes},
+            fix=_first_node(site, rendezvous.variable or rendezvous.name),
         )
 
 
@@ -111,7 +112,7 @@ def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[L
     found: dict[tuple[str, str | None], list[LaunchSite]] = {}
     for file, site in launch_lines(launch_files):
         lines = found.setdefault((file.path, site.command.script), [])
-        if len(lines) < _MOST_TOGETHER:
+        if len(lines) < _MAX_TOGETHER:
             lines.append(site)
     return found
 
@@ -125,8 +126,8 @@ def is_loopback(host: str) -> bool:
 def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
     """torchrun takes 127.0.0.1 where it is given no address."""
     command = site.command
-    asked = asked_nodes(site)
-    if command.launcher not in TORCHRUN_LAUNCHERS or asked is None:
+    expected = expected_nodes(site)
+    if command.launcher not in TORCHRUN_LAUNCHERS or expected is None:
         return
     # an operator or an image may set torchrun's PET_ variables, and a stranger's backend finds its own way
     unknown = command.unknown & {"rdzv_endpoint", "rdzv_backend", "rdzv_conf"}
@@ -135,22 +136,22 @@ def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSit
     static = command.rdzv_backend != "c10d"
     if static and (command.master_addr is not None or "master_addr" in command.unknown):
         return
-    if site.place in ("dockerfile", "pod") or command.rdzv_endpoint is not None:
+    if site.kind in ("dockerfile", "pod") or command.rdzv_endpoint is not None:
         return
     names = set(site.settings) | set(site.unexported)
     if any(name.startswith("PET_") for name in names) or (static and "MASTER_ADDR" in site.settings):
         return  # the latter is not read by torchrun, and DC809 says so
-    played = _on_one_machine(file, site, together)
-    if played == "sure":
+    simulated = _on_one_machine(file, site, together)
+    if simulated == "sure":
         return
     option = "--master-addr" if static else "--rdzv-endpoint"
     given = "" if static or site.value(*ADDRESS_OPTIONS) is None else ", and c10d does not use --master-addr"
     yield rules.DC419.found(
-        f"{asked.high} nodes are to meet, but {option} is not given{given}: each takes "
+        f"{expected.high} nodes are to meet, but {option} is not given{given}: each takes "
         f"{'127.0.0.1' if static else 'localhost'}, where it finds only itself",
-        severity=Severity.INFO if played or asked.low == 1 else None,
-        where=place(site, site.value("--nnodes"), option),
-        evidence={"name": None, "nodes": asked.high},
+        severity=Severity.INFO if simulated or expected.low == 1 else None,
+        where=location_of(site, site.value("--nnodes"), option),
+        evidence={"name": None, "nodes": expected.high},
         fix=_first_node(site, option),
     )
 
@@ -186,15 +187,15 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
     masks = {given.value for other in local if (given := other.settings.get("CUDA_VISIBLE_DEVICES")) is not None}
     if len(local) > 1 and len(ranks) == len(local) and len(masks) == len(local):
         return "sure"
-    if _TEST_PATH.search(file.path) or _PLAYED.search(file.path):
+    if _TEST_PATH.search(file.path) or _SIMULATED.search(file.path):
         return "perhaps"
     near = " ".join(text for line, text in file.comments if abs(line - site.span.line) <= 15)
-    if _PLAYED.search(near):
+    if _SIMULATED.search(near):
         return "perhaps"
     if "CUDA_VISIBLE_DEVICES" in site.settings and site.command.node_rank is None:
         return "perhaps"
     # in a document: two terminals, or two nodes
-    return "perhaps" if site.place == "markdown" and len(local) > 1 else None
+    return "perhaps" if site.kind == "markdown" and len(local) > 1 else None
 
 
 # DC109
@@ -203,40 +204,40 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
 @probe(rules.DC109)
 def master_is_one_host(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The meeting place is one host, not the job's list of nodes."""
-    yield from once(_lists(launch_files))
+    yield from worst_per_location(_lists(launch_files))
 
 
 def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
-        meets = meeting_of(site)
-        if meets is None:
+    for _, site in rendezvous_lines(launch_files):
+        rendezvous = rendezvous_of(site)
+        if rendezvous is None:
             continue
-        what, sure = _list_of(meets)
+        what, sure = _list_of(rendezvous)
         if what is None or (not sure and several_nodes(site) is False):
             continue
-        doubt = not sure and several_nodes(site) is None and (job_nodes(site) or 1) < 2
-        name = meets.variable or meets.name
-        slurm = not sure or "[" in meets.host
+        unresolved = not sure and several_nodes(site) is None and (job_nodes(site) or 1) < 2
+        name = rendezvous.variable or rendezvous.name
+        slurm = not sure or "[" in rendezvous.host
         yield rules.DC109.found(
             f"{name} is {what} where one host belongs",
-            severity=Severity.INFO if doubt else None,
-            where=_where(site, meets, None if meets.variable else meets.name),
-            evidence={"value": mask(meets.made_of)},
+            severity=Severity.INFO if unresolved else None,
+            where=_where(site, rendezvous, None if rendezvous.variable else rendezvous.name),
+            evidence={"value": mask(rendezvous.with_variables)},
             fix=Fix(
                 f"take the first host of the list: {_assigned_first_host(name)}"
                 if slurm
                 else f"take one host of the list: {name}=HOST",
-                where="job-script" if meets.variable else "launch-line",
+                where="job-script" if rendezvous.variable else "launch-line",
             ),
         )
 
 
-def _list_of(meets: Rendezvous) -> tuple[str | None, bool]:
+def _list_of(rendezvous: Rendezvous) -> tuple[str | None, bool]:
     """What list an address is, for a message, and whether it is one in any case, also with a single node."""
     from distcheck.checks.host.rendezvous import is_node_list
 
-    text = unquoted(meets.made_of).strip()
-    if meets.known and "://" not in text:
+    text = unquoted(rendezvous.with_variables).strip()
+    if rendezvous.known and "://" not in text:
         return (f"a list of nodes, {shown(text)!r},", True) if is_node_list(text) else (None, False)
     match = re.fullmatch(r"\$\{?(\w+)\}?", text)
     if match is not None and match[1] in _NODE_LISTS:
@@ -254,49 +255,51 @@ def _list_of(meets: Rendezvous) -> tuple[str | None, bool]:
 @probe(rules.DC810)
 def master_is_a_node_of_the_job(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The meeting place is a node of the job: not the host on which srun was typed, and not each node's own."""
-    yield from once(_elsewhere(launch_files))
+    yield from worst_per_location(_elsewhere(launch_files))
 
 
 def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
-        meets = meeting_of(site)
-        if meets is None or several_nodes(site) is False:
+    for _, site in rendezvous_lines(launch_files):
+        rendezvous = rendezvous_of(site)
+        if rendezvous is None or several_nodes(site) is False:
             continue
-        falls_back = _FALLS_BACK.search(meets.made_of)
-        name = meets.variable or meets.name
+        falls_back = _FALLS_BACK.search(rendezvous.with_variables)
+        name = rendezvous.variable or rendezvous.name
         first_host = f"take the first host of the job: {_assigned_first_host(name)}"
-        if "SLURM_LAUNCH_NODE_IPADDR" in meets.made_of:
+        if "SLURM_LAUNCH_NODE_IPADDR" in rendezvous.with_variables:
             message = (
                 f"{name} is SLURM_LAUNCH_NODE_IPADDR, the host on which srun was typed: that may be the login node, "
                 "and in the body of a job script it is not set"
             )
             fix = first_host
-        elif "SLURM_SUBMIT_HOST" in meets.made_of:
+        elif "SLURM_SUBMIT_HOST" in rendezvous.with_variables:
             message = f"{name} is SLURM_SUBMIT_HOST, the host on which sbatch was typed: that is the login node"
             fix = first_host
         elif falls_back is not None:
             message = f"{name} becomes {falls_back[1]} where its command fails: each node then finds only itself"
             fix = f"leave '|| echo {falls_back[1]}' away, and let the job end there (set -euo pipefail)"
-        elif _OWN_NAME.fullmatch(meets.made_of.strip()) and _expanded_on_each_node(site, meets):
-            message = f"{name} is {shown(meets.made_of)}, which each node expands to itself: they never meet"
+        elif _OWN_NAME.fullmatch(rendezvous.with_variables.strip()) and _expanded_on_each_node(site, rendezvous):
+            message = (
+                f"{name} is {shown(rendezvous.with_variables)}, which each node expands to itself: they never meet"
+            )
             fix = first_host if site.in_slurm_job else f"give {name} the first host's name, the same on every node"
         else:
             continue
         yield rules.DC810.found(
             message,
-            where=_where(site, meets, None if meets.variable else meets.name),
-            evidence={"value": mask(meets.made_of)},
+            where=_where(site, rendezvous, None if rendezvous.variable else rendezvous.name),
+            evidence={"value": mask(rendezvous.with_variables)},
             fix=Fix(fix, where="job-script"),
         )
 
 
-def _expanded_on_each_node(site: LaunchSite, meets: Rendezvous) -> bool:
+def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
     """Every node of the job carries out the line, and reads the variables of its meeting place anew."""
-    asked = asked_nodes(site)
-    if several_nodes(site) is not True or site.conditions or (asked is not None and asked.low == 1):
+    expected = expected_nodes(site)
+    if several_nodes(site) is not True or site.conditions or (expected is not None and expected.low == 1):
         return False
-    given = None if meets.variable is None else setting(site, meets.variable)
-    if meets.by_each_task is not True or (given is not None and given.by_each_task is not True):
+    given = None if rendezvous.variable is None else setting(site, rendezvous.variable)
+    if rendezvous.by_each_task is not True or (given is not None and given.by_each_task is not True):
         return False
     step = step_of(site)
     on_all = step.starter == "srun" and not step.partial and (step.nodes or 1) > 1
@@ -309,30 +312,35 @@ def _expanded_on_each_node(site: LaunchSite, meets: Rendezvous) -> bool:
 @probe(rules.DC744)
 def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A job that the scheduler places names no host of its own choice as the meeting place."""
-    yield from once(_fixed_hosts(launch_files))
+    yield from worst_per_location(_fixed_hosts(launch_files))
 
 
 def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
     from distcheck.checks.host.rendezvous import address_trouble, is_node_list
 
-    for _, site in meeting_lines(launch_files):
-        meets = meeting_of(site)
+    for _, site in rendezvous_lines(launch_files):
+        rendezvous = rendezvous_of(site)
         given = site.of_job
-        if meets is None or given is None or given.scheduler != "slurm" or site.place != "slurm":
+        if rendezvous is None or given is None or given.scheduler != "slurm" or site.kind != "slurm":
             continue
-        if not meets.known or is_loopback(meets.host) or is_node_list(meets.host) or not meets.host.strip():
+        if (
+            not rendezvous.known
+            or is_loopback(rendezvous.host)
+            or is_node_list(rendezvous.host)
+            or not rendezvous.host.strip()
+        ):
             continue
-        if address_trouble(meets.host) is not None:
+        if address_trouble(rendezvous.host) is not None:
             continue  # told by DC102
         chosen = any(name in given.directives for name in ("nodelist", "reservation", "nodefile"))
         if chosen or site.value("-w", "--nodelist") is not None:
             continue
-        name = meets.variable or meets.name
+        name = rendezvous.variable or rendezvous.name
         yield rules.DC744.found(
-            f"{name} is fixed to {shown(meets.host)}, but Slurm chooses the nodes of this job: "
+            f"{name} is fixed to {shown(rendezvous.host)}, but Slurm chooses the nodes of this job: "
             "if that one is not among them, no process answers there",
-            where=_where(site, meets, None if meets.variable else meets.name),
-            evidence={"setting": name, "value": meets.host},
+            where=_where(site, rendezvous, None if rendezvous.variable else rendezvous.name),
+            evidence={"setting": name, "value": rendezvous.host},
             fix=Fix(
                 f"take the first host of the job: {_assigned_first_host(name)}; or request the host: "
                 "'#SBATCH --nodelist'",
@@ -347,7 +355,7 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
 @probe(rules.DC807)
 def nodes_have_one_rendezvous_id(launch_files: LaunchFiles) -> Iterator[Finding]:
     """All nodes of a job give the same rendezvous id."""
-    yield from once(_ids(launch_files))
+    yield from worst_per_location(_ids(launch_files))
 
 
 def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -372,9 +380,9 @@ def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
         given = assigned_in(site, word, unquoted(word.written), word.text)
         yield rules.DC807.found(
             why,
-            where=place(site, word, "--rdzv-id"),
+            where=location_of(site, word, "--rdzv-id"),
             evidence={
-                "rdzv_id": mask(made_of(site, word.text)),
+                "rdzv_id": mask(with_variables(site, word.text)),
                 "assigned_in_line": None if given is None else given.span.line,
             },
             fix=Fix(f"give all nodes one id: --rdzv-id={_id_for(site)}", where="launch-line"),
@@ -386,7 +394,7 @@ def _why_it_differs(site: LaunchSite) -> str | None:
     word = site.value("--rdzv-id")
     if word is None:
         return None
-    text = made_of(site, word.text)
+    text = with_variables(site, word.text)
     match = _DIFFERS.search(text)
     if match is None or (match[2] == "date" and _DAY_ALONE.search(text) and not _TIME_OF_DAY.search(text)):
         return None
@@ -401,7 +409,7 @@ def _why_it_differs(site: LaunchSite) -> str | None:
     direct = given is None
     if site.repeats and direct:
         return f"--rdzv-id is made of {what}, which is expanded anew for each host of the loop: every node waits alone"
-    if is_remote(site) or site.repeats or site.place == "slurm" or site.background:
+    if is_remote(site) or site.repeats or site.kind == "slurm" or site.background:
         return None
     return f"--rdzv-id is made of {what}, and each node that runs this line gets another one: every node waits alone"
 
@@ -420,7 +428,7 @@ def _no_id(site: LaunchSite, several: bool | None) -> Iterator[Finding]:
         "--rdzv-id is not given: all jobs that meet at this endpoint have the same one, 'none', and what is left of "
         "an earlier job can get into this one",
         severity=Severity.INFO,
-        where=place(site, site.option("--rdzv-backend"), "--rdzv-id"),
+        where=location_of(site, site.option("--rdzv-backend"), "--rdzv-id"),
         evidence={"rdzv_id": None},
         fix=Fix(f"give all nodes of the job one id: --rdzv-id={_id_for(site)}", where="launch-line"),
     )
@@ -429,8 +437,8 @@ def _no_id(site: LaunchSite, several: bool | None) -> Iterator[Finding]:
 def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
     """Another line of the same job, for another node, with another id."""
     command = site.command
-    meets = meeting_of(site)
-    if meets is None:
+    rendezvous = rendezvous_of(site)
+    if rendezvous is None:
         return
     for other in together:
         its = other.command
@@ -441,15 +449,15 @@ def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Find
             apart
             and its.rdzv_id not in (None, command.rdzv_id)
             and (its.launcher, its.script, its.script_args) == (command.launcher, command.script, command.script_args)
-            and (theirs := meeting_of(other)) is not None
-            and theirs.host == meets.host
+            and (theirs := rendezvous_of(other)) is not None
+            and theirs.host == rendezvous.host
             and several_nodes(other) is True
         ):
             word = site.value("--rdzv-id")
             yield rules.DC807.found(
                 f"--rdzv-id is {shown(command.rdzv_id or '')!r} here and {shown(its.rdzv_id or '')!r} in line "
                 f"{other.span.line}, which starts another node of the same job",
-                where=place(site, word, "--rdzv-id"),
+                where=location_of(site, word, "--rdzv-id"),
                 evidence={"rdzv_id": mask(command.rdzv_id or ""), "other": mask(its.rdzv_id or "")},
                 fix=Fix(
                     f"give all nodes one id: --rdzv-id={its.rdzv_id}",
@@ -461,5 +469,5 @@ def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Find
             return
 
 
-def _where(site: LaunchSite, meets: Rendezvous, option: str | None) -> Where:
-    return meets.span.where(variable=meets.variable, object=option)
+def _where(site: LaunchSite, rendezvous: Rendezvous, option: str | None) -> Where:
+    return rendezvous.span.where(variable=rendezvous.variable, object=option)

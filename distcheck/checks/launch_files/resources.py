@@ -16,14 +16,14 @@ from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
-from .context import CONTAINER_PROGRAMS, counted, once, stays_outside
+from .context import CONTAINER_PROGRAMS, counted, stays_outside, worst_per_location
 from .counts import (
     SHARE_GPUS,
     Count,
     gpus_given,
     is_distributed,
+    process_count_word,
     ranks_on_node,
-    ranks_said,
     runs_on_cpu,
     surplus_ranks,
     tasks_in_job,
@@ -31,7 +31,7 @@ from .counts import (
 )
 from .launcher import double_launch
 from .model import Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, known
-from .variables import MASKS, corrected_line, is_sure
+from .variables import MASKS, corrected_line, is_certain
 
 GIB = 1 << 30
 #: What a fix changes besides.
@@ -47,13 +47,13 @@ class NodeGpus(NamedTuple):
     text: str
     #: ``mask``, ``container``, ``scheduler`` or ``nodes``
     by: str
-    said: FileSetting | Count | None = None
+    source: FileSetting | Count | None = None
 
 
 @probe(rules.DC301)
 def every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """No more ranks start on a node than there are GPUs for them."""
-    yield from once(_every_rank_has_a_gpu(launch_files, nodes))
+    yield from worst_per_location(_every_rank_has_a_gpu(launch_files, nodes))
 
 
 def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
@@ -62,20 +62,20 @@ def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable)
         ranks = ranks_on_node(site)
         if ranks is None or ranks < 2 or not is_distributed(site) or _shares_or_needs_none(site):
             continue
-        for room in rooms_of(site, stated):
+        for limit in gpu_limits(site, stated):
             # a launcher in each of several tasks is DC106, and what one of the tasks has is no matter then
-            if room.gpus < ranks and (room.by != "scheduler" or double_launch(site) is None):
-                yield _too_many(ranks, room, file, site)
+            if limit.gpus < ranks and (limit.by != "scheduler" or double_launch(site) is None):
+                yield _too_many(ranks, limit, file, site)
                 break
     if stated is not None and stated.gpus is not None:
-        for allocation in _askings(launch_files):
-            asked = _asked_gpus(allocation)
-            if asked is not None and asked.number > stated.gpus and isinstance(asked.said, Scalar):
+        for allocation in _allocations(launch_files):
+            requested = _requested_gpus(allocation)
+            if requested is not None and requested.number > stated.gpus and isinstance(requested.source, Scalar):
                 yield rules.DC301.found(
-                    f"the job asks for {asked.number} GPUs on each node, and the nodes of {stated.origin} have "
+                    f"the job asks for {requested.number} GPUs on each node, and the nodes of {stated.origin} have "
                     f"{stated.gpus}: it never starts",
-                    where=asked.said.span.where(object="directive"),
-                    evidence={"asked": asked.number, "gpus_on_node": stated.gpus},
+                    where=requested.source.span.where(object="directive"),
+                    evidence={"asked": requested.number, "gpus_on_node": stated.gpus},
                     fix=Fix(f"ask for at most {stated.gpus} GPUs on a node", where="job-script"),
                 )
 
@@ -108,18 +108,18 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -
 @probe(rules.DC325)
 def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """A rank has at least one CPU, the tasks get those that the job asked for, and the nodes have as many."""
-    yield from once(_ranks_have_cpus(launch_files, nodes))
+    yield from worst_per_location(_ranks_have_cpus(launch_files, nodes))
 
 
 def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     stated = nodes if isinstance(nodes, Nodes) else None
     for file, site in launch_files.sites():
-        if site.place != "pod" and is_distributed(site):
+        if site.kind != "pod" and is_distributed(site):
             yield from _cpus_of(file, site)
             yield from _cpus_of_container(site)
     if stated is None or stated.cpus is None:
         return
-    for allocation in _askings(launch_files):
+    for allocation in _allocations(launch_files):
         each = known(allocation.cpus_per_task)
         tasks = tasks_in_job(allocation)
         if each is None or tasks is None or allocation.cpus_per_task is None or each * tasks <= stated.cpus:
@@ -138,7 +138,7 @@ def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> I
 @probe(rules.DC323)
 def memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """A job asks for the memory that its ranks need at least, and for no more than its nodes have."""
-    yield from once(_memory_is_enough(launch_files, nodes))
+    yield from worst_per_location(_memory_is_enough(launch_files, nodes))
 
 
 def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
@@ -146,31 +146,31 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
 
     for _, site in launch_files.sites():
         memory = None if site.allocation is None else site.allocation.memory_bytes_per_node
-        room, ranks = known(memory), ranks_on_node(site)
+        limit, ranks = known(memory), ranks_on_node(site)
         # 0 is all that a node has
-        if memory is None or not room or ranks is None or not is_distributed(site):
+        if memory is None or not limit or ranks is None or not is_distributed(site):
             continue
         each = MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
-        if room < ranks * each:
+        if limit < ranks * each:
             yield rules.DC323.found(
-                f"the job asks for {_size(room)} of memory on each node, and "
+                f"the job asks for {_size(limit)} of memory on each node, and "
                 + (f"{ranks} ranks need at least {_size(each)} each" if ranks > 1 else f"a rank needs {_size(each)}"),
                 where=memory.span.where(object="directive"),
-                evidence={"asked_bytes": room, "ranks_on_node": ranks, "needed_bytes": ranks * each},
+                evidence={"asked_bytes": limit, "ranks_on_node": ranks, "needed_bytes": ranks * each},
                 fix=Fix("ask for more, or for all memory of a node: --mem=0 with --exclusive", where="job-script"),
             )
     if isinstance(nodes, Unavailable) or nodes.memory_bytes is None:
         return
-    for allocation in _askings(launch_files):
+    for allocation in _allocations(launch_files):
         memory = allocation.memory_bytes_per_node
-        asked = known(memory)
-        if memory is None or asked is None or asked <= nodes.memory_bytes:
+        requested = known(memory)
+        if memory is None or requested is None or requested <= nodes.memory_bytes:
             continue
         yield rules.DC323.found(
-            f"the job asks for {_size(asked)} of memory on each node, and the nodes of {nodes.origin} have "
+            f"the job asks for {_size(requested)} of memory on each node, and the nodes of {nodes.origin} have "
             f"{_size(nodes.memory_bytes)}",
             where=memory.span.where(object="directive"),
-            evidence={"asked_bytes": asked, "memory_bytes": nodes.memory_bytes},
+            evidence={"asked_bytes": requested, "memory_bytes": nodes.memory_bytes},
             fix=Fix(
                 f"ask for less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or for all that it "
                 "gives: --mem=0",
@@ -200,14 +200,14 @@ def _starts_ranks(site: LaunchSite, tasks: int) -> bool:
     return site.command.launcher == "python" and site.command.script is not None and tasks > 1 and one_each
 
 
-def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
+def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
     """What limits the GPUs of a line, the nearest to its ranks first; a mask of unknown content ends the list."""
     for name in MASKS:
         setting = site.settings.get(name)
         if setting is None or stays_outside(site, setting):
             continue
         # one that only some ways through the file set hides nothing for sure
-        count = _masked(setting.value) if is_sure(setting, site) else None
+        count = _masked(setting.value) if is_certain(setting, site) else None
         if count is None:
             return
         if count:
@@ -215,7 +215,7 @@ def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
         break
     if CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         yield from _of_container(site)
-    if site.place == "pod":
+    if site.kind == "pod":
         return
     given = gpus_given(site)
     if given is not None and given.number > 0:
@@ -229,14 +229,14 @@ def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
 
 def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
     """``docker run --gpus=2`` or ``--gpus '"device=0,1"'`` before the launcher."""
-    said = site.value("--gpus")
-    if said is None:
+    source = site.value("--gpus")
+    if source is None:
         return
-    text = said.text.strip("\"'")
+    text = source.text.strip("\"'")
     count = int(text) if re.fullmatch(r"[0-9]{1,4}", text) else _masked(text.removeprefix("device="))
     if count and (text.isdigit() or text.startswith("device=")):
         yield NodeGpus(
-            count, f"the container is given {counted(count, 'GPU')} (--gpus={text})", "container", Count(count, said)
+            count, f"the container is given {counted(count, 'GPU')} (--gpus={text})", "container", Count(count, source)
         )
 
 
@@ -255,43 +255,43 @@ def _masked(value: str | None) -> int | None:
 
 def _written(count: Count, given: Allocation | None) -> str:
     """The directive that says a count, as it is written; empty where it is an option of the line."""
-    if given is None or not isinstance(count.said, Scalar):
+    if given is None or not isinstance(count.source, Scalar):
         return ""
     for name, scalar in given.directives.items():
-        if scalar.span == count.said.span:
+        if scalar.span == count.source.span:
             return f" (--{name}={scalar.written.strip()[:60] or count.number})"
     return ""
 
 
-def _too_many(ranks: int, room: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
-    word = ranks_said(site)
-    processes = f"{room.gpus} process{'es' * (room.gpus != 1)}"
+def _too_many(ranks: int, limit: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
+    word = process_count_word(site)
+    processes = f"{limit.gpus} process{'es' * (limit.gpus != 1)}"
     fix = Fix(f"start {processes} on each node, or take {ranks} GPUs", where="launch-line")
     if word is not None and word.span.path == file.path and not word.origins and word.text == str(ranks):
-        edit = word.span.replaced_by(str(room.gpus))
+        edit = word.span.replaced_by(str(limit.gpus))
         line = corrected_line(file, (edit,)) if site.command.launcher != "accelerate" else None
         if line is not None:
             fix = fix._replace(text=f"{fix.text}: {line}", edits=(edit,), risk=_FEWER)
     return rules.DC301.found(
-        f"{ranks} ranks start on each node, but {room.text}: "
-        f"local rank {surplus_ranks(room.gpus, ranks)} will have none",
+        f"{ranks} ranks start on each node, but {limit.text}: "
+        f"local rank {surplus_ranks(limit.gpus, ranks)} will have none",
         where=site.where(word, object="nproc"),
-        evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
+        evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
         fix=fix,
     )
 
 
 def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -> Iterator[Finding]:
-    room = next(rooms_of(site, nodes), None)
-    if room is None or room.gpus <= ranks:
+    limit = next(gpu_limits(site, nodes), None)
+    if limit is None or limit.gpus <= ranks:
         return
-    word = ranks_said(site)
+    word = process_count_word(site)
     # one process may well drive several GPUs itself, and whoever hides GPUs or has a node for all may mean it
-    wasted = room.by == "scheduler" and ranks > 1
+    wasted = limit.by == "scheduler" and ranks > 1
     option = {"deepspeed": "--num_gpus", "accelerate": "--num_processes", "python": "--ntasks-per-node"}.get(
         site.command.launcher, "--nproc-per-node"
     )
-    fix = Fix(f"start a process for each GPU ({option}={room.gpus}), or ask for {ranks} only", where="launch-line")
+    fix = Fix(f"start a process for each GPU ({option}={limit.gpus}), or ask for {ranks} only", where="launch-line")
     if (
         word is not None
         and word.span.path == file.path
@@ -299,17 +299,17 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
         and word.text == str(ranks)
         and site.command.launcher != "accelerate"
     ):
-        edit = word.span.replaced_by(str(room.gpus))
+        edit = word.span.replaced_by(str(limit.gpus))
         line = corrected_line(file, (edit,))
         if line is not None:
             text = f"start a process for each GPU: {line}; or ask for {ranks} only"
             fix = Fix(text, edits=(edit,), where=fix.where, risk=_MORE)
     yield rules.DC302.found(
-        f"{ranks} {'rank starts' if ranks == 1 else 'ranks start'} on each node, but {room.text}: "
-        f"{room.gpus - ranks} {'takes' if room.gpus - ranks == 1 else 'take'} no part",
+        f"{ranks} {'rank starts' if ranks == 1 else 'ranks start'} on each node, but {limit.text}: "
+        f"{limit.gpus - ranks} {'takes' if limit.gpus - ranks == 1 else 'take'} no part",
         severity=Severity.WARNING if wasted else Severity.INFO,
         where=site.where(word, object="nproc"),
-        evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
+        evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
         fix=fix,
     )
 
@@ -333,14 +333,14 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     started = tasks_on_node(site) if task_starter(site.command) else tasks_in_job(given)
     if started is None or site.command.launcher not in NODE_LAUNCHERS:
         return
-    room = each if task_starter(site.command) else each * started
-    if room >= ranks:
+    limit = each if task_starter(site.command) else each * started
+    if limit >= ranks:
         return
-    said = ranks_said(site)
+    source = process_count_word(site)
     yield rules.DC325.found(
-        f"{ranks} ranks share {counted(room, 'CPU')}" + _written(Count(each, given.cpus_per_task), site.job or given),
-        where=site.where(said, object="cpu"),
-        evidence={"ranks_on_node": ranks, "cpus": room, "cpus_per_task": each},
+        f"{ranks} ranks share {counted(limit, 'CPU')}" + _written(Count(each, given.cpus_per_task), site.job or given),
+        where=site.where(source, object="cpu"),
+        evidence={"ranks_on_node": ranks, "cpus": limit, "cpus_per_task": each},
         fix=Fix(
             f"ask for the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
             if started == 1
@@ -355,15 +355,15 @@ def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
     ranks = ranks_on_node(site)
     if ranks is None or ranks < 2 or not CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         return
-    said = site.value("--cpus")
-    if said is None:
+    source = site.value("--cpus")
+    if source is None:
         return
-    if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", said.text) or not 0 < float(said.text) < ranks:
+    if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", source.text) or not 0 < float(source.text) < ranks:
         return
     yield rules.DC325.found(
-        f"{ranks} ranks share the {float(said.text):g} CPUs that the container is given",
-        where=site.where(said, object="cpu"),
-        evidence={"ranks_on_node": ranks, "cpus": float(said.text)},
+        f"{ranks} ranks share the {float(source.text):g} CPUs that the container is given",
+        where=site.where(source, object="cpu"),
+        evidence={"ranks_on_node": ranks, "cpus": float(source.text)},
         fix=Fix(
             "leave --cpus out, or give the container the CPUs of all ranks and their data loaders", where="launch-line"
         ),
@@ -376,7 +376,7 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
     srun(1), "--cpus-per-task": the job's value is no longer inherited; SRUN_CPUS_PER_TASK is its variable.
     """
     command = site.command
-    if site.place != "slurm" or task_starter(site.command) != "srun" or "sbatch" in command.wrappers:
+    if site.kind != "slurm" or task_starter(site.command) != "srun" or "sbatch" in command.wrappers:
         return None
     if command.cpus_per_task is not None or "cpus_per_task" in command.unknown:
         return None
@@ -388,8 +388,8 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
     if any(word.partition("=")[0] in ways or word in ways for word in own) or "none" in _value(own, "--cpu-bind"):
         return None
     job = site.of_job
-    asked = None if job is None else known(job.cpus_per_task)
-    return asked if asked is not None and asked > 1 else None
+    requested = None if job is None else known(job.cpus_per_task)
+    return requested if requested is not None and requested > 1 else None
 
 
 def _value(words: list[str], option: str) -> str:
@@ -402,17 +402,17 @@ def _value(words: list[str], option: str) -> str:
     return ""
 
 
-def _pass_them_on(asked: int, file: LaunchFile, site: LaunchSite) -> Finding:
+def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding:
     word = next(word for word in site.words if word.text.rpartition("/")[2] == "srun")
     own = word.span.path == file.path
     edits = (word.span.followed_by(" --cpus-per-task=$SLURM_CPUS_PER_TASK"),) if own else ()
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(
-        f"srun does not take over the batch script's {asked} CPUs per task, so that each task may run on one CPU",
+        f"srun does not take over the batch script's {requested} CPUs per task, so that each task may run on one CPU",
         # how the site binds tasks decides, and that stands in no job script
         severity=Severity.INFO,
         where=site.where(word, object="srun"),
-        evidence={"cpus_per_task": asked},
+        evidence={"cpus_per_task": requested},
         fix=Fix(
             "write 'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' before it, or give srun the number"
             + (f": {line}" if line else ""),
@@ -426,7 +426,7 @@ def _pass_them_on(asked: int, file: LaunchFile, site: LaunchSite) -> Finding:
 # what a job asks of its nodes
 
 
-def _askings(launch_files: LaunchFiles) -> Iterator[Allocation]:
+def _allocations(launch_files: LaunchFiles) -> Iterator[Allocation]:
     """Each job's allocation once: that of the file, or that of an sbatch or srun in it."""
     for file in launch_files.files:
         if file.allocation is not None:
@@ -440,7 +440,7 @@ def _askings(launch_files: LaunchFiles) -> Iterator[Allocation]:
                 yield allocation
 
 
-def _asked_gpus(given: Allocation) -> Count | None:
+def _requested_gpus(given: Allocation) -> Count | None:
     """GPUs on each node that an allocation asks for."""
     each = known(given.gpus_per_node)
     if each is not None:

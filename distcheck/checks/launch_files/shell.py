@@ -76,26 +76,26 @@ def read_shell(
     fragment: Fragment,
     look_up: LookUp,
     *,
-    place: str = "shell",
+    kind: str = "shell",
     environ: Mapping[str, FileSetting] = {},
     pods: Pods | None = None,
 ) -> ShellText:
     """Everything that a shell text says; never raises.
 
     :param fragment: the text: a whole script, or a stretch of another file
-    :param place: where it stands, for ``Site.place``; a script with directives of Slurm becomes ``slurm``
+    :param kind: see ``LaunchSite.kind``; a script with directives of Slurm becomes ``slurm``
     :param environ: variables that the text finds: ENV of an image, env of a pod or workflow; those that reach the
         ``shell`` only are not exported. They are not repeated among the settings
     :param pods: the pods that it runs in, for ``Site.pods``
     """
     missing = why_missing()
     if missing is not None:
-        return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.place(0)),))
+        return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.location(0)),))
     source = ShellSource(with_plain_line_ends(fragment))
-    allocation = slurm.read_directives(source) if place == "shell" else None
+    allocation = slurm.read_directives(source) if kind == "shell" else None
     if allocation is not None and allocation.scheduler == "slurm":
-        place = "slurm"
-    reader = _CommandReader(source, look_up, place, allocation, environ, pods)
+        kind = "slurm"
+    reader = _CommandReader(source, look_up, kind, allocation, environ, pods)
     reader.read()
     settings = dict.fromkeys(reader.settings[reader.given :])
     return ShellText(
@@ -115,18 +115,18 @@ class _CommandReader(Builtins):
         self,
         source: ShellSource,
         look_up: LookUp,
-        place: str,
+        kind: str,
         allocation: Allocation | None,
         environ: Mapping[str, FileSetting],
         pods: Pods | None,
     ) -> None:
-        super().__init__(source, place, look_up)
+        super().__init__(source, kind, look_up)
         self.context = self.context._replace(job=allocation)
         self.sites: list[LaunchSite] = []
         self.comments: list[tuple[int, str]] = []
         self._pods = pods
         self._path = source.path
-        self._own_name = source.path if place == "shell" and source.path else None
+        self._own_name = source.path if kind == "shell" and source.path else None
         self._words: Words | None = None
         #: what variables are exported and not, as of the last launch line
         self._reaching: dict[str, FileSetting] = {}
@@ -137,7 +137,7 @@ class _CommandReader(Builtins):
         self._given: ShellSource | None = None
         self.state.set(FOLDER, "")
         for name, setting in environ.items():
-            value = None if setting.value is None else (WordPart(setting.value, places=(_of_setting(setting),)),)
+            value = None if setting.value is None else (WordPart(setting.value, origins=(_of_setting(setting),)),)
             self.settings.append(setting)
             exported = setting.reach != "shell"
             self.state.set(name, ShellVariable(value, exported=exported, setting=len(self.settings) - 1))
@@ -163,7 +163,7 @@ class _CommandReader(Builtins):
         root = parse(source.text)
         if root is None:
             text = f"the grammar of the shell took more than {LONGEST_PARSE_S} seconds over it; nothing of it was read"
-            self.problems.append((text, *source.place(0)))
+            self.problems.append((text, *source.location(0)))
             return GOES_ON
         if source.path == self._path and "#" in source.text:
             self.comments.extend(comments_of(root, source))
@@ -220,7 +220,7 @@ class _CommandReader(Builtins):
         return self._run(fields, assignments, stdin, node)
 
     def _place(self, node: Any) -> tuple[int, int]:
-        return self.context.source.place(node.start_byte)
+        return self.context.source.location(node.start_byte)
 
     def _substitutions_of(self, nodes: Sequence[Any], text: str) -> None:
         start, end = nodes[0].start_byte, nodes[-1].end_byte
@@ -303,10 +303,10 @@ class _CommandReader(Builtins):
             if part.exact and part.known and not overlaps:
                 made.add(outer.fragment.part(part.start, part.end), part.text)
             else:
-                places = part.places or next((item.places for item in outer.put_in(part.start, part.end)), ())
+                origins = part.origins or next((item.origins for item in outer.put_in(part.start, part.end)), ())
                 span = outer.span(part.start, part.end)
-                opaque.append(SubstitutedText(made.length, made.length + len(part.text), span, places, part.known))
-                made.add_text(part.text, outer.place(part.start))
+                opaque.append(SubstitutedText(made.length, made.length + len(part.text), span, origins, part.known))
+                made.add_text(part.text, outer.location(part.start))
         return ShellSource(made.fragment(outer.path), opaque)
 
     def _given_on_stdin(self, stdin: Stdin) -> ShellSource | None:
@@ -378,11 +378,11 @@ class _CommandReader(Builtins):
         outside = self.context
         before = words[: shift + chain.before]
         by_sbatch = bool(chain.steps) and chain.steps[-1].program == "sbatch"
-        told = bool(chain.steps) and chain.steps[-1].program in ("su", "gcloud", "tmux") and not chain.joined
+        elsewhere = bool(chain.steps) and chain.steps[-1].program in ("su", "gcloud", "tmux") and not chain.joined
         job, step, repeats = self._allocations(chain.steps, words, shift)
         if by_sbatch:
-            asked = slurm.options_of("sbatch", words[shift + chain.steps[-1].start :])
-            job = step = slurm.read_directives(inner, asked) or job
+            options = slurm.options_of("sbatch", words[shift + chain.steps[-1].start :])
+            job = step = slurm.read_directives(inner, options) or job
         line = settings_on_line(
             before, parse_command([*(word.text for word in before), "true"]).assignments, certain=outside.certain
         )
@@ -394,7 +394,7 @@ class _CommandReader(Builtins):
 
         self.context = outside._replace(
             chunks=outside.chunks
-            if by_sbatch or told or not before
+            if by_sbatch or elsewhere or not before
             else (*outside.chunks, Chunk(tuple(before), chain.joined)),
             steps=(*outside.steps, *chain.steps),
             around=(*outside.around, "sbatch") if by_sbatch else outside.around,
@@ -402,7 +402,7 @@ class _CommandReader(Builtins):
             step=step,
             repeats=repeats,
             background=outside.background or (bool(chain.steps) and chain.steps[-1].program == "tmux"),
-            place="slurm" if by_sbatch else outside.place,
+            kind="slurm" if by_sbatch else outside.kind,
             inner=True,
         )
         self.state.attempt(run)
@@ -428,7 +428,7 @@ class _CommandReader(Builtins):
                 self.state.set(name, ABSENT)
             self.state.set(FOLDER, folder_of(step, self.state.get(FOLDER)))
         for setting in line:
-            value = None if setting.value is None else (WordPart(setting.value, places=(_of_setting(setting),)),)
+            value = None if setting.value is None else (WordPart(setting.value, origins=(_of_setting(setting),)),)
             self.settings.append(setting)
             withheld.pop(setting.name, None)
             self.state.set(setting.name, ShellVariable(value, exported=True, setting=len(self.settings) - 1))
@@ -444,7 +444,7 @@ class _CommandReader(Builtins):
             if step.program == "srun":
                 current = slurm.step_of(job, own)
             elif step.program in ("salloc", "sbatch"):
-                job = current = slurm.asks_for(own, step.program)
+                job = current = slurm.requested_allocation(own, step.program)
             elif step.program in ("pdsh", "clush"):
                 repeats = (*repeats, Repeat("hosts", _hosts_named(step), own[0].span))
         return job, current, repeats
@@ -492,7 +492,7 @@ class _CommandReader(Builtins):
             command=command,
             words=all_words,
             span=context.source.span(node.start_byte, node.end_byte),
-            place=context.place,
+            kind=context.kind,
             settings=settings,
             unexported=unexported,
             allocation=step or job,

@@ -19,8 +19,8 @@ _EXPORTED = frozenset({"PATH", "HOME", "USER", "SHELL", "PWD", "LANG", "TERM", "
 class Assigning(Flow):
     """Carries out what sets variables."""
 
-    def __init__(self, source: ShellSource, place: str) -> None:
-        super().__init__(source, place)
+    def __init__(self, source: ShellSource, kind: str) -> None:
+        super().__init__(source, kind)
         self.settings: list[FileSetting] = []
         #: so many of the settings are not the text's own
         self.given = 0
@@ -162,7 +162,7 @@ class Assigning(Flow):
             ShellVariable(
                 None
                 if known is None
-                else (WordPart(known, places=(Origin(source, node.start_byte, node.end_byte, False),)),),
+                else (WordPart(known, origins=(Origin(source, node.start_byte, node.end_byte, False),)),),
                 exported=True,
                 setting=len(self.settings) - 1,
             ),

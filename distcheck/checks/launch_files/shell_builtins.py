@@ -24,8 +24,8 @@ _SUBMITTED_FROM = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}", "$PBS_O
 class Builtins(Assigning):
     """Carries out what the shell does itself."""
 
-    def __init__(self, source: ShellSource, place: str, look_up: LookUp) -> None:
-        super().__init__(source, place)
+    def __init__(self, source: ShellSource, kind: str, look_up: LookUp) -> None:
+        super().__init__(source, kind)
         self.also_read: list[str] = []
         self._look_up = look_up
         self._reading: list[str] = [source.path]

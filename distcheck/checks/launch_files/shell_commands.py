@@ -21,7 +21,7 @@ SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
 #: Programs that the parser of launch commands knows, besides what stands before them.
 LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds"})
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*[tdw]?")
-_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]")
+_WHICH = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]")
 #: Containers and shells elsewhere: a variable gets there where it is named only.
 _PASSES_ON = frozenset({"docker", "podman", "nvidia-docker"})
 _CLEAN = frozenset({"-e", "--cleanenv", "-c", "--contain", "-C", "--containall"})
@@ -55,8 +55,8 @@ class Chain(NamedTuple):
 
 def program_name(word: str) -> str:
     """``torchrun`` for ``/opt/bin/torchrun`` and ``$(which torchrun)``."""
-    looked_up = _LOOKED_UP.fullmatch(word) if word.startswith(("$", "`")) else None
-    return (looked_up[1] if looked_up else word).rpartition("/")[2]
+    which = _WHICH.fullmatch(word) if word.startswith(("$", "`")) else None
+    return (which[1] if which else word).rpartition("/")[2]
 
 
 def may_start_ranks(name: str) -> bool:
@@ -88,7 +88,7 @@ def read_chain(words: Sequence[str]) -> Chain:
         if program in ("su", "gcloud") or (
             program == "tmux" and words[position + 1 : position + 2] in (["send-keys"], ["send"])
         ):
-            return _told(program, words, position, tuple(steps))
+            return _sent_text(program, words, position, tuple(steps))
         wrapper = WRAPPERS.get(program)
         own = own_words(words[position:], wrapper) if wrapper is not None else None
         if wrapper is None or own is None:
@@ -127,7 +127,7 @@ def _shell(words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) 
     return Chain(steps, "command", start, start)
 
 
-def _told(program: str, words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
+def _sent_text(program: str, words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
     """A text that is handed to a shell which is there already, or to another user's."""
     steps = (*steps, WrapperCommand(program, (), start, len(words)))
     nothing = Chain(steps, "nothing", len(words), start)
@@ -214,8 +214,8 @@ def get_through(
         if any(option in ("-i", "--ignore-environment") for option, _ in step.options):
             names = set()
         else:
-            gone = {value for option, value in step.options if option in ("-u", "--unset")}
-            names = set(reaching) - gone if gone else None
+            removed = {value for option, value in step.options if option in ("-u", "--unset")}
+            names = set(reaching) - removed if removed else None
     elif program in ("singularity", "apptainer"):
         names = set() if any(option in _CLEAN for option, _ in step.options) else None
     elif program in ("su", "gcloud") or (program == "tmux" and not step.options) or (wrapper and wrapper.elsewhere):

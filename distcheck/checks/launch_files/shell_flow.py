@@ -35,7 +35,7 @@ _ASSIGNED = re.compile(
     r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?(\+=|=(?!=)|\+\+|--|-=|\*=)(?:\(?\"?\$\{?(\w+)(?:\[@\])?\}?)?"
 )
 _READ = re.compile(r"\b(?:read|mapfile|readarray|getopts\s+\S+)\s+((?:-\w+\s+)*)([A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*)*)")
-_TELLS_APART = re.compile(
+_DISTINGUISHES_NODES = re.compile(
     r"(?i)rank|procid|localid|node|host|machine|worker|index|uname|(?:\b|_)(?:ip|id)(?:\b|_)|addr"
 )
 _GAPS = re.compile(r"\s+")
@@ -58,7 +58,7 @@ class Context(NamedTuple):
     around: tuple[str, ...] = ()
     job: Allocation | None = None
     step: Allocation | None = None
-    place: str = "shell"
+    kind: str = "shell"
     #: shells within shells, and files within files
     depth: int = 0
     #: read by a shell within the one that reads the file
@@ -71,9 +71,9 @@ class Context(NamedTuple):
 class Flow(ABC):
     """Goes through the statements of a text."""
 
-    def __init__(self, source: ShellSource, place: str) -> None:
+    def __init__(self, source: ShellSource, kind: str) -> None:
         self.state = State()
-        self.context = Context(source, place=place)
+        self.context = Context(source, kind=kind)
         self.problems: list[tuple[str, int, int]] = []
         self._nesting = 0
         self._statements = 0
@@ -114,8 +114,8 @@ class Flow(ABC):
             handler = handlers.get(node.type)
             if handler is None:
                 continue
-            behind = nodes[index + 1] if index + 1 < len(nodes) else None
-            if behind is not None and behind.type == "&":
+            after = nodes[index + 1] if index + 1 < len(nodes) else None
+            if after is not None and after.type == "&":
                 outside = self.context
                 self.context = outside._replace(background=True)
                 self._apart(handler, node)
@@ -153,7 +153,7 @@ class Flow(ABC):
         )
         self.is_full = not deep
         if not any(problem[0] == text for problem in self.problems):
-            self.problems.append((text, *self.context.source.place(node.start_byte)))
+            self.problems.append((text, *self.context.source.location(node.start_byte)))
 
     def _children(self, node: Any) -> int:
         return self.block(node.children)
@@ -249,48 +249,48 @@ class Flow(ABC):
 
     def _list(self, node: Any) -> int:
         """``a && b || c``."""
-        behind: list[tuple[str, Any]] = []
+        after: list[tuple[str, Any]] = []
         while node.type == "list":
             children = [child for child in node.children if child.type != "comment"]
             if len(children) < 3:
                 return self.block(node.children)
-            behind.append((children[1].type, children[2]))
+            after.append((children[1].type, children[2]))
             node = children[0]
-        behind.reverse()
+        after.reverse()
         first = last = node
         result = self.statement(first)
         verdict = verdict_of(self.words(), first)
         text = self.context.source.text
-        asks = is_test(first, text)
+        is_a_test = is_test(first, text)
         index = 0
-        while index < len(behind):
-            operator, right = behind[index]
+        while index < len(after):
+            operator, right = after[index]
             index += 1
             if result != GOES_ON:
                 return result
-            asked_to, last = last, right
+            tested_to, last = last, right
             if (verdict is not None and verdict != (operator == "&&")) or right.type not in _HANDLERS:
                 continue
-            if verdict is not None or (operator == "&&" and not asks):
+            if verdict is not None or (operator == "&&" and not is_a_test):
                 # cd there && torchrun: goes on where all is well
                 result = self.statement(right)
                 verdict = True if verdict and right.type in ("variable_assignment", "declaration_command") else None
-                asks = asks or is_test(right, text)
+                is_a_test = is_a_test or is_test(right, text)
                 continue
-            way = [right]
-            while operator == "&&" and index < len(behind) and behind[index][0] == "&&":
-                last = behind[index][1]
-                way.append(last)
+            branch = [right]
+            while operator == "&&" and index < len(after) and after[index][0] == "&&":
+                last = after[index][1]
+                branch.append(last)
                 index += 1
-            asked = self._text(first, asked_to)
-            condition = asked if operator == "&&" else f"! {asked}"
-            changes, ended = self._way(way, condition)
-            self._meet([changes] if ended == GOES_ON else [], otherwise=True)
-            if ended in (EXITS, RETURNS) and asks:
-                self._add_condition(f"! {asked}" if operator == "&&" else asked)
+            tested = self._text(first, tested_to)
+            condition = tested if operator == "&&" else f"! {tested}"
+            changes, ended = self._branch(branch, condition)
+            self._merge([changes] if ended == GOES_ON else [], otherwise=True)
+            if ended in (EXITS, RETURNS) and is_a_test:
+                self._add_condition(f"! {tested}" if operator == "&&" else tested)
         return result
 
-    def _way(self, nodes: Sequence[Any], *conditions: str) -> tuple[Mapping[Any, Any], int]:
+    def _branch(self, nodes: Sequence[Any], *conditions: str) -> tuple[Mapping[Any, Any], int]:
         """Go a way that is not always gone; the state is as before, its changes are returned."""
         outside = self.context
         self.context = outside._replace(certain=False, conditions=(*outside.conditions, *filter(None, conditions)))
@@ -298,15 +298,15 @@ class Flow(ABC):
         self.context = outside
         return changes, result
 
-    def _meet(self, ways: list[Mapping[Any, Any]], *, otherwise: bool) -> None:
+    def _merge(self, branches: list[Mapping[Any, Any]], *, otherwise: bool) -> None:
         if otherwise:
-            ways = [{}, *ways]
-        if ways:
-            self.state.meet([dict(way) for way in ways])
+            branches = [{}, *branches]
+        if branches:
+            self.state.merge([dict(branch) for branch in branches])
 
     def _add_condition(self, condition: str) -> None:
         """For what follows up to the end of the function, branch or shell, where it tells ranks or hosts apart."""
-        if _TELLS_APART.search(condition) and condition not in self.context.conditions:
+        if _DISTINGUISHES_NODES.search(condition) and condition not in self.context.conditions:
             self.context = self.context._replace(conditions=(*self.context.conditions, condition))
 
     def _text(self, *nodes: Any) -> str:
@@ -324,7 +324,7 @@ class Flow(ABC):
     # tests
 
     def _if(self, node: Any) -> int:
-        ways: list[Mapping[Any, Any]] = []
+        branches: list[Mapping[Any, Any]] = []
         results: list[int] = []
         refused: list[str] = []
         outside = self.context
@@ -355,40 +355,40 @@ class Flow(ABC):
                 otherwise = body
                 break
             text = self._text(*named) if named else ""
-            changes, result = self._way(body, *refused, text)
+            changes, result = self._branch(body, *refused, text)
             results.append(result)
             if result == GOES_ON:
-                ways.append(changes)
+                branches.append(changes)
             elif result in (EXITS, RETURNS) and text:
                 self._add_condition("! " + text)
             if text:
                 refused.append("! " + text)
         else:
             if otherwise is None:
-                self._meet(ways, otherwise=True)
+                self._merge(branches, otherwise=True)
                 return GOES_ON
         if not results:
             # decided by what is known
             return self.block(otherwise)
         kept = self.context
         self.context = outside
-        changes, result = self._way(otherwise, *refused)
+        changes, result = self._branch(otherwise, *refused)
         self.context = kept
         results.append(result)
         if result == GOES_ON:
-            ways.append(changes)
+            branches.append(changes)
         elif result in (EXITS, RETURNS) and len(refused) == 1:
             self._add_condition(refused[0].removeprefix("! "))
-        if not ways:
+        if not branches:
             return min(results)
-        self._meet(ways, otherwise=False)
+        self._merge(branches, otherwise=False)
         return GOES_ON
 
     def _case(self, node: Any) -> int:
         subject = node.child_by_field_name("value")
         known = self.words().known(subject) if subject is not None else None
         text = self._text(subject) if subject is not None else ""
-        ways: list[Mapping[Any, Any]] = []
+        branches: list[Mapping[Any, Any]] = []
         results: list[int] = []
         everything = False
         for item in node.children:
@@ -401,17 +401,17 @@ class Flow(ABC):
             if known is not None and all(pattern.type in ("word", "number", "extglob_pattern") for pattern in patterns):
                 if not any(fnmatchcase(known, self._text(pattern)) for pattern in patterns):
                     continue
-                if not ways and not results:
+                if not branches and not results:
                     return self.block(children[at + 1 :])
-            changes, result = self._way(children[at + 1 :], f"case {text} in {shown}")
+            changes, result = self._branch(children[at + 1 :], f"case {text} in {shown}")
             results.append(result)
             if result == GOES_ON:
-                ways.append(changes)
+                branches.append(changes)
             if shown == "*":
                 everything = True
-        if everything and not ways and results:
+        if everything and not branches and results:
             return min(results)
-        self._meet(ways, otherwise=not everything)
+        self._merge(branches, otherwise=not everything)
         return GOES_ON
 
     # loops
@@ -506,7 +506,7 @@ class Flow(ABC):
         )
         changes, result = self.state.attempt(lambda: self.block(body))
         self.context = outside
-        self._meet([changes] if result in (GOES_ON, LEAVES_LOOP) else [], otherwise=True)
+        self._merge([changes] if result in (GOES_ON, LEAVES_LOOP) else [], otherwise=True)
         return GOES_ON
 
     def _forget_assigned(self, node: Any) -> None:

@@ -123,7 +123,7 @@ def comments_of(root: Any, fragment: Fragment) -> Iterator[tuple[int, str]]:
 
     for node in tree_sitter.QueryCursor(_grammar()[1]).captures(root).get("comment", ()):
         start, end = node.start_byte, node.end_byte
-        yield fragment.place(start)[0], fragment.text[start:end]
+        yield fragment.location(start)[0], fragment.text[start:end]
 
 
 def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
@@ -147,15 +147,15 @@ def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
     if not errors and len(missing) == 1 and missing[0].type in _ENDS and missing[0].end_byte >= length:
         end = missing[0]
         begin = end.start_byte if end.parent is None else end.parent.start_byte
-        return (f"{_ENDS[end.type]} has no {end.type}", *fragment.place(begin))
+        return (f"{_ENDS[end.type]} has no {end.type}", *fragment.location(begin))
     for error in sorted(errors, key=lambda error: error.start_byte):
         quote = next((child for child in error.children if child.type == '"'), None)
         if quote is not None and error.end_byte >= length:
             why = "the grammar of the shell does not understand what begins at this quote; launch lines behind it may "
-            return (why + "not have been read", *fragment.place(quote.start_byte))
+            return (why + "not have been read", *fragment.location(quote.start_byte))
     if errors and length < _LONGEST_REPAIR and not parse(text + "'\n").has_error:
         first = min(error.start_byte for error in errors)
-        return ("a single quote is never closed; launch lines behind it were not read", *fragment.place(first))
+        return ("a single quote is never closed; launch lines behind it were not read", *fragment.location(first))
     return None
 
 
@@ -165,7 +165,7 @@ def unread_of(root: Any, fragment: Fragment, found: Container[int]) -> Iterator[
     :param found: the lines of the file in which launch lines were found
     """
     for match in _LAUNCH_LINE.finditer(fragment.text):
-        line, column = fragment.place(match.start(1))
+        line, column = fragment.location(match.start(1))
         if line in found:
             continue
         node = root.descendant_for_byte_range(match.start(1), match.start(1))

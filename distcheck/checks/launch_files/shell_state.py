@@ -28,7 +28,7 @@ class SubstitutedText(NamedTuple):
     end: int
     span: Span
     #: as those of a part
-    places: tuple[Origin, ...]
+    origins: tuple[Origin, ...]
     known: bool
 
 
@@ -65,8 +65,8 @@ class ShellSource(Fragment):
             if item.start < end and start < item.end:
                 first, last = max(start, item.start), min(end, item.end)
                 if (first, last) != (item.start, item.end):
-                    places = tuple(place.piece(first - item.start, last - item.start) for place in item.places[:1])
-                    item = item._replace(start=first, end=last, places=places)
+                    origins = tuple(origin.piece(first - item.start, last - item.start) for origin in item.origins[:1])
+                    item = item._replace(start=first, end=last, origins=origins)
                 found.append(item)
         return found
 
@@ -106,18 +106,18 @@ class WordPart(NamedTuple):
     #: the text stands there character by character
     exact: bool = False
     #: where the value is written that was put in: itself first, then where each variable took it over from another one
-    places: tuple[Origin, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
     def piece(self, start: int, end: int) -> WordPart:
         """A stretch of it."""
         if start == 0 and end == len(self.text):
             return self
-        places = tuple(place.piece(start, end) for place in self.places[:1])
+        origins = tuple(origin.piece(start, end) for origin in self.origins[:1])
         if self.exact:
             return self._replace(
-                text=self.text[start:end], start=self.start + start, end=self.start + end, places=places
+                text=self.text[start:end], start=self.start + start, end=self.start + end, origins=origins
             )
-        return self._replace(text=self.text[start:end], places=places)
+        return self._replace(text=self.text[start:end], origins=origins)
 
 
 Value = tuple[WordPart, ...]
@@ -205,21 +205,21 @@ class State:
                     self._cells[key] = old
         return changes, result
 
-    def meet(self, ways: Sequence[dict[Any, Any]]) -> None:
+    def merge(self, branches: Sequence[dict[Any, Any]]) -> None:
         """Several ways meet: what they agree on is known."""
-        if len(ways) == 1:
-            for key, value in ways[0].items():
+        if len(branches) == 1:
+            for key, value in branches[0].items():
                 self.set(key, value)
             return
         keys: dict[Any, None] = {}
-        for way in ways:
-            keys.update(dict.fromkeys(way))
+        for branch in branches:
+            keys.update(dict.fromkeys(branch))
         for key in keys:
             base = self._cells.get(key, ABSENT)
-            self.set(key, _met(key, [way.get(key, base) for way in ways]))
+            self.set(key, _merged(key, [branch.get(key, base) for branch in branches]))
 
 
-def _met(key: Any, values: list[Any]) -> Any:
+def _merged(key: Any, values: list[Any]) -> Any:
     first = values[0]
     if all(value == first for value in values):
         return first
@@ -230,15 +230,17 @@ def _met(key: Any, values: list[Any]) -> Any:
     there: list[ShellVariable] = [value for value in values if value is not ABSENT]
     last = max(there, key=lambda item: item.setting)
     return ShellVariable(
-        None if len(there) < len(values) else _met_value(key, [item.value if item.present else None for item in there]),
-        None if len(there) < len(values) else _met_elements(key, [item.elements for item in there]),
+        None
+        if len(there) < len(values)
+        else _merged_value(key, [item.value if item.present else None for item in there]),
+        None if len(there) < len(values) else _merged_elements(key, [item.elements for item in there]),
         exported=any(item.exported for item in there),
         setting=last.setting,
         perhaps=len(there) < len(values) or any(item.perhaps or not item.present for item in there),
     )
 
 
-def _met_value(name: str, values: Sequence[Value | None]) -> Value | None:
+def _merged_value(name: str, values: Sequence[Value | None]) -> Value | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -257,7 +259,7 @@ def _shown(value: Value) -> tuple[tuple[str, bool], ...]:
     return tuple((part.text, part.known) for part in value)
 
 
-def _met_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tuple[Value, ...] | None:
+def _merged_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tuple[Value, ...] | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -270,11 +272,11 @@ def _met_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tupl
     return None
 
 
-def one_place(places: Sequence[tuple[Origin, ...]]) -> Origin | None:
+def single_origin(origins: Sequence[tuple[Origin, ...]]) -> Origin | None:
     """Where a word stands as one, as near to its use as can be; each of its parts gives the places where it stands."""
-    for first in reversed(places[0] if places else ()):
+    for first in reversed(origins[0] if origins else ()):
         current = first
-        for following in places[1:]:
+        for following in origins[1:]:
             behind = next((p for p in following if p.source is current.source and p.start == current.end), None)
             if behind is None or not behind.exact:
                 break

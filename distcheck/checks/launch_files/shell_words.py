@@ -22,21 +22,21 @@ from .shell_state import (
     State,
     Value,
     WordPart,
-    one_place,
+    single_origin,
     text_of,
 )
 
 _EXPANSION = re.compile(
     r"\$\{(?P<sign>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)\}", re.DOTALL
 )
-_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+[^\s)`]+\s*[)`]")
+_WHICH = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+[^\s)`]+\s*[)`]")
 _IN_DOUBLE_QUOTES = frozenset('$`"\\')
 #: Most fields that a variable is split into.
 MOST_FIELDS = 20_000
 #: Deepest expansion within expansions that is followed.
 _DEEPEST = 20
 _DEEPEST_SUBSTITUTION = 5
-#: Most variables that a value is followed back through, for its places.
+#: Most variables that a value is followed back through, for its part_origins.
 _MOST_PLACES = 6
 _MOST_PARTS = 300
 _ALL_ELEMENTS = re.compile(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
@@ -75,32 +75,32 @@ class Field(NamedTuple):
     def word(self, source: ShellSource, inside: bool = False) -> Word:
         """The word with its place in the file."""
         if not source.opaque and not self.shares:
-            used = [part.places[0] for part in self.parts if part.places]
-            origins = tuple(dict.fromkeys(span for span in (place.span() for place in used) if span is not None))
+            used = [part.origins[0] for part in self.parts if part.origins]
+            origins = tuple(dict.fromkeys(span for span in (origin.span() for origin in used) if span is not None))
             written = source.text[self.start : self.end]
             return Word(
                 self.text, source.span(self.start, self.end), written, origins, self.by_each_task(source, inside)
             )
         used = []
-        places: list[tuple[Origin, ...]] = []
+        part_origins: list[tuple[Origin, ...]] = []
         shares = self.shares
         for part in self.parts:
-            own = list(part.places)
-            used.extend(part.places[:1])
+            own = list(part.origins)
+            used.extend(part.origins[:1])
             put_in = source.put_in(part.start, part.end) if source.opaque and not own else []
-            used.extend(item.places[0] for item in put_in if item.places)
+            used.extend(item.origins[0] for item in put_in if item.origins)
             shares = shares or any(source.opaque_at(item.start) not in put_in for item in put_in)
             if put_in and len(put_in) == 1 and (put_in[0].start, put_in[0].end) == (part.start, part.end):
-                own.extend(put_in[0].places)
+                own.extend(put_in[0].origins)
             elif not own and part.exact:
                 own.append(Origin(source, part.start, part.end))
-            places.append(tuple(own))
-        spans = [place.span() for place in used]
+            part_origins.append(tuple(own))
+        spans = [origin.span() for origin in used]
         origins = tuple(dict.fromkeys(span for span in spans if span is not None))
         span, written = source.span(self.start, self.end), source.text[self.start : self.end]
-        place = one_place(places) if shares else None
-        if place is not None and place.source is not None:
-            span, written = place.source.span(place.start, place.end), place.source.text[place.start : place.end]
+        origin = single_origin(part_origins) if shares else None
+        if origin is not None and origin.source is not None:
+            span, written = origin.source.span(origin.start, origin.end), origin.source.text[origin.start : origin.end]
         return Word(self.text, span, written, origins, self.by_each_task(source, inside))
 
 
@@ -301,7 +301,7 @@ class Words:
             self._several(self.state.get(ARGUMENTS), written, fields, quoted, apart=name == "@" or not quoted)
         else:
             value = self.lookup(name)
-            if value is None or (len(value) == 1 and not value[0].known and not _LOOKED_UP.fullmatch(value[0].text)):
+            if value is None or (len(value) == 1 and not value[0].known and not _WHICH.fullmatch(value[0].text)):
                 fields.add(written)
             else:
                 self._insert(value, written, fields, quoted)
@@ -313,25 +313,25 @@ class Words:
             return WordPart(f"${{{text[1:-1]}}}", False, not quoted, start, end)
         return WordPart(text, False, not quoted, start, end, True)
 
-    def _insert(self, value: Value, place: WordPart, fields: _Fields, quoted: bool) -> None:
+    def _insert(self, value: Value, origin: WordPart, fields: _Fields, quoted: bool) -> None:
         fields.open = fields.open or quoted
         for part in value:
-            fields.add(WordPart(part.text, part.known, not quoted, place.start, place.end, False, part.places))
+            fields.add(WordPart(part.text, part.known, not quoted, origin.start, origin.end, False, part.origins))
 
     def _several(
-        self, values: Sequence[Value] | None, place: WordPart, fields: _Fields, quoted: bool, *, apart: bool
+        self, values: Sequence[Value] | None, origin: WordPart, fields: _Fields, quoted: bool, *, apart: bool
     ) -> None:
         """``"$@"`` and ``"${X[@]}"``: each element is a field of its own; ``"${X[*]}"`` is joined by IFS."""
         between = " " if apart else self._separator()
         if values is None or between is None or len(values) > MOST_FIELDS:
-            fields.add(place)
+            fields.add(origin)
             return
         for index, value in enumerate(values):
             if index and apart:
                 fields.end()
             elif index:
-                fields.add(WordPart(between, True, False, place.start, place.end))
-            self._insert(value, place, fields, quoted)
+                fields.add(WordPart(between, True, False, origin.start, origin.end))
+            self._insert(value, origin, fields, quoted)
         if not values and quoted and not apart:
             fields.open = True
 
@@ -460,15 +460,15 @@ class Words:
         kinds = ("simple_expansion", "expansion", "command_substitution", "string", "raw_string")
         return any(child.type in kinds for child in node.children[1:])
 
-    def _replaced(self, text: str, rest: str, place: WordPart, fields: _Fields, quoted: bool) -> bool:
+    def _replaced(self, text: str, rest: str, origin: WordPart, fields: _Fields, quoted: bool) -> bool:
         """``${X/NODE/$i}``: what is put in is unknown, the rest is not."""
         match = re.fullmatch(r"(//|/)([\w.,:@-]+)/\"?(\$\w+|\$\{\w+\})\"?", rest)
         if match is None or match[2] not in text:
             return False
         for index, piece in enumerate(text.split(match[2], -1 if match[1] == "//" else 1)):
             if index:
-                fields.add(WordPart(match[3], False, not quoted, place.start, place.end))
-            fields.add(WordPart(piece, True, not quoted, place.start, place.end))
+                fields.add(WordPart(match[3], False, not quoted, origin.start, origin.end))
+            fields.add(WordPart(piece, True, not quoted, origin.start, origin.end))
         return True
 
     def _length(self, name: str, index: str | None) -> str | None:
@@ -642,7 +642,7 @@ def with_origins(value: Value, source: ShellSource, start: int, end: int) -> Val
     for part in value:
         # what was put in together with more has no place of its own there
         alone = together[part.start] == 1
-        exact = part.exact or (bool(part.places) and alone)
+        exact = part.exact or (bool(part.origins) and alone)
         here = Origin(source, part.start, part.end) if exact else Origin(source, start, end, False)
-        kept.append(part._replace(places=(*part.places, here)[:_MOST_PLACES]))
+        kept.append(part._replace(origins=(*part.origins, here)[:_MOST_PLACES]))
     return tuple(kept)

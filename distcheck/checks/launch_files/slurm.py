@@ -61,7 +61,7 @@ _REPEATS = {
 _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-def read_directives(fragment: Fragment, asked: Mapping[str, Scalar] = {}) -> Allocation | None:
+def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}) -> Allocation | None:
     """What the directives at the head of a script ask for, None where there are none.
 
     Directives behind the first command are comments for the scheduler.
@@ -93,9 +93,9 @@ def read_directives(fragment: Fragment, asked: Mapping[str, Scalar] = {}) -> All
         return _pbs_allocation(options)
     if scheduler == "BSUB":
         return _lsf_allocation(options)
-    if scheduler is None and not asked:
+    if scheduler is None and not given_options:
         return None
-    options.update(asked)
+    options.update(given_options)
     return _slurm_allocation(options, heterogeneous=heterogeneous)
 
 
@@ -139,7 +139,7 @@ def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
         name = _ALIASES.get(name, name)
         # the word that says it: own_words goes through them in the same order
         at = position
-        while at < min(own.end, len(words)) and not _says(words[at].text, option):
+        while at < min(own.end, len(words)) and not _is_option(words[at].text, option):
             at += 1
         if at >= len(words):
             at = position = min(position, len(words) - 1)
@@ -159,7 +159,7 @@ def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
     return found
 
 
-def _says(word: str, option: str) -> bool:
+def _is_option(word: str, option: str) -> bool:
     if option.startswith("--"):
         return word == option or word.startswith(option + "=")
     return word.startswith("-") and not word.startswith("--") and option[1] in word[1:]
@@ -183,14 +183,14 @@ def _gpus(scalar: Scalar | None, *, of_resources: bool = False) -> Scalar | None
     if scalar is None or not scalar.known:
         return scalar
     total = 0
-    asks = False
+    found = False
     for part in re.sub(r"\([^)]*\)", "", str(scalar.value)).split(","):
         pieces = part.strip().split(":")
         if of_resources:
             if pieces[0] not in ("gpu", "gres/gpu"):
                 continue
             pieces = pieces[1:] or ["1"]
-        asks = True
+        found = True
         if re.fullmatch(r"[0-9]{1,9}", pieces[-1]):
             total += int(pieces[-1])
         elif of_resources:
@@ -198,7 +198,7 @@ def _gpus(scalar: Scalar | None, *, of_resources: bool = False) -> Scalar | None
             total += 1
         else:
             return scalar._replace(value=None, known=False)
-    return scalar._replace(value=total) if asks else None
+    return scalar._replace(value=total) if found else None
 
 
 def _bytes(scalar: Scalar | None) -> Scalar | None:
@@ -253,7 +253,7 @@ def _binds(options: Mapping[str, Scalar]) -> bool:
     return "gpus-per-task" in options or "ntasks-per-gpu" in options
 
 
-def asks_for(words: Sequence[Word], program: str) -> Allocation:
+def requested_allocation(words: Sequence[Word], program: str) -> Allocation:
     """What ``sbatch``, ``salloc`` or a srun outside of a job ask for."""
     return _slurm_allocation(options_of(program, words))
 
@@ -281,20 +281,20 @@ def step_of(job: Allocation | None, words: Sequence[Word]) -> Allocation:
     if tasks is None and tasks_per_node is None:
         tasks_per_node = job.tasks_per_node
         tasks = job.tasks if same_nodes else None
-    gpus_said = own.gpus or own.gpus_per_node or own.gpus_per_task
+    own_gpus = own.gpus or own.gpus_per_node or own.gpus_per_task
     return own._replace(
         nodes=own.nodes or job.nodes,
         nodes_max=own.nodes_max or job.nodes_max,
         tasks=tasks,
         tasks_per_node=tasks_per_node,
-        gpus=own.gpus if gpus_said or not same_nodes else job.gpus,
-        gpus_per_node=own.gpus_per_node if gpus_said else job.gpus_per_node,
-        gpus_per_task=own.gpus_per_task if gpus_said else job.gpus_per_task,
+        gpus=own.gpus if own_gpus or not same_nodes else job.gpus,
+        gpus_per_node=own.gpus_per_node if own_gpus else job.gpus_per_node,
+        gpus_per_task=own.gpus_per_task if own_gpus else job.gpus_per_task,
         cpus_per_gpu=own.cpus_per_gpu or job.cpus_per_gpu,
         memory_bytes_per_node=own.memory_bytes_per_node or job.memory_bytes_per_node,
         array=job.array,
         heterogeneous=own.heterogeneous or job.heterogeneous,
-        binds_gpus=own.binds_gpus if gpus_said or "gpu-bind" in options else job.binds_gpus,
+        binds_gpus=own.binds_gpus if own_gpus or "gpu-bind" in options else job.binds_gpus,
         directives=job.directives,
     )
 

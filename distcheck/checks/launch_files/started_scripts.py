@@ -33,7 +33,7 @@ _TAKES_RANKS = re.compile(
 _LOCAL_RANK_OPTIONS = ("--local-rank", "--local_rank")
 _DEPRECATED = "torch.distributed.launch"
 #: Places whose command may be started by something that the file does not show.
-_OPEN_PLACES = frozenset({"dockerfile"})
+_OPEN_KINDS = frozenset({"dockerfile"})
 #: Pods whose operator starts the ranks in a way of its own.
 _OWN_STARTERS = re.compile(r"(?i)mpi|ray|horovod|tf")
 
@@ -52,7 +52,7 @@ def plain_python_starts_ranks(launch_files: LaunchFiles, started: Started) -> It
     needs: dict[int, tuple[_Need, ...]] = {}
     for start in started.starts:
         site = start.site
-        if site.command.launcher != "python" or site.place in _OPEN_PLACES:
+        if site.command.launcher != "python" or site.kind in _OPEN_KINDS:
             continue
         if site.pods is not None and _OWN_STARTERS.search(site.pods.kind):
             continue
@@ -211,15 +211,15 @@ def _always_reached(program: Program, script: int, row: EventRow) -> bool:
 def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> Finding:
     site = start.site
     starter = task_starter(site.command)
-    place = f"{need.row.path}:{need.row.line}"
+    location = f"{need.row.path}:{need.row.line}"
     names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
     who = "init_process_group" if need.by_torch else "the script"
     word = script_word(site)
     return rules.DC802.found(
         f"{start.path} is started by {starter or 'plain'} python, and no launcher sets {names}, "
-        f"which {who} reads at {place}",
+        f"which {who} reads at {location}",
         where=site.where(word, object=start.path),
-        evidence={"script": start.path, "missing": list(missing), "flow": [f"{place}: {need.row.text()}"]},
+        evidence={"script": start.path, "missing": list(missing), "flow": [f"{location}: {need.row.text()}"]},
         fix=_by_torchrun(start, starter),
     )
 

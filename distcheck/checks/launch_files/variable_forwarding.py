@@ -21,7 +21,7 @@ from .context import CONTAINER_PROGRAMS
 from .counts import nodes_of, ranks_on_node, tasks_of, tasks_on_node
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
-from .variables import MASKS, corrected_line, is_sure, place_of
+from .variables import MASKS, at_assignment, corrected_line, is_certain
 
 #: Who reads variables in the ranks themselves.
 _READERS = frozenset(
@@ -52,7 +52,7 @@ _HOSTS = re.compile(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
 _OF_TASK = re.compile(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
 #: What a fix changes besides.
 _FIRST_TIME = "the ranks get a value that had no effect so far"
-_PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 class Cut(NamedTuple):
@@ -139,10 +139,10 @@ class Uses:
     def of(self, name: str) -> bool:
         """The file uses the variable; printing it is no use of it."""
         if name not in self._known:
-            self._known[name] = self._looked_up(name)
+            self._known[name] = self._is_used(name)
         return self._known[name]
 
-    def _looked_up(self, name: str) -> bool:
+    def _is_used(self, name: str) -> bool:
         escaped = re.escape(name)
         use = re.compile(rf"\$\{{?[#!]?{escaped}\b|\$\({escaped}\)|\bexport\b[^=\n]*\b{escaped}\b(?!=)")
         shown = re.compile(r"\s*@?(?:echo|printf)\b")
@@ -156,7 +156,7 @@ class Uses:
 def _is_wanted(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
     """A variable that this shell has and that the ranks would read is one that nothing in the file uses otherwise."""
     name = setting.name
-    if name in site.settings or (name in _SET_BY_SLURM and site.place == "slurm"):
+    if name in site.settings or (name in _SET_BY_SLURM and site.kind == "slurm"):
         return False
     if site.pods is not None and name in site.pods.injected:
         return False
@@ -171,7 +171,7 @@ def _never_exported(setting: FileSetting, file: LaunchFile, site: LaunchSite) ->
         if elsewhere
         else f"{_shown(setting)} is assigned, but not exported: {program} and its ranks don't get it"
     )
-    return place_of(
+    return at_assignment(
         setting,
         rules.DC808.found(
             seen,
@@ -215,7 +215,7 @@ def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSett
     for name, setting in sorted(site.settings.items()):
         if setting.reach not in ("exported", "line") or not _is_outside(setting, cut.word):
             continue
-        if not is_sure(setting, site):
+        if not is_certain(setting, site):
             continue  # a switch for a search for errors, say: what is not set for sure is not missed for sure
         if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", after_cut):
             continue
@@ -233,7 +233,7 @@ def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
     if cut.option is not None and cut.behind is not None and cut.behind.span.path == file.path:
         edits = (cut.behind.span.followed_by(f" {cut.option} {setting.name}"),)
     line = corrected_line(file, edits) if edits else None
-    return place_of(
+    return at_assignment(
         setting,
         rules.DC808.found(
             f"{_shown(setting)} is set, but {cut.why} (line {cut.word.span.line})",
@@ -310,16 +310,16 @@ def _image(program: str, word: Word, following: tuple[Word, ...]) -> Cut | None:
 def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFile, site: LaunchSite) -> Cut | None:
     if program != "srun":
         return None
-    said: str | None = None
+    exported_names: str | None = None
     for other, after in zip(following, (*following[1:], None), strict=False):
         if other.text.startswith("--export="):
-            said = other.text.partition("=")[2]
+            exported_names = other.text.partition("=")[2]
         elif other.text == "--export" and after is not None:
-            said = after.text
-    if said is not None:
-        if "$" in said or "ALL" in said.split(","):
+            exported_names = after.text
+    if exported_names is not None:
+        if "$" in exported_names or "ALL" in exported_names.split(","):
             return None
-        what = "NONE" if said == "NONE" else said
+        what = "NONE" if exported_names == "NONE" else exported_names
         return Cut(
             program, word, f"srun --export={what[:60]} hands nothing on but what it names",
             "write --export=ALL, or name {} there",
@@ -342,7 +342,7 @@ def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite
     if program not in ("mpirun", "mpiexec", "orterun", "mpirun.openmpi", "mpiexec.openmpi"):
         return None
     options = [other.text.partition("=")[0] for other in following]
-    if site.allocation is not None or site.place in ("pod", "slurm"):
+    if site.allocation is not None or site.kind in ("pod", "slurm"):
         return None  # a scheduler's daemons start with the environment of the job
     if not any(_OPEN_MPI.fullmatch(option) for option in options):
         return None
@@ -362,7 +362,7 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
     command = site.command
     nodes, ranks = nodes_of(site), ranks_on_node(site)
     world = nodes * ranks if nodes and ranks else None
-    for name in _PLACES:
+    for name in _RANK_VARIABLES:
         setting = site.settings.get(name)
         if setting is None or setting.reach not in ("exported", "line"):
             continue
@@ -377,16 +377,16 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
         elif name == "RANK" and number > 0 and (nodes or 1) > 1 and _takes_first_node(site):
             severity = Severity.ERROR
             but = "torchrun does not take it for the number of the node: without --node-rank that stays 0"
-        if severity is Severity.ERROR and not is_sure(setting, site):
+        if severity is Severity.ERROR and not is_certain(setting, site):
             severity = Severity.INFO
         yield (
-            place_of(
+            at_assignment(
                 setting,
                 rules.DC809.found(
                     f"{_shown(setting)} is set, but {but}",
                     severity=severity,
                     evidence={"value": setting.value, "world_size": world, "nodes": nodes, "ranks_on_node": ranks},
-                    fix=_say_it_to_the_launcher(name, site),
+                    fix=_launcher_option_fix(name, site),
                 ),
             ),
             setting,
@@ -411,7 +411,7 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
     if (
         setting is None
         or setting.reach not in ("exported", "line")
-        or not is_sure(setting, site)
+        or not is_certain(setting, site)
         or site.command.launcher not in TORCHRUN_LAUNCHERS
     ):
         return
@@ -432,7 +432,7 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
         edits = (launcher.span.followed_by(f" {options}"),)
     line = corrected_line(file, edits) if edits else None
     yield (
-        place_of(
+        at_assignment(
             setting,
             rules.DC809.found(
                 f"{_shown(setting)} is set, but torchrun does not read it: on each of {nodes_of(site)} nodes it looks "
@@ -450,7 +450,7 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
     )
 
 
-def _say_it_to_the_launcher(name: str, site: LaunchSite) -> Fix:
+def _launcher_option_fix(name: str, site: LaunchSite) -> Fix:
     if name == "RANK" and site.command.launcher in TORCHRUN_LAUNCHERS:
         text = "leave it out; the number of a node is torchrun's --node-rank"
     elif name == "WORLD_SIZE" and site.command.launcher in ELASTIC_LAUNCHERS:
@@ -475,16 +475,20 @@ def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileS
     many = f"{tasks} tasks" if tasks < _UNCOUNTED else "several hosts"
     for name, among in (("RANK", tasks), ("LOCAL_RANK", on_node)):
         setting = site.settings.get(name)
-        if setting is None or not is_sure(setting, site) or among is None or among < 2:
+        if setting is None or not is_certain(setting, site) or among is None or among < 2:
             continue
         if setting.reach not in ("exported", "line"):
             continue
-        once = setting.value is None and _OF_TASK.search(setting.written) and _comes_before_tasks(setting, site)
-        if _number(setting) is None and not once:
+        worst_per_location = (
+            setting.value is None and _OF_TASK.search(setting.written) and _comes_before_tasks(setting, site)
+        )
+        if _number(setting) is None and not worst_per_location:
             continue
-        value = f"{_shown(setting)} is taken once, in the batch script, and" if once else f"{_shown(setting)}"
+        value = (
+            f"{_shown(setting)} is taken once, in the batch script, and" if worst_per_location else f"{_shown(setting)}"
+        )
         yield (
-            place_of(
+            at_assignment(
                 setting,
                 rules.DC809.found(
                     f"{value} is the same in all of the {many} that {starter} starts: each takes itself for that rank",
@@ -521,7 +525,7 @@ def _comes_before_tasks(setting: FileSetting, site: LaunchSite) -> bool:
         return False
     starter = task_starter(site.command)
     word = next((word for word in site.words if word.text.rpartition("/")[2] == starter), None)
-    return word is not None and _is_outside(setting, word) and site.place == "slurm"
+    return word is not None and _is_outside(setting, word) and site.kind == "slurm"
 
 
 def _own_number(name: str, site: LaunchSite) -> Fix:

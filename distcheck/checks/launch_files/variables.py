@@ -118,7 +118,7 @@ def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | U
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
-            meant = not is_sure(setting, group.site) or is_deliberate(group, setting)
+            meant = not is_certain(setting, group.site) or is_deliberate(group, setting)
             yield finding._replace(severity=Severity.INFO) if meant else finding
 
     yield from _judged(launch_files, configuration, judge)
@@ -136,7 +136,7 @@ def transports_are_on(
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         def loss(entry: DisabledTransport) -> str | None:
             setting = group.settings[entry.name]
-            if not is_sure(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
+            if not is_certain(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
                 return None
             if entry.name == "NCCL_IB_DISABLE" and _another_network(group):
                 return None
@@ -305,7 +305,7 @@ def _judged(
 # places and fixes
 
 
-def place_of(setting: FileSetting, finding: Finding) -> Finding:
+def at_assignment(setting: FileSetting, finding: Finding) -> Finding:
     """The finding where the assignment stands."""
     return finding._replace(where=setting.span.where(variable=setting.name, object=finding.where.object))
 
@@ -319,7 +319,7 @@ def _in_place(finding: Finding, setting: FileSetting, group: SettingGroup, own: 
         or _revalued(finding, setting, group)
         or Fix(fix.text, where="code" if fix.where == "code" else _where_of(setting))
     )
-    return place_of(setting, finding._replace(evidence=evidence, fix=made))
+    return at_assignment(setting, finding._replace(evidence=evidence, fix=made))
 
 
 def _where_of(setting: FileSetting) -> str:
@@ -447,7 +447,7 @@ def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:
 # what was meant
 
 
-def is_sure(setting: FileSetting, site: LaunchSite | None) -> bool:
+def is_certain(setting: FileSetting, site: LaunchSite | None) -> bool:
     """Its launch line has it, whatever the shell chose.
 
     An assignment on the line itself is made with it, and one in the loop that the line stands in whenever that runs.
@@ -545,7 +545,7 @@ def _faults_of_mask(group: SettingGroup, setting: FileSetting, nodes: Nodes | No
     enough = ranks is None or len(meant) >= ranks  # fewer than the ranks would be another fault
     if edit is not None and enough and (stated is None or all(int(entry) < stated for entry in meant)):
         fix = fix._replace(edits=(edit,), risk="which GPUs are meant is taken from the list as it stands")
-    yield place_of(
+    yield at_assignment(
         setting,
         rules.DC204.found(
             f"{setting.name}={value[:80]!r} leaves {left or 'no'} GPU{'s' * (left != 1)}: {fault}",
@@ -601,7 +601,7 @@ def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | N
         return
     there = None if nodes is None else nodes.interfaces
     if there is not None and nodes is not None and not any(wanted.takes(name) for name in there):
-        yield place_of(
+        yield at_assignment(
             setting,
             rules.DC406.found(
                 f"NCCL_SOCKET_IFNAME={value[:80]} gives NCCL no interface of the nodes of {nodes.origin}, which have "
@@ -614,10 +614,10 @@ def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | N
         return
     if wanted.exclude or not all(name == "lo" or name.startswith(HOST_ONLY_NAMES) for name in names):
         return
-    if group.site is None or (nodes_of(group.site) or 1) < 2 or _meets_at_home(group.site):
+    if group.site is None or (nodes_of(group.site) or 1) < 2 or _meets_on_loopback(group.site):
         return
     what = "the loopback interface" if all(name == "lo" for name in names) else "interfaces of one host only"
-    yield place_of(
+    yield at_assignment(
         setting,
         rules.DC406.found(
             f"NCCL_SOCKET_IFNAME={value[:80]} names {what}, and the job runs on {nodes_of(group.site)} nodes: none of "
@@ -628,11 +628,11 @@ def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | N
     )
 
 
-def _meets_at_home(site: LaunchSite) -> bool:
+def _meets_on_loopback(site: LaunchSite) -> bool:
     """The rendezvous is on this machine as well: several nodes that are played by one."""
     command = site.command
     endpoint = (command.rdzv_endpoint or "").rpartition(":")[0] or command.rdzv_endpoint
-    return any(place in LOOPBACK_NAMES for place in (command.master_addr, endpoint) if place)
+    return any(host in LOOPBACK_NAMES for host in (command.master_addr, endpoint) if host)
 
 
 def _better_interface(setting: FileSetting, there: tuple[str, ...] | None, file: LaunchFile) -> Fix:

@@ -51,7 +51,7 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
             if found.name != job:
                 job, lost, handed_on = found.name, {}, {}
             fragment = found.run.fragment()
-            read = read_shell(fragment, look_up, place="workflow", environ={**handed_on, **found.environ})
+            read = read_shell(fragment, look_up, kind="workflow", environ={**handed_on, **found.environ})
             sites = (
                 site._replace(
                     routine=found.name,

@@ -196,9 +196,9 @@ def train_job(item: Node, trainer: Node) -> PodGroup:
     torch = "torch" in (known_text(item, "spec", "runtimeRef", "name") or "")
     nodes, nproc = trainer.value("numNodes"), trainer.value("numProcPerNode")
     variables: dict[str, str | None] = dict.fromkeys(OF_TRAINER)
-    for name, said in (("PET_NNODES", nodes), ("PET_NPROC_PER_NODE", nproc)):
-        if torch and said is not None and said.number is not None:
-            variables[name] = str(said.number)
+    for name, scalar in (("PET_NNODES", nodes), ("PET_NPROC_PER_NODE", nproc)):
+        if torch and scalar is not None and scalar.number is not None:
+            variables[name] = str(scalar.number)
     return PodGroup(
         "TrainJob",
         known_text(item, "metadata", "name"),

@@ -201,7 +201,7 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
         if fault is None:
             break
         what, at = fault
-        problems.append((what, *fragment.place(min(at, len(fragment.text)))))
+        problems.append((what, *fragment.location(min(at, len(fragment.text)))))
         following = _SEPARATOR.search(source.harmless, max(reader.document_start + 1, at))
         position = following.start() if following else len(source.harmless)
     return YamlText(tuple(documents), tuple(source.comments()), tuple(problems[:MOST_PROBLEMS]))
@@ -306,7 +306,7 @@ class _Source:
         A sign within quotes passes as well; it is harmless, as a comment counts only by what it says.
         """
         for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", self.fragment.text, re.MULTILINE):
-            yield self.fragment.place(match.start())[0], match[0].rstrip("\r")
+            yield self.fragment.location(match.start())[0], match[0].rstrip("\r")
 
     def pieces(self, node: Node) -> tuple[Piece, ...]:
         """Where the characters of a value stand."""
@@ -316,10 +316,10 @@ class _Source:
             inside = 1 if node.style else 0
             raw = self.harmless[node.start + inside : node.end - inside]
             if raw == node.decoded and "\n" not in raw:
-                return (Piece(0, *self.fragment.place(node.start + inside)),)
+                return (Piece(0, *self.fragment.location(node.start + inside)),)
             offsets = _flow_offsets(raw, node.start + inside, node.decoded, node.style)
         if len(offsets) != len(node.decoded):
-            return (Piece(0, *self.fragment.place(node.start)),)
+            return (Piece(0, *self.fragment.location(node.start)),)
         pieces: list[Piece] = []
         line = 0
         before = -1
@@ -327,12 +327,12 @@ class _Source:
             line_end = index > 0 and node.decoded[index - 1] == "\n"
             # a line that is folded with nothing before its text goes on there, though no character lies between
             if line_end or offset != before + 1 or self.harmless[offset - 1 : offset] == "\n":
-                place = self.fragment.place(offset)
-                if not line_end or place != (line + 1, 1):
-                    pieces.append(Piece(index, *place))
-                line = place[0]
+                location = self.fragment.location(offset)
+                if not line_end or location != (line + 1, 1):
+                    pieces.append(Piece(index, *location))
+                line = location[0]
             before = offset
-        return tuple(pieces) or (Piece(0, *self.fragment.place(node.start)),)
+        return tuple(pieces) or (Piece(0, *self.fragment.location(node.start)),)
 
 
 class _OpenNode:
@@ -379,7 +379,7 @@ class _YamlReader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             at = self.base + mark.index if mark is not None else self._last_end
-            fault = _said(error, self.source.harmless, at), at
+            fault = _parser_message(error, self.source.harmless, at), at
         except yaml.YAMLError as error:
             fault = f"YAML can't read it: {str(error).splitlines()[0][:120]}", self._last_end
         if fault is not None:
@@ -410,7 +410,7 @@ class _YamlReader:
             self._last_end = end
             node = self._anchors.get(event.anchor)
             if node is None:
-                self._tell(f"*{event.anchor} stands for an anchor that is not there", start)
+                self._report(f"*{event.anchor} stands for an anchor that is not there", start)
                 node = Node("value", start, end, self.source, open_ended=True)
             self._add(node, None)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
@@ -503,8 +503,8 @@ class _YamlReader:
                     # the two ways of an if; which one it is, the template knows
                     node = Node("value", node.start, node.end, self.source, open_ended=True)
                 else:
-                    first = self.source.fragment.place(keys[name].start)[0]
-                    self._tell(
+                    first = self.source.fragment.location(keys[name].start)[0]
+                    self._report(
                         f"the key {name[:60]} stands here again, after line {first}; the last one counts", key.start
                     )
             table[name] = node
@@ -516,9 +516,9 @@ class _YamlReader:
                 keys.setdefault(name, node.keys[name])
         return table, keys, unknown
 
-    def _tell(self, what: str, at: int) -> None:
+    def _report(self, what: str, at: int) -> None:
         if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append((what, *self.source.fragment.place(at)))
+            self.problems.append((what, *self.source.fragment.location(at)))
 
     def _add(self, node: Node, anchor: str | None) -> None:
         if anchor:
@@ -566,7 +566,7 @@ def _typed(text: str) -> Any:
     return text
 
 
-def _said(error: Any, text: str, at: int) -> str:
+def _parser_message(error: Any, text: str, at: int) -> str:
     """A fault in the words of a person; libyaml's own are kept where nothing better is known."""
     problem = (error.problem or error.context or "malformed").replace("\n", " ")
     line_start = text.rfind("\n", 0, at) + 1

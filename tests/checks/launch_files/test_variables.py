@@ -127,8 +127,8 @@ def test_a_misspelt_name_is_written_right_and_only_where_nothing_else_uses_it() 
     )
     used = "export NCCL_SOCKET_IFNAMES=eth0\necho $NCCL_SOCKET_IFNAMES\n" + ONE_NODE
     assert fixed(used) == used
-    beside = "export NCCL_SOCKET_IFNAMES=eth0\nexport NCCL_SOCKET_IFNAME=ib0\n" + ONE_NODE
-    assert fixed(beside) == beside
+    neighbour = "export NCCL_SOCKET_IFNAMES=eth0\nexport NCCL_SOCKET_IFNAME=ib0\n" + ONE_NODE
+    assert fixed(neighbour) == neighbour
 
 
 def test_a_renamed_variable_gets_its_new_name() -> None:

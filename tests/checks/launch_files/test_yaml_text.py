@@ -292,14 +292,14 @@ def test_each_character_of_a_text_has_its_place() -> None:
 def test_a_template_in_a_block_is_as_long_as_it_was() -> None:
     fragment = root("run: |\n  a {{ .X }} b\n").get("run").fragment()  # type: ignore[union-attr]
     assert fragment.text == "a ${_____} b\n"
-    assert fragment.place(fragment.text.index("b")) == (2, 14)
+    assert fragment.location(fragment.text.index("b")) == (2, 14)
 
 
 def test_an_if_among_the_options_of_a_command_does_not_end_it() -> None:
     text = "run: |\n  torchrun \\\n  {{- if .x }}\n  --nnodes=2 \\\n  {{- end }}\n  train.py\n"
     fragment = root(text).get("run").fragment()  # type: ignore[union-attr]
     assert fragment.text == "torchrun \\\n${_______} \\\n--nnodes=2 \\\n${_____} \\\ntrain.py\n"
-    assert fragment.place(fragment.text.index("train")) == (6, 3)
+    assert fragment.location(fragment.text.index("train")) == (6, 3)
 
 
 @pytest.mark.parametrize("sign", ["|", ">", "|-", "|2"])
@@ -324,8 +324,8 @@ def test_an_indentation_indicator_is_minded() -> None:
     text = "a: |1\n  two\n one\n"
     fragment = root(text).get("a").fragment()  # type: ignore[union-attr]
     assert fragment.text == " two\none\n"
-    assert fragment.place(1) == (2, 3)
-    assert fragment.place(5) == (3, 2)
+    assert fragment.location(1) == (2, 3)
+    assert fragment.location(5) == (3, 2)
 
 
 def test_lines_that_end_in_cr_and_lf() -> None:
@@ -333,7 +333,7 @@ def test_lines_that_end_in_cr_and_lf() -> None:
     tree = root(text)
     fragment = tree.get("a").fragment()  # type: ignore[union-attr]
     assert fragment.text == "torchrun \\\n  train.py\n"
-    assert fragment.place(fragment.text.index("train")) == (3, 5)
+    assert fragment.location(fragment.text.index("train")) == (3, 5)
     assert tree.get("b").scalar.number == 4  # type: ignore[union-attr]
     assert tree.get("b").span.line == 4  # type: ignore[union-attr]
 
@@ -450,7 +450,7 @@ def test_every_text_has_as_many_places_as_characters(value: str, style: str | No
         fragment = node.fragment()
         for offset, character in enumerate(fragment.text):
             if character in "abc":
-                line, column = fragment.place(offset)
+                line, column = fragment.location(offset)
                 assert lines[line - 1][column - 1] == character
 
 
@@ -469,7 +469,11 @@ def test_words_behind_a_fold_without_indentation_are_in_their_place() -> None:
     assert value is not None
     fragment = value.fragment()
     assert fragment.text == "one twothree four"
-    assert [fragment.place(fragment.text.index(word)) for word in ("two", "three", "four")] == [(2, 1), (3, 2), (4, 1)]
+    assert [fragment.location(fragment.text.index(word)) for word in ("two", "three", "four")] == [
+        (2, 1),
+        (3, 2),
+        (4, 1),
+    ]
 
 
 def test_many_blanks_in_a_quoted_value_take_no_time() -> None:
@@ -477,4 +481,4 @@ def test_many_blanks_in_a_quoted_value_take_no_time() -> None:
     value = read(f'a: "x\\t{blanks}y"\n').documents[0].root.get("a")
     assert value is not None
     assert value.fragment().text == f"x\t{blanks}y"
-    assert value.fragment().place(200_002) == (1, 200_008)
+    assert value.fragment().location(200_002) == (1, 200_008)
