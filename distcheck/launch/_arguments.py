@@ -19,7 +19,7 @@ _NEGATIVE_NUMBER = r"-\d+|-\d*\.\d+"
 #: Dashes that text processors and web pages put in the place of two hyphens.
 _LONG_DASHES = "\u2012\u2013\u2014\u2015\u2212"
 #: Names between these lengths, in characters with their hyphens, are compared with the options.
-_SHORTEST_NAME, _LONGEST_NAME = 6, 64
+_SHORTEST_NAME, _MAX_NAME_LENGTH = 6, 64
 # What a variable's name says about what it holds.
 _HOLDS_SCRIPT = r"(?i)SCRIPT|FILE|ENTRY|PROGRAM|MODULE|MAIN|TRAIN\b|\.py"
 _HOLDS_OPTIONS = r"(?i)(?:\b|_)ARGS?|OPTS|OPTIONS|FLAGS|PARAMS|DIST|LAUNCH|RDZV|\[[@*]\]|\$[@*]"
@@ -259,7 +259,7 @@ class _OptionReader:
 def _nearest(name: str, table: OptionTable) -> str | None:
     import difflib  # slow to import, and only needed where something is wrong
 
-    spelling = "--" + name.strip("-").replace("_", "-")[:_LONGEST_NAME]
+    spelling = "--" + name.strip("-").replace("_", "-")[:_MAX_NAME_LENGTH]
     plain: dict[str, str] = {}
     for option in table.options:
         if option.startswith("--") and (option.replace("_", "-") not in plain or "_" in name):

@@ -21,7 +21,7 @@ from .model import LaunchCommand
 __all__ = ["line_with_processes", "nproc_on", "parse_command", "shell_line"]
 
 #: Shells within shells that are looked into; deeper ones are left as they are.
-_DEEPEST_SHELL = 8
+_MAX_SHELL_DEPTH = 8
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
@@ -319,7 +319,7 @@ def _shell(program: str, words: list[str], draft: Draft, depth: int) -> None:
 
 def _text(text: str, draft: Draft, depth: int) -> None:
     """A shell text: the command in it that starts a launcher, else the first that starts python, else the last."""
-    if depth >= _DEEPEST_SHELL:
+    if depth >= _MAX_SHELL_DEPTH:
         return
     best: Draft | None = None
     setting = draft

@@ -17,7 +17,7 @@ from distcheck.core.world import World
 from .model import LaunchCommand
 
 #: Most hosts that a list is expanded to. The largest Slurm cluster that was published has fewer than 20,000 nodes.
-MOST_HOSTS = 100_000
+MAX_HOSTS = 100_000
 #: From here on Slurm numbers what are no steps of the user's: interactive, batch, extern (slurm.h, Slurm 23.11).
 _FIRST_SPECIAL_STEP = 0xFFFFFFFA
 #: Free on most hosts, and below the ephemeral ports, which start at 32768 (Linux, ip_local_port_range).
@@ -266,10 +266,10 @@ def expand_hostlist(text: str) -> tuple[str, ...]:
             if index % 2 == 0:
                 hosts = [host + part for host in hosts]
                 continue
-            numbers = list(_ranges(part, MOST_HOSTS // max(1, len(hosts))))
+            numbers = list(_ranges(part, MAX_HOSTS // max(1, len(hosts))))
             hosts = [host + number for host in hosts for number in numbers]
-        if len(names) + len(hosts) > MOST_HOSTS:
-            raise ValueError(f"{_short(text)!r} names more than {MOST_HOSTS} hosts")
+        if len(names) + len(hosts) > MAX_HOSTS:
+            raise ValueError(f"{_short(text)!r} names more than {MAX_HOSTS} hosts")
         names.extend(hosts)
     return tuple(names)
 
@@ -293,7 +293,7 @@ def _ranges(text: str, most: int) -> Iterator[str]:
             raise ValueError(f"the range {_short(part)!r} runs backwards")
         count += high - low + 1
         if count > most:
-            raise ValueError(f"[{_short(text)}] names more than {MOST_HOSTS} hosts")
+            raise ValueError(f"[{_short(text)}] names more than {MAX_HOSTS} hosts")
         for number in range(low, high + 1):
             yield str(number).zfill(len(match[1]))
 

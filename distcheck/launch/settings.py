@@ -24,7 +24,7 @@ from .values import unknown_log_names
 SITE_FILE = "/etc/nccl.conf"
 USER_FILE = ".nccl.conf"
 #: Longest name and longest value that NCCL keeps of a line, in bytes (the same file).
-_LONGEST_PART = 1023
+_MAX_PART_LENGTH = 1023
 
 ENVIRONMENT = "environment"
 LAUNCHER = "launcher"
@@ -128,7 +128,7 @@ def parse_nccl_conf(text: str) -> list[tuple[int, str, str]]:
 
 
 def _cut(text: str) -> str:
-    return text.encode("utf-8", "replace")[:_LONGEST_PART].decode("utf-8", "replace")
+    return text.encode("utf-8", "replace")[:_MAX_PART_LENGTH].decode("utf-8", "replace")
 
 
 @fact(of_this_host=False)

@@ -29,7 +29,7 @@ _QUANTITY = re.compile(
 #: A reference to a variable of the container in its command, arguments or variables; two dollar signs are one.
 _REFERENCE = re.compile(r"\$\$|\$\(([^()\n]*)\)")
 #: Longest value that is put in the place of a reference, so that a text can't grow beyond measure.
-_LONGEST_VALUE = 4096
+_MAX_VALUE_LENGTH = 4096
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh"})
 _COMMAND_OPTION = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 
@@ -122,7 +122,7 @@ def expanded(fragment: Fragment, environ: Mapping[str, FileSetting]) -> Fragment
         else:
             setting = environ.get(match[1])
             value = None if setting is None else setting.value
-        if value is None or len(value) > _LONGEST_VALUE:
+        if value is None or len(value) > _MAX_VALUE_LENGTH:
             continue
         if position < match.start():
             made.add(fragment.part(position, match.start()))
@@ -171,7 +171,7 @@ def command_of(container: Node) -> tuple[str, ...]:
     """Its words, cut where they are a whole script: they are looked at, never run."""
     parts = (container.get("command"), container.get("args"))
     nodes = [node for part in parts if part is not None for node in (part.items or (part,))]
-    return tuple(node.text[:_LONGEST_VALUE] for node in nodes if node.kind == "value")
+    return tuple(node.text[:_MAX_VALUE_LENGTH] for node in nodes if node.kind == "value")
 
 
 def resources_of(resources: Node | None) -> Resources:

@@ -35,10 +35,10 @@ SLURM_NODES = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 #: Variables put into each other so often, and to so many characters, before it is given up.
-_DEEPEST = 5
-_LONGEST = 2000
+_MAX_DEPTH = 5
+_MAX_LENGTH = 2000
 #: Characters of a value that a message repeats.
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_LENGTH = 60
 #: Options of srun that choose some of the job's nodes.
 _CHOOSES_NODES = ("-w", "--nodelist", "-r", "--relative", "-x", "--exclude", "--het-group", "-F", "--nodefile")
 #: A test that bears on how many nodes or processes there are, or on what the caller chose.
@@ -217,7 +217,7 @@ def counted(count: int, noun: str) -> str:
 def shown(value: str) -> str:
     """A value as a message can show it: not too long, and without what looks like a credential."""
     value = mask(value)
-    return value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 1] + "…"
+    return value if len(value) <= _MAX_SHOWN_LENGTH else value[: _MAX_SHOWN_LENGTH - 1] + "…"
 
 
 def stays_outside(site: LaunchSite, given: FileSetting) -> bool:
@@ -244,9 +244,9 @@ def setting(site: LaunchSite, name: str) -> FileSetting | None:
 
 def with_variables(site: LaunchSite, text: str) -> str:
     """A text with the file's own variables put in, also those whose value is unknown: ``$(hostname):29500``."""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         longer = _VARIABLE.sub(lambda match: _content(site, match), text)
-        if longer == text or len(longer) > _LONGEST:
+        if longer == text or len(longer) > _MAX_LENGTH:
             break
         text = longer
     return text
@@ -276,7 +276,7 @@ def only_variable(text: str) -> str | None:
 def source_of(site: LaunchSite, text: str) -> FileSetting | None:
     """The assignment in which a value stands that came in by ``$NAME`` alone, through further such ones."""
     found = None
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         name = only_variable(text)
         following = None if name is None else setting(site, name)
         if following is None:

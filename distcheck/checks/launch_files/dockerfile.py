@@ -32,7 +32,7 @@ _FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
 #: Characters of a value that is put in for its variable; a longer one counts as unknown: values that hold each other
 #: twice double with every line.
-_LONGEST_VALUE = 10_000
+_MAX_VALUE_LENGTH = 10_000
 
 
 class Instruction(NamedTuple):
@@ -359,7 +359,7 @@ def _expanded(written: str, stage: _BuildStage) -> str | None:
         else:
             made.append(match["plain"] or match["escaped"] or match["other"] or "")
     value = "".join(made)
-    return value if len(value) <= max(_LONGEST_VALUE, len(written)) else None
+    return value if len(value) <= max(_MAX_VALUE_LENGTH, len(written)) else None
 
 
 def _value_of(reference: str, stage: _BuildStage) -> str | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .files import LARGEST, kind_of, read_file
+from .files import MAX_BYTES, kind_of, read_file
 from .fragments import is_continued
 from .model import LaunchFile, LaunchFiles, LookUp
 
@@ -20,7 +20,7 @@ from .model import LaunchFile, LaunchFiles, LookUp
 _BEGINNING = 65_536
 _FAILED = "it can't be read: the analysis of it failed"
 #: Deepest chain of lines that go on, so that a file of nothing but backslashes ends; no shell takes as many words.
-_MOST_LINES = 2_000
+_MAX_LINES = 2_000
 #: A line that holds a comment only; a scheduler's directive is none.
 _COMMENT = re.compile(r"\s*#(?!SBATCH\b|PBS\b|BSUB\b|!)")
 
@@ -81,7 +81,7 @@ def _read(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile |
         if len(data) < _BEGINNING:
             return _read_kind(source.path, data, kind, look_up)
     # one byte more than is looked at tells that there is more
-    data = source.read(LARGEST + 1)
+    data = source.read(MAX_BYTES + 1)
     kind = kind_of(source.path, data, include_markdown=markdown)
     if kind is None:
         return None
@@ -122,7 +122,7 @@ def look_up_below(folder: str, known: Mapping[str, bytes] | None = None, *, root
                     return known[name.replace(os.sep, "/")]
         try:
             # a pipe or a device would be waited for
-            if not os.path.isfile(full_path) or os.path.getsize(full_path) > LARGEST:
+            if not os.path.isfile(full_path) or os.path.getsize(full_path) > MAX_BYTES:
                 return None
             with open(full_path, "rb") as file:
                 return file.read()
@@ -159,13 +159,13 @@ def lines_around(file: LaunchFile, lines: Iterable[int | None]) -> frozenset[int
     if not given:
         return frozenset()
     first, last = given[0], given[-1]
-    while first > 1 and last - first < _MOST_LINES and is_continued(file.lines[first - 2]):
+    while first > 1 and last - first < _MAX_LINES and is_continued(file.lines[first - 2]):
         first -= 1
-    while last < len(file.lines) and last - first < _MOST_LINES and is_continued(file.lines[last - 1]):
+    while last < len(file.lines) and last - first < _MAX_LINES and is_continued(file.lines[last - 1]):
         last += 1
     found = {*given, first, last}
     above = first - 1
-    while above >= 1 and first - above < _MOST_LINES and _COMMENT.match(file.lines[above - 1]):
+    while above >= 1 and first - above < _MAX_LINES and _COMMENT.match(file.lines[above - 1]):
         found.add(above)
         above -= 1
     return frozenset(found)

@@ -16,7 +16,7 @@ from .model import LaunchFile, LookUp
 from .training_words import mentions_training
 
 #: Bytes of a file that are read; launch files that people write have some thousand.
-LARGEST = 5_000_000
+MAX_BYTES = 5_000_000
 #: A byte of zero this near to the start makes a file binary; further down data were appended to a script.
 _HEAD = 1024
 
@@ -129,10 +129,10 @@ def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
     if kind not in ("accelerate", "deepspeed", "hostfile", "kubernetes") and not mentions_training(data):
         return LaunchFile(path, kind)
     problems: list[tuple[str, int, int]] = []
-    if len(data) > LARGEST:
-        data = data[: data.rfind(b"\n", 0, LARGEST) + 1]
+    if len(data) > MAX_BYTES:
+        data = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
         problems.append(
-            (f"the file is larger than {LARGEST:,} bytes; it is read up to there", data.count(b"\n") + 1, 0)
+            (f"the file is larger than {MAX_BYTES:,} bytes; it is read up to there", data.count(b"\n") + 1, 0)
         )
     if b"\0" in data:
         data = data[: data.rfind(b"\n", 0, data.index(b"\0")) + 1]

@@ -13,7 +13,7 @@ from .fragments import Fragment, Span
 from .model import Scalar
 
 #: Tables and lists in each other; configurations have about five.
-DEEPEST = 100
+MAX_DEPTH = 100
 
 _SPACE = re.compile(r"(?:[\s\ufeff]+|(?P<comment>#[^\n]*|//[^\n]*|/\*.*?\*/))", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
@@ -22,9 +22,9 @@ _WORD = re.compile(r"(true|false|null|NaN|-?Infinity)(?![\w.$-])")
 _TEMPLATE = re.compile(r"(?:\{\{.*?\}\}|\$\{\{.*?\}\}|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*|<[^<>\n]*>|[\w.+-])+", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None}
 #: Values that are entered by name, at most; a configuration has about fifty.
-_MOST_VALUES = 20_000
+_MAX_VALUES = 20_000
 #: Digits of a whole number that are turned into one: more say nothing about a batch.
-_LONGEST_NUMBER = 30
+_MAX_NUMBER_LENGTH = 30
 
 
 class JsonText(NamedTuple):
@@ -83,8 +83,8 @@ class _JsonReader:
 
     def _value(self, name: tuple[str, ...] | None, depth: int) -> Any:
         """The value that begins here, None for what is not known; it is entered under its name, where it has one."""
-        if depth > DEEPEST:
-            raise _FaultError(f"it is nested deeper than {DEEPEST} levels", self.at)
+        if depth > MAX_DEPTH:
+            raise _FaultError(f"it is nested deeper than {MAX_DEPTH} levels", self.at)
         start = self.at
         sign = self.text[start : start + 1]
         known = True
@@ -98,7 +98,7 @@ class _JsonReader:
             known = "{{" not in value and "${" not in value
         elif match := _NUMBER.match(self.text, start):
             self.at = match.end()
-            broken = match["broken"] or len(match[0]) > _LONGEST_NUMBER
+            broken = match["broken"] or len(match[0]) > _MAX_NUMBER_LENGTH
             value = float(match[0]) if broken else int(match[0])
         elif match := _WORD.match(self.text, start):
             self.at = match.end()
@@ -108,7 +108,7 @@ class _JsonReader:
             value, known = None, False
         else:
             raise _FaultError(f"a value is expected, not {_shown(self.text, start)}", start)
-        if name and len(self.values) < _MOST_VALUES:
+        if name and len(self.values) < _MAX_VALUES:
             span = self.fragment.span(start, self.at)
             self.values[".".join(name)] = Scalar(value if known else None, span, self.text[start : self.at], known)
         return value if known else None

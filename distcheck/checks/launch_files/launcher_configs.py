@@ -21,11 +21,11 @@ _ACCELERATE_NAMES = (
     "deepspeed_config.deepspeed_multinode_launcher",
 )  # fmt: skip
 #: Limit of values in a configuration of accelerate; a real one has about forty.
-_MOST_VALUES = 2000
+_MAX_VALUES = 2000
 #: The name for DeepSpeed keys that occur more than once, as one text with commas. DeepSpeed refuses such a file.
 REPEATED = "repeated keys"
 #: Limit of hosts; the largest machines have about ten thousand.
-_MOST_HOSTS = 100_000
+_MAX_HOSTS = 100_000
 #: DeepSpeed and Open MPI write ``host slots=8``, MPICH ``host:8``; the number may be missing.
 _HOST_LINE = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:]+\]|[^\s#:=]+)"
@@ -53,7 +53,7 @@ def read_accelerate(path: str, text: str, look_up: LookUp | None = None) -> Laun
 
 def _enter(node: Node, prefix: str, values: dict[str, Scalar]) -> None:
     for key, inner in node.table.items():
-        if len(values) >= _MOST_VALUES:
+        if len(values) >= _MAX_VALUES:
             return
         name = f"{prefix}{key}"
         if inner.kind == "value":
@@ -95,7 +95,7 @@ def read_hostfile(path: str, text: str, look_up: LookUp | None = None) -> Launch
             comments.append((fragment.location(position + len(content))[0], sign + comment.rstrip("\r")))
         start = len(content) - len(content.lstrip())
         match = _HOST_LINE.match(content, start)
-        if match and len(hosts) < _MOST_HOSTS:
+        if match and len(hosts) < _MAX_HOSTS:
             number = match["slots"] or match["colon"]
             span = fragment.span(position + start, position + len(content.rstrip()))
             hosts.append(HostSlots(match["host"], int(number) if number else None, span))

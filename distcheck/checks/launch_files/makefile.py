@@ -17,12 +17,12 @@ from .plain_commands import FileContents, as_written, joined, with_lost
 from .training_words import mentions_training
 
 #: Files that include each other: as deep as one is followed.
-_DEEPEST_INCLUDE = 5
+_MAX_INCLUDE_DEPTH = 5
 #: References in values that are followed, one within the other, and characters of what comes of them.
-_DEEPEST_VALUE = 10
-_LONGEST_VALUE = 10_000
+_MAX_VALUE_DEPTH = 10
+_MAX_VALUE_LENGTH = 10_000
 #: Variables that a recipe is given in its environment; real files export some ten.
-_MOST_EXPORTED = 1000
+_MAX_EXPORTED = 1000
 
 _ASSIGNMENT = re.compile(
     r"(?P<words>(?:(?:override|export|private|unexport)[ \t]+)*)(?P<name>[^\s:#=+?!$]+)[ \t]*"
@@ -277,7 +277,7 @@ def _include(names: str, path: str, made: _Makefile, look_up: LookUp, depth: int
         folder = path.rpartition("/")[0]
         wanted = name if not folder or name.startswith("/") else f"{folder}/{name}"
         data = (
-            look_up(wanted) if depth < _DEEPEST_INCLUDE and "$" not in name and wanted not in made.also_read else None
+            look_up(wanted) if depth < _MAX_INCLUDE_DEPTH and "$" not in name and wanted not in made.also_read else None
         )
         if data is None:
             for values in made.values.values():
@@ -317,8 +317,8 @@ def _value(name: str, made: _Makefile, target: str | None) -> str | None:
     if key not in made.known:
         # what refers to itself is unknown
         made.known[key] = None
-        value = _worked_out(name, made, target) if len(made.at_work) < _DEEPEST_VALUE else None
-        made.known[key] = value if value is None or len(value) <= _LONGEST_VALUE else None
+        value = _worked_out(name, made, target) if len(made.at_work) < _MAX_VALUE_DEPTH else None
+        made.known[key] = value if value is None or len(value) <= _MAX_VALUE_LENGTH else None
     return made.known[key]
 
 
@@ -440,7 +440,7 @@ def _training_variables(made: _Makefile) -> frozenset[str]:
         *((name, [value]) for of in made.of_targets.values() for name, value in of.items()),
     ]
     left = [(name, [value.text for value in values]) for name, values in everything]
-    for _ in range(_DEEPEST_VALUE):
+    for _ in range(_MAX_VALUE_DEPTH):
         known = frozenset(found)
         found.update(name for name, texts in left if any(_mentions_training(text, known) for text in texts))
         left = [(name, texts) for name, texts in left if name not in found]
@@ -485,7 +485,7 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
                 if shell_name in seen:
                     continue
                 seen.add(shell_name)
-                definition = _composed(name, made) if depth < _DEEPEST_VALUE else None
+                definition = _composed(name, made) if depth < _MAX_VALUE_DEPTH else None
                 if definition is None:
                     setting = _setting(name, made, target, "shell")
                     environ.setdefault(shell_name, setting._replace(name=shell_name))
@@ -509,7 +509,7 @@ def _exported_to(target: str, made: _Makefile) -> Mapping[str, FileSetting]:
         ]
         made.environ[target] = {
             name: _setting(name, made, target, "exported")
-            for name in names[:_MOST_EXPORTED]
+            for name in names[:_MAX_EXPORTED]
             if _SHELL_NAME.fullmatch(name)
         }
     return made.environ[target]

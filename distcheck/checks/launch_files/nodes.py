@@ -13,7 +13,7 @@ from distcheck.core.facts_file import FactsFileError, load_facts
 from .model import Nodes
 
 #: Bytes of a facts file that are read; those of real nodes have some hundred thousand.
-_LARGEST = 50_000_000
+_MAX_BYTES = 50_000_000
 
 
 class NodesError(ValueError):
@@ -24,15 +24,17 @@ def read_nodes(path: str) -> Nodes:
     """The nodes that a facts file describes; raises NodesError."""
     try:
         with open(path, encoding="utf-8") as file:
-            text = file.read(_LARGEST + 1)
+            text = file.read(_MAX_BYTES + 1)
     except IsADirectoryError:
         raise NodesError("it is a folder; name a file that 'distcheck env --save-facts' wrote on such a node") from None
     except OSError as error:
         raise NodesError(f"it can't be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise NodesError("it is no text; name a file that 'distcheck env --save-facts' wrote on such a node") from None
-    if len(text) > _LARGEST:
-        raise NodesError(f"it has more than {_LARGEST} characters; name a file that 'distcheck env --save-facts' wrote")
+    if len(text) > _MAX_BYTES:
+        raise NodesError(
+            f"it has more than {_MAX_BYTES} characters; name a file that 'distcheck env --save-facts' wrote"
+        )
     return parse_nodes(text, path)
 
 

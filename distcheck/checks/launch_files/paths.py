@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from .model import LaunchSite
 
 #: Folders above a launch file that a name may be told from: the roots of projects are not deeper.
-_MOST_FOLDERS = 12
+_MAX_FOLDERS = 12
 #: A folder that a script has asked itself for: the one that it stands in.
 _IN_OWN_FOLDER = re.compile(
     r"(?i)(?:\$\{?(?:SCRIPT_?(?:DIR|PATH|HOME)|HERE|THIS_?DIR|CUR(?:RENT)?_?DIR|DIR)\}?"
@@ -37,7 +37,7 @@ def folders_of(site: LaunchSite) -> Iterator[str]:
 
 def _folders_above(path: str) -> Iterator[str]:
     folder = posixpath.dirname(path)
-    for _ in range(_MOST_FOLDERS):
+    for _ in range(_MAX_FOLDERS):
         yield folder
         if folder in ("", "/"):
             return

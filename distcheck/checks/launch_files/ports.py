@@ -46,9 +46,9 @@ _JOB_NUMBERS = frozenset({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID
 #: The shell ends, or waits for what it has started.
 _WAITS = re.compile(r"\s*(?:wait|exit|sleep)\b")
 #: Lines with one port that are kept in mind.
-_MOST_BEFORE = 16
+_MAX_BEFORE = 16
 #: Characters of an expression that is computed.
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 
 class Port(NamedTuple):
@@ -239,7 +239,7 @@ def range_of(text: str) -> Range | None:
     if found and text.lstrip().startswith(("$(", "`")):
         return Range(int(found[1]), int(found[2]))
     arithmetic = _ARITHMETIC.fullmatch(text.strip())
-    if arithmetic is None or len(arithmetic[1]) > _LONGEST:
+    if arithmetic is None or len(arithmetic[1]) > _MAX_LENGTH:
         return None
     expression = re.sub(r"\$\{?([A-Za-z_]\w*)\}?", r"\1", arithmetic[1])
     try:
@@ -334,7 +334,7 @@ def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> Lau
     if not _is_job_of_its_own(site) or (expected_nodes(site) or (1, 1))[1] > 1:
         return None
     found = next((other for other in reversed(before) if _still_runs(file, other, site)), None)
-    if site.background and len(before) < _MOST_BEFORE:
+    if site.background and len(before) < _MAX_BEFORE:
         before.append(site)
     return found
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from distcheck.checks.source.program import Program
 
 #: Files that are added to what was named, at most: those of a project, not those of a folder full of projects.
-_MOST_WANTED = 400
+_MAX_WANTED = 400
 #: Bytes of a script whose imports are looked for.
-_LONGEST = 1_000_000
+_MAX_LENGTH = 1_000_000
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+\(?(?P<names>[\w, \t]*)"
     r"|import[ \t]+(?P<modules>[\w., \t]+))",
@@ -110,24 +110,24 @@ def wanted_scripts(
     found: dict[str, None] = {}
     for _, site in launch_files.sites():
         path = the_one(site, names_of(site), exists)
-        if path is not None and len(found) < _MOST_WANTED:
+        if path is not None and len(found) < _MAX_WANTED:
             found[path] = None
     for path in list(found):
         for imported in _imported(path, exists, _read if read is None else read):
-            if len(found) < _MOST_WANTED:
+            if len(found) < _MAX_WANTED:
                 found[imported] = None
     return tuple(sorted(found))
 
 
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
-        return file.read(_LONGEST)
+        return file.read(_MAX_LENGTH)
 
 
 def _imported(path: str, exists: Callable[[str], bool], read: Callable[[str], bytes]) -> Iterator[str]:
     """Files beside a script that it imports, by the words of its import statements."""
     try:
-        text = read(path)[:_LONGEST].decode("utf-8", "replace")
+        text = read(path)[:_MAX_LENGTH].decode("utf-8", "replace")
     except OSError:
         return
     own = posixpath.dirname(path)

@@ -16,7 +16,7 @@ from distcheck.launch.command import parse_command
 from . import slurm
 from .fragments import Fragment, FragmentBuilder
 from .model import WITHOUT_GRAMMAR, Allocation, FileSetting, LaunchSite, LookUp, Pods, Repeat, Word
-from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins
+from .shell_builtins import BUILTINS, MAX_TEXT_DEPTH, Builtins
 from .shell_commands import (
     Chain,
     Chunk,
@@ -30,7 +30,7 @@ from .shell_commands import (
     starts_ranks,
 )
 from .shell_flow import EXITS, GOES_ON, Flow, Stdin
-from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
+from .shell_grammar import PARSE_LIMIT_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
 from .shell_state import (
     ABSENT,
     ARGUMENTS,
@@ -43,11 +43,11 @@ from .shell_state import (
     WordPart,
     text_of,
 )
-from .shell_words import MOST_FIELDS, Field, Words, groups, with_origins
+from .shell_words import MAX_FIELDS, Field, Words, groups, with_origins
 
 __all__ = ["LookUp", "ShellText", "read_shell"]
 
-_MOST_SITES = 2_000
+_MAX_SITES = 2_000
 _MAY_START = re.compile(
     r"torch|accelerate|deepspeed|python|srun|mpirun|mpiexec|sbatch|salloc|\.py\b|horovod|colossal|ray\b", re.IGNORECASE
 )
@@ -162,7 +162,7 @@ class _CommandReader(Builtins):
     def _text_of_shell(self, source: ShellSource) -> int:
         root = parse(source.text)
         if root is None:
-            text = f"the grammar of the shell took more than {LONGEST_PARSE_S} seconds over it; nothing of it was read"
+            text = f"the grammar of the shell took more than {PARSE_LIMIT_S} seconds over it; nothing of it was read"
             self.problems.append((text, *source.location(0)))
             return GOES_ON
         if source.path == self._path and "#" in source.text:
@@ -175,7 +175,7 @@ class _CommandReader(Builtins):
 
     def _substituted(self, node: Any, words: Words) -> None:
         """``$(…)`` is carried out in a shell of its own."""
-        if self.context.depth >= DEEPEST_TEXT or not _MAY_START.search(words.text, node.start_byte, node.end_byte):
+        if self.context.depth >= MAX_TEXT_DEPTH or not _MAY_START.search(words.text, node.start_byte, node.end_byte):
             return
         self._apart(Flow._children, node)
 
@@ -208,12 +208,12 @@ class _CommandReader(Builtins):
                     self._set_for_line(child)
                 self._substitutions_of(rest, text)
                 return GOES_ON
-        if len(rest) > MOST_FIELDS:
+        if len(rest) > MAX_FIELDS:
             self.problems.append(
-                (f"a command has more than {MOST_FIELDS} words; the rest was not read", *self._place(rest[MOST_FIELDS]))
+                (f"a command has more than {MAX_FIELDS} words; the rest was not read", *self._place(rest[MAX_FIELDS]))
             )
-        fields = [field for group in groups(rest[:MOST_FIELDS], text) for field in self.words().fields(group)][
-            :MOST_FIELDS
+        fields = [field for group in groups(rest[:MAX_FIELDS], text) for field in self.words().fields(group)][
+            :MAX_FIELDS
         ]
         if not fields:
             return GOES_ON
@@ -279,7 +279,7 @@ class _CommandReader(Builtins):
     def _evaluate(self, fields: Sequence[Field]) -> None:
         """``eval``: its words are read once more by this very shell."""
         parts = _joined(fields)
-        if parts and self.context.depth < DEEPEST_TEXT and any(part.known for part in parts):
+        if parts and self.context.depth < MAX_TEXT_DEPTH and any(part.known for part in parts):
             self.in_text(self._spliced(parts))
 
     def in_text(self, source: ShellSource) -> int:
@@ -349,7 +349,7 @@ class _CommandReader(Builtins):
             inner = self._spliced(_without_option(_joined(text)))
         elif chain.kind == "stdin":
             inner = self._given if given is None else given
-        if inner is not None and self.context.depth < DEEPEST_TEXT:
+        if inner is not None and self.context.depth < MAX_TEXT_DEPTH:
             count = len(self.sites)
             arguments = fields[chain.position + 2 :] if chain.kind == "text" and not chain.to_end else []
             outer_given = self._given
@@ -504,8 +504,8 @@ class _CommandReader(Builtins):
             folder=folder,
             routine=context.routine,
         )
-        if len(self.sites) >= _MOST_SITES:
-            text = f"more than {_MOST_SITES} launch lines: the rest was not read"
+        if len(self.sites) >= _MAX_SITES:
+            text = f"more than {_MAX_SITES} launch lines: the rest was not read"
             self.problems.append((text, site.span.line, site.span.column))
             self.is_full = True
             return

@@ -10,7 +10,7 @@ from typing import Any
 from .model import FileSetting
 from .shell_flow import GOES_ON, Flow
 from .shell_state import EXPORT_ALL, Origin, ShellSource, ShellVariable, Value, WordPart, text_of
-from .shell_words import MOST_FIELDS, Field, groups, with_origins
+from .shell_words import MAX_FIELDS, Field, groups, with_origins
 
 #: Variables that every shell finds exported: whoever assigns them changes what its commands get.
 _EXPORTED = frozenset({"PATH", "HOME", "USER", "SHELL", "PWD", "LANG", "TERM", "TMPDIR"})
@@ -78,7 +78,7 @@ class Assigning(Flow):
         if nodes and nodes[0].type == "array":
             named = [child for child in nodes[0].children if child.is_named and child.type != "comment"]
             fields = [field for group in groups(named, source.text) for field in words.fields(group)]
-            if len(fields) > MOST_FIELDS:
+            if len(fields) > MAX_FIELDS:
                 return None, None
             return None, tuple(with_origins(field.parts, source, field.start, field.end) for field in fields)
         if not nodes:
@@ -95,7 +95,7 @@ class Assigning(Flow):
             if before is None:
                 before = ((WordPart(f"${{{name}[@]}}", known=False, splits=True),),)
             together = (*before, *elements)
-            return None, together if len(together) <= MOST_FIELDS else None
+            return None, together if len(together) <= MAX_FIELDS else None
         if old is None or old.perhaps or value is None:
             return None, None
         if old.elements is not None:

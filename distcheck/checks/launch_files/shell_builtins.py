@@ -16,7 +16,7 @@ from .shell_state import ARGUMENTS, EXPORT_ALL, FOLDER, ShellSource, ShellVariab
 from .shell_words import Field
 
 #: Shells within shells and files within files that are followed.
-DEEPEST_TEXT = 8
+MAX_TEXT_DEPTH = 8
 #: Where a scheduler starts a job script, unless told otherwise: where it was submitted.
 _SUBMITTED_FROM = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}", "$PBS_O_WORKDIR", "${PBS_O_WORKDIR}"})
 
@@ -50,7 +50,7 @@ class Builtins(Assigning):
 
     def _source(self, fields: Sequence[Field]) -> int:
         """``source file``: its text is read as if it stood here."""
-        if not fields or not fields[0].known or self.context.depth >= DEEPEST_TEXT:
+        if not fields or not fields[0].known or self.context.depth >= MAX_TEXT_DEPTH:
             return GOES_ON
         path = fields[0].text
         own_folder = self.context.source.path.rpartition("/")[0]

@@ -13,7 +13,7 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f"
 #: Commands that can be computed, and those of ``cd … && pwd``.
 COMPUTED = frozenset({"echo", "dirname", "basename", "realpath", "readlink", "seq", "cd", "pwd"})
 #: Most numbers that ``seq`` and ``{0..9}`` are written out to.
-MOST_NUMBERS = 4096
+MAX_NUMBERS = 4096
 
 
 def unescaped(text: str) -> str:
@@ -57,7 +57,7 @@ def computed(words: list[str]) -> str | None:
         numbers = [int(word) for word in arguments]
         first = numbers[0] if len(numbers) > 1 else 1
         step = numbers[1] if len(numbers) == 3 else 1
-        if step and abs((numbers[-1] - first) // step) < MOST_NUMBERS:
+        if step and abs((numbers[-1] - first) // step) < MAX_NUMBERS:
             return "\n".join(str(number) for number in range(first, numbers[-1] + (1 if step > 0 else -1), step))
     return None
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .model import Allocation, FileSetting, Repeat
 from .shell_commands import Chunk, WrapperCommand
-from .shell_expressions import MOST_NUMBERS
+from .shell_expressions import MAX_NUMBERS
 from .shell_state import ABSENT, ARGUMENTS, ShellSource, ShellVariable, State, Value, WordPart
 from .shell_tests import HOSTS, RANKS, is_test, names_a_host, verdict_of, what_is_repeated
 from .shell_words import Field, Words, groups
@@ -23,13 +23,13 @@ from .shell_words import Field, Words, groups
 GOES_ON, LEAVES_LOOP, RETURNS, FAILS, EXITS = range(5)
 
 #: Deepest nesting of statements that is followed, well below Python's own limit, and how many statements in all.
-DEEPEST = 60
-MOST_STATEMENTS = 400_000
+MAX_DEPTH = 60
+MAX_STATEMENTS = 400_000
 #: Calls of functions within one another, and in all.
-DEEPEST_CALL = 12
-MOST_CALLS = 2_000
-_LONGEST_CONDITION = 200
-_LONGEST_BODY = 20_000
+MAX_CALL_DEPTH = 12
+MAX_CALLS = 2_000
+_MAX_CONDITION_LENGTH = 200
+_MAX_BODY_LENGTH = 20_000
 
 _ASSIGNED = re.compile(
     r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?(\+=|=(?!=)|\+\+|--|-=|\*=)(?:\(?\"?\$\{?(\w+)(?:\[@\])?\}?)?"
@@ -135,7 +135,7 @@ class Flow(ABC):
         self._statements += 1
         if self.is_full:
             return GOES_ON
-        if self._nesting >= DEEPEST or self._statements > MOST_STATEMENTS:
+        if self._nesting >= MAX_DEPTH or self._statements > MAX_STATEMENTS:
             self._give_up(node)
             return GOES_ON
         self._nesting += 1
@@ -145,11 +145,11 @@ class Flow(ABC):
             self._nesting -= 1
 
     def _give_up(self, node: Any) -> None:
-        deep = self._nesting >= DEEPEST
+        deep = self._nesting >= MAX_DEPTH
         text = (
-            f"statements are nested more than {DEEPEST} deep; what stands deeper was not read"
+            f"statements are nested more than {MAX_DEPTH} deep; what stands deeper was not read"
             if deep
-            else f"the script has more than {MOST_STATEMENTS} statements to go through; the rest was not read"
+            else f"the script has more than {MAX_STATEMENTS} statements to go through; the rest was not read"
         )
         self.is_full = not deep
         if not any(problem[0] == text for problem in self.problems):
@@ -311,15 +311,15 @@ class Flow(ABC):
 
     def _text(self, *nodes: Any) -> str:
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        text = self.context.source.text[start : min(end, start + 4 * _LONGEST_CONDITION)]
-        return _GAPS.sub(" ", text).strip()[:_LONGEST_CONDITION]
+        text = self.context.source.text[start : min(end, start + 4 * _MAX_CONDITION_LENGTH)]
+        return _GAPS.sub(" ", text).strip()[:_MAX_CONDITION_LENGTH]
 
     def _body(self, nodes: Sequence[Any]) -> str:
         """The text of a loop's body, or its beginning."""
         if not nodes:
             return ""
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        return self.context.source.text[start : min(end, start + _LONGEST_BODY)].replace("\\\n", " ")
+        return self.context.source.text[start : min(end, start + _MAX_BODY_LENGTH)].replace("\\\n", " ")
 
     # tests
 
@@ -451,7 +451,7 @@ class Flow(ABC):
         if match is None:
             return self.words().fields(group)
         first, last, step = int(match[1]), int(match[2]), max(int(match[3] or 1), 1)
-        if abs(last - first) // step >= MOST_NUMBERS:
+        if abs(last - first) // step >= MAX_NUMBERS:
             return [Field((WordPart(match[0], False),), start, end)]
         numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
         return [Field((WordPart(str(number)),), start, end) for number in numbers]
@@ -550,7 +550,7 @@ class Flow(ABC):
         """A function is carried out where it is called."""
         self._called.add(name)
         self._calls += 1
-        if self._call_depth >= DEEPEST_CALL or self._calls > MOST_CALLS:
+        if self._call_depth >= MAX_CALL_DEPTH or self._calls > MAX_CALLS:
             return GOES_ON
         body, source = self.state.get(("function", name))
         outside = self.context

@@ -14,7 +14,7 @@ from .fragments import Fragment, placeholder
 #: Characters that the grammar is given at once, and how long it may take over more of them: what is no shell at all
 #: can take it hours. 5 MB of real scripts took 2 s.
 _SLICE = 262_144
-LONGEST_PARSE_S = 20
+PARSE_LIMIT_S = 20
 # What stands for a value in a template or a manual, and what the grammar sees instead: as long, and an expansion.
 _TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|(?<=[\s=:])<[A-Za-z][\w-]*>(?=[\s:\"']|$)", re.MULTILINE)
 #: A line that begins as launch lines do.
@@ -24,7 +24,7 @@ _LAUNCH_LINE = re.compile(
     re.MULTILINE,
 )
 #: Longest text that is parsed a second time, in characters.
-_LONGEST_REPAIR = 200_000
+_MAX_REPAIR_LENGTH = 200_000
 _INSTALL = "pip install 'tree-sitter>=0.25' 'tree-sitter-bash>=0.25'"
 #: Tokens without which the grammar itself had to close a statement.
 _ENDS = {"fi": "an if", "done": "a loop", "esac": "a case"}
@@ -83,7 +83,7 @@ def parse(text: str) -> Any:
     parser = _grammar()[0]
     if len(data) <= _SLICE:
         return parser.parse(data).root_node
-    end = time.monotonic() + LONGEST_PARSE_S
+    end = time.monotonic() + PARSE_LIMIT_S
     try:
         # a parser that is given slices can be stopped between them
         tree = parser.parse(
@@ -153,7 +153,7 @@ def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
         if quote is not None and error.end_byte >= length:
             why = "the grammar of the shell does not understand what begins at this quote; launch lines behind it may "
             return (why + "not have been read", *fragment.location(quote.start_byte))
-    if errors and length < _LONGEST_REPAIR and not parse(text + "'\n").has_error:
+    if errors and length < _MAX_REPAIR_LENGTH and not parse(text + "'\n").has_error:
         first = min(error.start_byte for error in errors)
         return ("a single quote is never closed; launch lines behind it were not read", *fragment.location(first))
     return None

@@ -18,7 +18,7 @@ ARGUMENTS = ("arguments",)
 EXPORT_ALL = ("export all",)
 
 #: Longest value that is followed, in characters; the kernel hands no longer word to a program (MAX_ARG_STRLEN, Linux).
-LONGEST_VALUE = 131_072
+MAX_VALUE_LENGTH = 131_072
 
 
 class SubstitutedText(NamedTuple):

@@ -11,14 +11,14 @@ from .shell_words import Words
 HOSTS = re.compile(r"(?i)host|node|machine|server|\bip\b|_ip|ip_|addr|worker")
 RANKS = re.compile(r"(?i)rank|node|gpu|device|local|proc|worker|machine|^(?:i|j|k|n|r|g|id|idx|index)$")
 #: Deepest test within tests that is looked into.
-_DEEPEST_TEST = 20
+_MAX_TEST_DEPTH = 20
 _TESTS = re.compile(
     r"(?:!\s*)*(?:\[|test\b|\(\(|grep\b|egrep\b|command\s+-[vV]|which\b|type\b|hash\b|true\b|false\b|"
     r"nvidia-smi\b|pgrep\b|scontrol\s+show\b|diff\b|cmp\b|declare\s+-[fF])"
 )
 #: A command that goes to another host, and what of it is looked at for the host's name (characters).
 _REMOTE = re.compile(r"\b(?:ssh|rsh|pdsh)(?=[\s\\])")
-_FARTHEST_HOST = 300
+_MAX_HOST_DISTANCE = 300
 _OPTIONS = (
     r"(?:[\s\\]+-[\w-]+(?:[\s\\]+(?!-)[\"']?[^\s\"'|;]+[\"']?)?"
     r"|[\s\\]+[\"']?\$\{?\w*(?:OPT|ARG|FLAG)\w*(?:\[[@*]\])?\}?[\"']?){0,8}[\s\\]+"
@@ -36,7 +36,7 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 
 def verdict_of(words: Words, node: Any, deep: int = 0) -> bool | None:
     """What a test comes to, where all of it is known."""
-    if deep > _DEEPEST_TEST:
+    if deep > _MAX_TEST_DEPTH:
         return None
     kind = node.type
     children = node.children
@@ -115,7 +115,9 @@ def names_a_host(variable: str, body: str) -> bool:
         return False
     value = r"[\"']?[\w.@${}-]{0,60}\$\{?(?:\w{1,60}\[[\"']?\$?\{?)?"
     copy = re.compile(rf"(?:[\"']?\$\([^)\n]{{0,100}})?{value}{re.escape(variable)}\b")
-    found = (match for match in _ASSIGNED.finditer(body) if copy.match(body, match.end(), match.end() + _FARTHEST_HOST))
+    found = (
+        match for match in _ASSIGNED.finditer(body) if copy.match(body, match.end(), match.end() + _MAX_HOST_DISTANCE)
+    )
     names = "|".join(sorted({re.escape(variable), *(match[1] for match in found)}))
     host = re.compile(rf"{_OPTIONS}{value}(?:{names})\b")
-    return any(host.match(body, match.end(), match.end() + _FARTHEST_HOST) for match in _REMOTE.finditer(body))
+    return any(host.match(body, match.end(), match.end() + _MAX_HOST_DISTANCE) for match in _REMOTE.finditer(body))

@@ -15,7 +15,7 @@ from .model import Word
 from .shell_expressions import COMPUTED, calculated, changed, computed, unescaped
 from .shell_state import (
     ARGUMENTS,
-    LONGEST_VALUE,
+    MAX_VALUE_LENGTH,
     Origin,
     ShellSource,
     ShellVariable,
@@ -32,13 +32,13 @@ _EXPANSION = re.compile(
 _WHICH = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+[^\s)`]+\s*[)`]")
 _IN_DOUBLE_QUOTES = frozenset('$`"\\')
 #: Most fields that a variable is split into.
-MOST_FIELDS = 20_000
+MAX_FIELDS = 20_000
 #: Deepest expansion within expansions that is followed.
-_DEEPEST = 20
-_DEEPEST_SUBSTITUTION = 5
+_MAX_DEPTH = 20
+_MAX_SUBSTITUTION_DEPTH = 5
 #: Most variables that a value is followed back through, for its part_origins.
-_MOST_PLACES = 6
-_MOST_PARTS = 300
+_MAX_ORIGINS = 6
+_MAX_PARTS = 300
 _ALL_ELEMENTS = re.compile(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w.-]*)>")
 #: What stands in a text where the file had a template: nobody knows it, also in quotes.
@@ -198,7 +198,7 @@ class Words:
     # nodes
 
     def _expand(self, node: Any, fields: _Fields, quoted: bool) -> None:
-        if self._deep >= _DEEPEST:
+        if self._deep >= _MAX_DEPTH:
             self._unknown_or(None, node, fields, quoted)
             return
         self._deep += 1
@@ -323,7 +323,7 @@ class Words:
     ) -> None:
         """``"$@"`` and ``"${X[@]}"``: each element is a field of its own; ``"${X[*]}"`` is joined by IFS."""
         between = " " if apart else self._separator()
-        if values is None or between is None or len(values) > MOST_FIELDS:
+        if values is None or between is None or len(values) > MAX_FIELDS:
             fields.add(origin)
             return
         for index, value in enumerate(values):
@@ -521,7 +521,7 @@ class Words:
 
     def _substitution(self, node: Any, fields: _Fields, quoted: bool) -> None:
         start = node.start_byte
-        if self._frozen(start) or self._substitutions >= _DEEPEST_SUBSTITUTION:
+        if self._frozen(start) or self._substitutions >= _MAX_SUBSTITUTION_DEPTH:
             self._unknown_or(None, node, fields, quoted)
             return
         self._substitutions += 1
@@ -626,7 +626,7 @@ def _split(fields: list[list[WordPart]]) -> list[list[WordPart]]:
                 else:
                     current.append(part.piece(match.start(), match.end()))
                     is_open = True
-            if len(found) > MOST_FIELDS:
+            if len(found) > MAX_FIELDS:
                 break
         if is_open:
             found.append(current)
@@ -635,7 +635,7 @@ def _split(fields: list[list[WordPart]]) -> list[list[WordPart]]:
 
 def with_origins(value: Value, source: ShellSource, start: int, end: int) -> Value:
     """A value as it is kept in a variable: its own text comes from the assignment, the rest from where it came."""
-    if sum(len(part.text) for part in value) > LONGEST_VALUE or len(value) > _MOST_PARTS:
+    if sum(len(part.text) for part in value) > MAX_VALUE_LENGTH or len(value) > _MAX_PARTS:
         return (WordPart(source.text[start:end][:80], False),)
     kept = []
     together = Counter(part.start for part in value)
@@ -644,5 +644,5 @@ def with_origins(value: Value, source: ShellSource, start: int, end: int) -> Val
         alone = together[part.start] == 1
         exact = part.exact or (bool(part.origins) and alone)
         here = Origin(source, part.start, part.end) if exact else Origin(source, start, end, False)
-        kept.append(part._replace(origins=(*part.origins, here)[:_MOST_PLACES]))
+        kept.append(part._replace(origins=(*part.origins, here)[:_MAX_ORIGINS]))
     return tuple(kept)

@@ -52,14 +52,14 @@ _REASON = re.compile(
 _TO_FILL_IN = re.compile(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b")
 #: Variables of one launch line that are judged, and times that one is set without a launch line: more are made by
 #: programs, and those beyond are as the first ones.
-_MOST_SETTINGS = 1000
+_MAX_SETTINGS = 1000
 #: Settings of the launch lines of a file, each counted for each line; what is set behind them is as without a line.
-_MOST_PAIRS = 200_000
-_MOST_BATCHES = 200
+_MAX_PAIRS = 200_000
+_MAX_BATCHES = 200
 #: Lines of a file that are searched for other uses of a name; longer ones are made by programs, and not fixed.
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 #: Longest corrected line that a fix shows.
-_LONGEST_LINE = 160
+_MAX_LINE_LENGTH = 160
 
 
 class SettingGroup(NamedTuple):
@@ -210,7 +210,7 @@ def groups_of(launch_files: LaunchFiles) -> Iterator[SettingGroup]:
                 for name, setting in site.settings.items()
                 if setting.reaches_processes and table.bears_on_training(name)
             )
-            settings = dict(islice(bearing, _MOST_SETTINGS))
+            settings = dict(islice(bearing, _MAX_SETTINGS))
             reached.update(setting.span for setting in settings.values())
             known = (
                 tuple(setting.span for setting in settings.values()),
@@ -232,9 +232,9 @@ def groups_of(launch_files: LaunchFiles) -> Iterator[SettingGroup]:
                 continue
             reached.add(setting.span)
             batch = next((one for one in rest if setting.name not in one), None)
-            if batch is None and len(rest) < _MOST_BATCHES:
+            if batch is None and len(rest) < _MAX_BATCHES:
                 rest.append(batch := {})
-            if batch is not None and len(batch) < _MOST_SETTINGS:
+            if batch is not None and len(batch) < _MAX_SETTINGS:
                 batch[setting.name] = setting
         for batch in rest:
             yield SettingGroup(file, None, batch)
@@ -245,7 +245,7 @@ def _first_of(sites: Sequence[LaunchSite]) -> Sequence[LaunchSite]:
     pairs = 0
     for index, site in enumerate(sites):
         pairs += len(site.settings)
-        if pairs > _MOST_PAIRS:
+        if pairs > _MAX_PAIRS:
             return sites[:index]
     return sites
 
@@ -381,7 +381,7 @@ def _would_be_found(new: str, setting: FileSetting, group: SettingGroup, own: fr
 
 def _stands_alone(setting: FileSetting, file: LaunchFile) -> bool:
     """The name is used nowhere else in the file, so that a new one leaves nothing behind."""
-    if len(file.lines) > _MOST_LINES:
+    if len(file.lines) > _MAX_LINES:
         return False
     pattern = re.compile(rf"(?<![\w]){re.escape(setting.name)}(?![\w])")
     used = sum(
@@ -441,7 +441,7 @@ def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:
         line = f"{line[:-1].rstrip()} …"
     elif line.endswith(("'", '"')) and line.count(line[-1]) % 2:
         line = f"{line} …"
-    return line if len(line) <= _LONGEST_LINE and mask(line) == line and line.isprintable() else None
+    return line if len(line) <= _MAX_LINE_LENGTH and mask(line) == line and line.isprintable() else None
 
 
 # what was meant

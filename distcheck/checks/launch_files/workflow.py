@@ -16,7 +16,7 @@ from .plain_commands import FileContents, as_written, with_lost
 from .yaml_text import Node, read_yaml
 
 #: Jobs and steps of a file that are read; real ones have tens.
-_MOST_STEPS = 5000
+_MAX_STEPS = 5000
 
 
 _NAME = re.compile(r"\b([A-Za-z_]\w*)(?==|<<)")
@@ -76,7 +76,7 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
     own = _environ(root.get("env"))
     yield from own.values()
     jobs = root.get("jobs")
-    left = _MOST_STEPS
+    left = _MAX_STEPS
     for name, job in jobs.table.items() if jobs is not None else ():
         of_job = _environ(job.get("env"))
         yield from of_job.values()
@@ -104,7 +104,7 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
             conditions = tuple(text for text in (_text(job.get("if")), _text(step.get("if"))) if text)
             yield _WorkflowStep(run, {**own, **of_job, **in_container, **of_step}, name, folder, conditions)
     steps = root.get("runs", "steps")
-    for step in steps.items[:_MOST_STEPS] if steps is not None else ():
+    for step in steps.items[:_MAX_STEPS] if steps is not None else ():
         of_step = _environ(step.get("env"))
         yield from of_step.values()
         run = step.get("run")

@@ -28,7 +28,7 @@ _DEFAULT_PORT = "23456"
 #: Kinds that describe kinds, or hold no pods: a description of a pod in them is none.
 NO_WORKLOADS = frozenset({"CustomResourceDefinition", "Kustomization", "Values", "ClusterRole", "Role"})
 #: Deepest table of an unknown kind that is searched for containers.
-_DEEPEST = 40
+_MAX_DEPTH = 40
 
 
 class PodGroup(NamedTuple):
@@ -275,7 +275,7 @@ def _ray(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGro
 
 def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterator[PodGroup]:
     """The containers of a workload that nobody here knows: any table that holds some. How many pods is unknown."""
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return
     if node.kind == "list":
         for inner in node.items:

@@ -16,9 +16,9 @@ from .fragments import Fragment, Piece, Span, placeholder
 from .model import Scalar
 
 #: Tables and lists in each other; manifests have about fifteen.
-DEEPEST = 200
+MAX_DEPTH = 200
 #: Faults that are told of one file; each document can have one.
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 
 # Private characters stand for templates while YAML is read: legal in YAML anywhere, as long as what they stand for, so
 # that no column moves. Two of them, in turn, keep templates apart that touch each other.
@@ -26,7 +26,7 @@ _MARKS = ("\ue000", "\ue001")
 _MARKED = re.compile("\ue000+|\ue001+")
 _OPENING = re.compile(r"\$?\{(\{)|(?<!\$)\{([%#])")
 #: Characters of a template; those of charts have tens, and remarks some hundred.
-_LONGEST_TEMPLATE = 5000
+_MAX_TEMPLATE_LENGTH = 5000
 #: as YAML 1.1 and 1.2, without the characters that stand for templates
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue002-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
@@ -154,7 +154,7 @@ class Node(NamedTuple):
 
         def made(node: Node, depth: int) -> Any:
             left[0] -= 1
-            if left[0] < 0 or depth > DEEPEST:
+            if left[0] < 0 or depth > MAX_DEPTH:
                 return None
             if node.kind == "table":
                 return {key: made(inner, depth + 1) for key, inner in node.table.items()}
@@ -193,7 +193,7 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
     problems: list[tuple[str, int, int]] = []
     # a mark of the order of bytes is a character of the file and none of YAML's
     position = 1 if fragment.text.startswith("\ufeff") else 0
-    while position < len(source.harmless) and len(problems) < MOST_PROBLEMS:
+    while position < len(source.harmless) and len(problems) < MAX_PROBLEMS:
         reader = _YamlReader(source, position)
         fault = reader.read()
         documents.extend(reader.documents)
@@ -204,7 +204,7 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
         problems.append((what, *fragment.location(min(at, len(fragment.text)))))
         following = _SEPARATOR.search(source.harmless, max(reader.document_start + 1, at))
         position = following.start() if following else len(source.harmless)
-    return YamlText(tuple(documents), tuple(source.comments()), tuple(problems[:MOST_PROBLEMS]))
+    return YamlText(tuple(documents), tuple(source.comments()), tuple(problems[:MAX_PROBLEMS]))
 
 
 class _Source:
@@ -373,8 +373,8 @@ class _YamlReader:
         try:
             for event in yaml.parse(text, Loader=loader):
                 self._take(event)
-                if len(self._open) > DEEPEST:
-                    fault = f"tables and lists lie more than {DEEPEST} deep in each other", self._last_end
+                if len(self._open) > MAX_DEPTH:
+                    fault = f"tables and lists lie more than {MAX_DEPTH} deep in each other", self._last_end
                     break
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -517,7 +517,7 @@ class _YamlReader:
         return table, keys, unknown
 
     def _report(self, what: str, at: int) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append((what, *self.source.fragment.location(at)))
 
     def _add(self, node: Node, anchor: str | None) -> None:
@@ -597,7 +597,7 @@ def _templates(text: str) -> Iterator[tuple[int, bool, int, int]]:
         if ends.get(closing, 0) < opening.end() <= len(text) and ends.get(closing) != -1:
             ends[closing] = text.find(closing, opening.end())
         end = ends[closing] + 2
-        if end < 2 or end - start > _LONGEST_TEMPLATE:
+        if end < 2 or end - start > _MAX_TEMPLATE_LENGTH:
             continue
         position = end
         if start >= line_end:
