@@ -1,7 +1,7 @@
-"""The launch command while it is being read: what is known so far, and how a value comes in.
+"""The launch command while it is parsed.
 
-Each part of a command line (wrappers, launcher, variables) writes into one draft; :meth:`Draft.finish` makes the
-immutable :class:`~distcheck.launch.model.LaunchCommand` of it. A value that only the shell knows goes to ``unknown``.
+Each part of a command line (wrappers, launcher, variables) writes to one draft. :meth:`Draft.finish` returns the
+immutable :class:`~distcheck.launch.model.LaunchCommand`. A value that only the shell knows is in ``unknown``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .model import HIGHEST_PORT, LaunchCommand, LaunchProblem
 
 
 def integer(text: str) -> int | None:
-    """The number, as Python's ``int`` reads it (the launchers use it too), or None."""
+    """Return the number as Python's ``int`` reads it (like the launchers), or None."""
     try:
         return int(text)
     except ValueError:
@@ -23,7 +23,7 @@ def integer(text: str) -> int | None:
 
 
 class Draft:
-    """What has been read of a command so far."""
+    """What was read of a command so far."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = dict(environ)
@@ -35,37 +35,37 @@ class Draft:
         self.problems: list[LaunchProblem] = []
 
     def copy(self) -> Draft:
-        """A draft of its own with the same content, to try a reading on."""
+        """Return an independent draft with the same content."""
         other = Draft(self.environ)
         other.__dict__.update({name: copy(value) for name, value in vars(self).items()})
         return other
 
     def take(self, other: Draft) -> None:
-        """Go on with what another draft holds."""
+        """Continue with the content of another draft."""
         self.__dict__.update(other.__dict__)
 
     def assign(self, name: str, value: str) -> None:
-        """A variable is set for the command: it is in the environment of what follows."""
+        """Set a variable for the command and its environment."""
         self.assignments[name] = value
         self.environ[name] = value
 
     def set(self, field: str, value: Any) -> None:
-        """A value is known."""
+        """Set a field to a known value."""
         self.unknown.discard(field)
         self.fields[field] = value
 
     def leave_open(self, fields: Iterable[str]) -> None:
-        """These can't be known before the shell runs."""
+        """Mark fields that only the shell knows."""
         for field in fields:
             self.fields.pop(field, None)
             self.unknown.add(field)
 
     def problem(self, kind: str, word: str, text: str) -> None:
-        """Something can't work."""
+        """Add a problem."""
         self.problems.append(LaunchProblem(kind, word, text))
 
     def text(self, field: str, value: str) -> None:
-        """A field that is a text."""
+        """Set a text field."""
         if has_expansion(value):
             self.leave_open((field,))
         else:
@@ -81,7 +81,7 @@ class Draft:
         high: int | None = None,
         what: str = "a whole number",
     ) -> None:
-        """A field that is a whole number between two bounds, both included."""
+        """Set a field that is a whole number between two bounds, both included."""
         if has_expansion(value):
             self.leave_open((field,))
             return
@@ -92,17 +92,17 @@ class Draft:
             self.set(field, number)
 
     def port(self, field: str, value: str, word: str) -> None:
-        """A field that is a port."""
+        """Set a field that is a port."""
         self.number(field, value, word, low=0, high=HIGHEST_PORT, what=f"a port from 0 to {HIGHEST_PORT}")
 
     def script(self, rest: Sequence[str], *, module: bool) -> None:
-        """The words from the script (or module) on."""
+        """Set the script (or module) and its arguments."""
         self.text("script", rest[0])
         self.set("module", module)
         self.set("script_args", tuple(rest[1:]))
 
     def finish(self, argv: Sequence[str]) -> LaunchCommand:
-        """The immutable command."""
+        """Return the immutable command."""
         return LaunchCommand(
             launcher=self.launcher,
             wrappers=tuple(self.wrappers),

@@ -1,7 +1,7 @@
-"""What torchrun, torch.distributed.launch, accelerate and DeepSpeed make of their options: values, defaults, refusals.
+"""How torchrun, torch.distributed.launch, accelerate and DeepSpeed parse their options: values, defaults, errors.
 
-Each function reads the words behind the launcher's name into a draft. A problem is reported only where the launcher
-itself is sure to refuse (or to ignore) what was written; options alone are judged, never a host.
+Each function reads the words after the launcher's name into a draft. A problem is reported only if the launcher itself
+certainly refuses or ignores a word. Hosts are not checked.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _DEEPSPEED_FIELDS = (
     "module",
 )  # fmt: skip
 
-#: Options that only a launcher has: a script's own parser rarely knows them, so behind the script they are lost.
+#: Options of launchers only: scripts rarely have them, so after the script they are lost.
 _LAUNCHER_ONLY = r"(?s)--(nproc[-_]per[-_]node|nnodes|rdzv[-_](?:backend|endpoint|id|conf)|standalone)(?:=.*)?"
-#: Words among the script's arguments with which another command begins.
+#: Words among the script's arguments that start another command.
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 
 
 def read_torchrun(words: Sequence[str], draft: Draft) -> None:
-    """``torchrun …``, without its name."""
+    """Read ``torchrun …``, without its name."""
     draft.launcher = "torchrun"
     _torchrun(words, draft, TORCHRUN)
 
 
 def read_distributed_launch(words: Sequence[str], draft: Draft) -> None:
-    """``python -m torch.distributed.launch …``, without its name: torchrun that adds ``--local-rank``."""
+    """Read ``python -m torch.distributed.launch …``, without its name: torchrun that adds ``--local-rank``."""
     draft.launcher = "torch.distributed.launch"
     reading = _torchrun(words, draft, LAUNCH)
     if "use-env" not in reading.flags:
@@ -69,7 +69,7 @@ def _torchrun(words: Sequence[str], draft: Draft, table: OptionTable) -> OptionR
     if reading.open_ended:
         draft.leave_open(_TORCHRUN_FIELDS)
     given, flags = dict(reading.given), reading.flags
-    # Options that are not known yet win over the environment.
+    # Options that are not known yet override the environment.
     if not reading.open_ended:
         given = {**_variables(draft, table), **given}
         flags |= _flag_variables(draft, table)
@@ -115,7 +115,7 @@ def _torchrun(words: Sequence[str], draft: Draft, table: OptionTable) -> OptionR
 
 
 def _variables(draft: Draft, table: OptionTable) -> dict[str, GivenValue]:
-    """Values of the PET_ variables, from which torchrun takes its defaults."""
+    """Return the values of the PET_ variables, torchrun's defaults."""
     found: dict[str, GivenValue] = {}
     for option in set(table.options.values()) - table.flags - WITHOUT_VARIABLE:
         name = _variable(option)
@@ -196,7 +196,7 @@ def _rdzv_conf(draft: Draft, given: GivenValue) -> None:
 
 
 def _endpoint(draft: Draft, given: dict[str, GivenValue]) -> None:
-    """Whether torch can make a host and a port out of ``--rdzv-endpoint``."""
+    """Check that torch can parse ``--rdzv-endpoint`` as host and port."""
     endpoint = draft.fields.get("rdzv_endpoint")
     if endpoint is None or "rdzv_backend" in draft.unknown:
         return
@@ -225,7 +225,7 @@ def _endpoint(draft: Draft, given: dict[str, GivenValue]) -> None:
 
 
 def _convert(draft: Draft, given: dict[str, GivenValue]) -> None:
-    """Values that argparse converts or compares, and refuses."""
+    """Check the values that argparse converts or compares."""
     for option, convert in TORCHRUN_NUMBERS.items():
         if option in given and not has_expansion(given[option].value):
             try:
@@ -240,7 +240,7 @@ def _convert(draft: Draft, given: dict[str, GivenValue]) -> None:
 
 
 def _script(draft: Draft, reading: OptionReading, table: OptionTable, *, module: bool) -> bool:
-    """The script and its arguments; False where there is none."""
+    """Read the script and its arguments; return whether there is one."""
     if reading.rest:
         draft.script(reading.rest, module=module)
         if reading.open_ended and not module:
@@ -256,7 +256,7 @@ def _script(draft: Draft, reading: OptionReading, table: OptionTable, *, module:
 
 
 def _misplaced(draft: Draft, reading: OptionReading, given: dict[str, GivenValue], flags: frozenset[str]) -> None:
-    """Launcher options behind the script: the script gets them and torchrun goes on without."""
+    """Report launcher options after the script: the script gets them, and torchrun does not."""
     if reading.open_ended or "no-python" in flags:
         return
     for word in reading.rest[1:]:
@@ -275,14 +275,14 @@ def _misplaced(draft: Draft, reading: OptionReading, given: dict[str, GivenValue
             )
 
 
-#: Flags and options with which accelerate takes another way than that of ``--cpu``, or may.
+#: Options with which accelerate does not, or may not, use the path of ``--cpu``.
 _STARTS_SEVERAL = frozenset(
     {"multi-gpu", "use-deepspeed", "use-fsdp", "use-megatron-lm", "tpu", "mpirun-hostfile", "config-file"}
 )
 
 
 def read_accelerate(words: Sequence[str], draft: Draft) -> None:
-    """``accelerate launch …``, without these two words."""
+    """Read ``accelerate launch …``, without these two words."""
     draft.launcher = "accelerate"
     reading = read_arguments(words, ACCELERATE)
     draft.problems.extend(reading.problems)
@@ -316,7 +316,7 @@ def read_accelerate(words: Sequence[str], draft: Draft) -> None:
     if "multi-gpu" in reading.flags and processes is not None and processes < 2:
         word = given["num-processes"].word
         draft.problem("bad-value", word, f"{word} is {processes}, expected at least 2 with --multi_gpu")
-    # accelerate 1.15, run: one plain process, whatever --num_processes says, where no mpirun starts the others
+    # accelerate 1.15, run: one plain process for any --num_processes, unless mpirun starts the others
     if "cpu" in reading.flags and not _STARTS_SEVERAL & (reading.flags | given.keys()):
         draft.set("processes", 1)
     if "no-python" in reading.flags:
@@ -325,7 +325,7 @@ def read_accelerate(words: Sequence[str], draft: Draft) -> None:
 
 
 def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
-    """``deepspeed …``, without its name."""
+    """Read ``deepspeed …``, without its name."""
     draft.launcher = "deepspeed"
     reading = read_arguments(words, DEEPSPEED)
     draft.problems.extend(reading.problems)
@@ -335,7 +335,7 @@ def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
     for option in ("hostfile", "include", "exclude", "master_addr"):
         if option in given and given[option].value:
             draft.text(option, given[option].value)
-    # -1 is DeepSpeed's own word for "all that there are" and "not given".
+    # -1 means "all" and "not given" for DeepSpeed.
     for option, field in (("num_nodes", "nnodes_min"), ("node_rank", "node_rank")):
         if option in given and given[option].value != "-1":
             draft.number(field, *given[option])
@@ -356,7 +356,7 @@ def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
 
 
 def _included(draft: Draft) -> None:
-    """``--include host:0,1@host2:0,1`` says the nodes, and the processes where all have the same number."""
+    """Read the nodes of ``--include host:0,1@host2:0,1``, and the processes if all nodes have as many."""
     include = draft.fields.get("include")
     if include is None:
         return

@@ -1,7 +1,7 @@
-"""Launch files: shell and Slurm scripts, manifests of Kubernetes, configurations of launchers; read, never run.
+"""Launch files: shell and Slurm scripts, Kubernetes manifests, configurations of launchers. They are read, never run.
 
-Importing this package imports nothing of it: most trees hold files that may be launch files, and are none. A checker
-that is given this room asks for its probes.
+Importing this package imports none of its modules, because most trees hold few launch files. The checker loads the
+probes with :func:`load_probes`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Probes about configurations of accelerate and DeepSpeed: do the values fit each other, and the line that names them.
+"""Probes for configurations of accelerate and DeepSpeed, and for the launch lines that name them.
 
-An option on the launch line wins over the configuration, so both are judged together where a line names one; what is
-written nowhere, or by a template, is compared with nothing.
+An option on the launch line overrides the configuration, so both are checked together. A value that is missing or
+comes from a template is not compared.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, Launch
 from .paths import normalized, the_one
 from .variables import is_certain
 
-#: Kinds of a run whose processes accelerate does not start by torchrun, or does not count so.
+#: Kinds of runs that accelerate starts without torchrun, or whose processes it counts in another way.
 _COUNTED_OTHERWISE = frozenset({"NO", "TPU", "XLA", "MULTI_CPU", "DATA_PARALLEL", "MODEL_PARALLEL"})
-#: What a configuration calls a value, the field of a launch command, and the options that stand for it.
+#: For each key of a configuration: the field of a launch command, and the option that sets it.
 _FIELDS: Mapping[str, tuple[str, str]] = {
     "num_machines": ("nnodes_min", "--num-machines"),
     "num_processes": ("processes", "--num-processes"),
@@ -34,7 +34,7 @@ _FIELDS: Mapping[str, tuple[str, str]] = {
     "main_process_port": ("master_port", "--main-process-port"),
     "gpu_ids": ("gpu_ids", "--gpu-ids"),
 }
-#: Files of one job are numbered, or named by what the machine is.
+#: File names of one job contain a number, or the role of the machine.
 _INDEX = re.compile(r"[0-9]+|(?:^|(?<=[^a-z]))(?:main|master|head|leader|worker|slave|child|host)(?=$|[^a-z])")
 
 
@@ -42,13 +42,13 @@ _INDEX = re.compile(r"[0-9]+|(?:^|(?<=[^a-z]))(?:main|master|head|leader|worker|
 
 
 class _Choice(NamedTuple):
-    """The values of a run: a configuration, and the line that starts with it. ``site`` is None where none is known."""
+    """The values of a run: a configuration and the line that starts it. ``site`` is None if no line is known."""
 
     config: Configured
     site: LaunchSite | None
 
     def get(self, name: str) -> Scalar | None:
-        """A value as the launcher sees it: that of the line, else that of the configuration."""
+        """Return a value as the launcher sees it: that of the line, otherwise that of the configuration."""
         if self.site is not None and name in _FIELDS:
             field, option = _FIELDS[name]
             word = self.site.value(option)
@@ -74,7 +74,7 @@ class _Choice(NamedTuple):
 
 
 class _Fault(NamedTuple):
-    """Values that don't fit each other. The last of ``names`` is where the finding stands."""
+    """Values that contradict each other. The finding is located at the last of ``names``."""
 
     names: tuple[str, ...]
     message: str
@@ -84,7 +84,7 @@ class _Fault(NamedTuple):
 
 @probe(rules.DC811)
 def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """What a configuration of accelerate says of machines, processes and addresses fits together, line and all."""
+    """A configuration of accelerate and its launch line agree on machines, processes and addresses."""
     yield from _bare_lines(launch_files)
     every = {
         normalized(file.path): (file, config)
@@ -125,7 +125,7 @@ def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """X1 where a line says both numbers itself, and names no configuration."""
+    """Yield X1 for lines that give both numbers and name no configuration."""
     seen = set()
     for _, site in launch_files.sites():
         command = site.command
@@ -141,7 +141,7 @@ def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         own = command.argv[: len(command.argv) - len(command.script_args)]
         elsewhere = command.config_file is not None or command.unknown & {"config_file", "processes", "nnodes_min"}
-        # DeepSpeed counts by its hostfile, and other kinds of hardware in their own way
+        # DeepSpeed counts by its hostfile, and other hardware is counted in other ways
         if elsewhere or any(word.replace("-", "_").startswith(("__use_deepspeed", "__tpu", "__cpu")) for word in own):
             continue
         fault = _not_shared(machines, processes, "--num_processes")
@@ -156,13 +156,13 @@ def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _simulated(site: LaunchSite, sites: Iterable[LaunchSite]) -> bool:
-    """Several machines are played on one on purpose: agents in the background, each with another rank."""
+    """Return whether one machine simulates several: agents in the background, each with its own rank."""
     ranks = {other.command.node_rank for other in sites if other.span.path == site.span.path}
     return len(ranks) > 1 and any(other.background for other in sites)
 
 
 def _may_be_overridden(fault: _Fault, sites: Iterable[LaunchSite]) -> bool:
-    """Whether a line that names an unknown configuration gives one of the values itself."""
+    """Return whether a line with an unknown configuration may set one of the values."""
     for site in sites:
         for name in fault.names:
             field, option = _FIELDS.get(name, ("", ""))
@@ -176,7 +176,7 @@ def _may_be_overridden(fault: _Fault, sites: Iterable[LaunchSite]) -> bool:
 
 
 def _span_of(choice: _Choice, fault: _Fault) -> Span:
-    """Where a fault is to be fixed: in the line, where one of its values stands there."""
+    """Return where to fix a fault: in the line if it holds one of the values."""
     spans = [found.span for name in fault.names if (found := choice.get(name)) is not None]
     if choice.site is not None:
         here = [span for span in spans if span.path != choice.config.span.path or _within(span, choice.site.span)]
@@ -229,7 +229,7 @@ def _accelerate_faults(choice: _Choice) -> Iterator[_Fault]:
 
 
 def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: int | None) -> Iterator[_Fault]:
-    """X1, and what accelerate makes of no kind or no number at all."""
+    """Yield X1, and faults of a missing kind or number."""
     options = () if choice.site is None else choice.site.command.argv
     plain = not any(word.replace("-", "_").startswith(("__multi_gpu", "__use_", "__tpu", "__cpu")) for word in options)
     if kind == "NO" and processes is not None and processes > 1 and plain and machines == 1:
@@ -237,7 +237,7 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
             ("num_processes", "distributed_type"),
             f"distributed_type is NO, so accelerate starts one process, though num_processes is {processes}",
             "write distributed_type: MULTI_GPU (or num_processes: 1 where one is meant)",
-            # a file for one GPU that was made from one for several starts and trains as its name says
+            # a file for one GPU that was copied from one for several still starts, and trains as its name suggests
             Severity.INFO,
         )
     if kind in _COUNTED_OTHERWISE or kind is None or _on_cpu(choice):
@@ -257,9 +257,9 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
 
 
 def _not_shared(machines: int, processes: int, of_processes: str) -> _Fault | None:
-    """Processes that the machines can't have in equal numbers.
+    """Return the fault if the machines can't share the processes evenly.
 
-    :param of_processes: how their number is set there
+    :param of_processes: how the file or line sets their number
     """
     if machines < 2 or processes < 1:
         return None
@@ -289,7 +289,7 @@ def _on_cpu(choice: _Choice) -> bool:
 
 
 def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fault]:
-    """X2, and a rank that no machine can have."""
+    """Yield X2, and a rank that no machine can have."""
     rank = choice.number("machine_rank")
     if rank is not None and not 0 <= rank < machines and kind != "NO":
         yield _Fault(
@@ -316,13 +316,16 @@ def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fa
             f"there are {machines} machines, but no main_process_ip says where they meet",
             "add the address of the machine with rank 0: main_process_ip: 10.0.0.1, or give --main_process_ip on the "
             "launch line",
-            # with no line that names it, the address may well be on one that is not here
+            # the address may be on a line outside the known files
             Severity.INFO if choice.site is None else None,
         )
 
 
 def _finds_its_address(choice: _Choice, kind: str | None) -> bool:
-    """DeepSpeed's starters ask the first host of the hostfile for its address (accelerate 1.15, utils/launch.py)."""
+    """Return whether accelerate finds the address: DeepSpeed's starters use the first host of the hostfile.
+
+    Source: accelerate 1.15, utils/launch.py.
+    """
     if kind is None:
         return True
     if kind != "DEEPSPEED":
@@ -331,7 +334,7 @@ def _finds_its_address(choice: _Choice, kind: str | None) -> bool:
 
 
 def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes: int | None) -> Iterator[_Fault]:
-    """X4."""
+    """Yield X4: GPUs that do not match the processes."""
     found = choice.get("gpu_ids")
     if found is None or not found.known or found.value in (None, "all", ""):
         return
@@ -371,7 +374,7 @@ def _siblings(
     named: Mapping[str, list[LaunchSite]],
     open_sites: Iterable[LaunchSite],
 ) -> Iterator[Finding]:
-    """X3: the configurations of the machines of one job differ in their rank, and in nothing that all must agree on."""
+    """Yield X3: configurations for the machines of one job with the same rank."""
     groups: dict[tuple[str, str], list[str]] = {}
     for path in every:
         folder, name = posixpath.split(path)
@@ -391,7 +394,7 @@ def _siblings(
 
 
 def _all_but_rank(config: Configured) -> str:
-    """Everything that a configuration says but its rank, in one text: files that agree in it belong to one job."""
+    """Return everything in a configuration except its rank as one text. Files with the same text belong to one job."""
     return repr(
         sorted(
             (name, scalar.known, repr(scalar.value), "" if scalar.known else scalar.written)
@@ -409,7 +412,7 @@ def _same_rank(
         config = every[path][1]
         rank = config.get("machine_rank")
         machines = config.get("num_machines")
-        # accelerate takes 0 where nothing is said
+        # accelerate uses 0 by default
         number = 0 if rank is None else rank.number
         if number is None or machines is None or len(members) > (machines.number or 0):
             continue
@@ -433,7 +436,7 @@ def _same_rank(
 
 @probe(rules.DC812)
 def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The batch sizes and number formats of a configuration of DeepSpeed fit together, and to the ranks of a run."""
+    """The batch sizes and number formats of a DeepSpeed configuration are consistent, also with the ranks of a run."""
     every = {
         normalized(file.path): config
         for file in launch_files.files
@@ -462,7 +465,7 @@ _CONFIG_OPTIONS = ("--deepspeed", "--deepspeed_config", "--ds_config", "--deepsp
 
 
 def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Mapping[str, Configured]) -> str | None:
-    """The path of the configuration of DeepSpeed that a launch line names."""
+    """Return the path of the DeepSpeed configuration that a launch line names."""
     words = site.command.script_args
     names = []
     for index, word in enumerate(words):
@@ -485,7 +488,7 @@ def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Ma
 
 
 def _alone(config: Configured) -> Iterator[Finding]:
-    """What contradicts itself whatever starts it."""
+    """Yield contradictions within a configuration."""
     repeated = config.get(REPEATED)
     if repeated is not None:
         yield rules.DC812.found(
@@ -527,7 +530,10 @@ def _alone(config: Configured) -> Iterator[Finding]:
 
 
 def _sizes(config: Configured) -> tuple[Scalar | None, Scalar | None, Scalar | None]:
-    """The batch of all ranks, that of one, and the steps between updates, each only where it is a number from 1 on."""
+    """Return the global batch size, the micro batch size and the accumulation steps.
+
+    Each is None unless it is positive.
+    """
     found = []
     for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"):
         scalar = config.get(name)
@@ -561,18 +567,18 @@ def _batch_finding(batch: Scalar, message: str, fix: str) -> Finding:
     )
 
 
-#: Options and keys by which ranks share one model, so that fewer batches are made than there are ranks.
+#: Options and keys for ranks that share one model, so that there are fewer batches than ranks.
 _SHARED = re.compile(
     r"(?i)(?:^|[-_.])(?:tensor|pipe|pipeline|model|sequence|context|expert|ulysses)[-_.]?(?:model[-_.]?)?(?:parallel|size|degree|stages?|tp|pp|sp)"
     r"|^-*(?:tp|pp|mp|sp|cp|ep|autotp)(?:[-_.]?(?:size|degree|world))?$|num[-_]stages"
 )
 
-#: Options by which a script may put other sizes in the place of the configuration's.
+#: Options by which a script may override the sizes of the configuration.
 _OVERRIDES = re.compile(r"(?i)^--.*(?:batch|accum)")
 
 
 def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: LaunchFiles) -> Iterator[Finding]:
-    """S1 against the ranks that a launch line starts."""
+    """Yield S1 for the ranks that a launch line starts."""
     batch, micro, steps = _sizes(config)
     elastic = config.get("elasticity.enabled")
     if batch is None or (elastic is not None and elastic.value is not False):
@@ -620,7 +626,7 @@ def _named(micro: Scalar | None, steps: Scalar | None) -> tuple[tuple[str, Scala
 
 
 def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
-    """The ranks that a launch line starts on all nodes together; None where that is not known."""
+    """Return the number of ranks that a launch line starts on all nodes, or None if unknown."""
     command = site.command
     if command.launcher in TORCHRUN_LAUNCHERS:
         if command.unknown & {"nnodes_min", "nnodes_max", "nproc", "standalone"}:
@@ -643,7 +649,7 @@ def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
 
 @probe(rules.DC812)
 def deepspeed_gets_what_it_asks_for(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The hosts and GPUs that a deepspeed command asks for are those of its hostfile, and it does not ask twice."""
+    """A deepspeed command uses hosts and GPUs of its hostfile, and selects them in one way only."""
     yield from worst_per_location(_deepspeed_options(launch_files))
 
 
@@ -661,7 +667,7 @@ _COUNTS = ("--num_nodes", "--num_gpus", "--num_accelerators")
 
 
 def _literal(site: LaunchSite, *options: str) -> str | None:
-    """The value of an option, where the words say it."""
+    """Return the value of an option if it is literal."""
     word = site.value(*options)
     return None if word is None or re.search(r"[$`]", word.text) else word.text
 
@@ -687,7 +693,7 @@ def _filters(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _masked(site: LaunchSite) -> Iterator[Finding]:
-    """Without a hostfile deepspeed throws the mask away where an option says which GPUs to take (runner.py)."""
+    """Yield a mask that deepspeed drops: without a hostfile, if an option selects the GPUs (runner.py)."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
     if mask is not None and not is_certain(mask, site):
         return
@@ -726,7 +732,7 @@ def _hostfile_of(site: LaunchSite, launch_files: LaunchFiles) -> tuple[str, tupl
 
 
 def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) -> Iterator[Finding]:
-    """S2. The hosts of a project are often an example, so that only what no hosts can fix is an error."""
+    """Yield S2: the command contradicts the hostfile. The hosts are often an example, so most findings are warnings."""
     slots: dict[str, int | None] = {}
     for host in hosts:
         if host.slots is None or host.host in slots:
@@ -784,7 +790,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
 
 
 def _slots_used(site: LaunchSite, launch_files: LaunchFiles) -> dict[str, tuple[int, ...]] | None:
-    """The GPUs of each host that a deepspeed command takes; None where that is not known."""
+    """Return the GPUs that a deepspeed command uses on each host, or None if unknown."""
     command = site.command
     if command.unknown & {"nproc", "nnodes_min", "hostfile", "include", "exclude"} or command.exclude:
         return None
@@ -807,7 +813,7 @@ def _slots_used(site: LaunchSite, launch_files: LaunchFiles) -> dict[str, tuple[
 
 
 def _node_specs(text: str) -> dict[str, tuple[int, ...]] | None:
-    """``worker-0@worker-1:0,2`` by host; all GPUs of a host are (); None for what deepspeed can't read."""
+    """Return the GPUs by host of ``worker-0@worker-1:0,2``; () is all GPUs, None what deepspeed can't parse."""
     found: dict[str, tuple[int, ...]] = {}
     for part in text.split("@"):
         host, colon, numbers = part.partition(":")
@@ -836,5 +842,5 @@ def _whole(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    """What a file says, as long as a message can show it."""
+    """Return a value, shortened for a message."""
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,6 +1,6 @@
-"""Containers that a launch line starts itself (``docker run``): the shared memory that they give to the ranks.
+"""The shared memory of containers that a launch line starts itself (``docker run``).
 
-What an image holds and how a daemon is set up is unknown; pods are the matter of ``pods.py``.
+The contents of an image and the setup of a daemon are unknown. Pods are checked in ``pods.py``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .model import LaunchFiles, LaunchSite, Word
 from .pods import CONTAINER_DEFAULT_BYTES, NEEDED_PER_RANK_BYTES, SMALL_BYTES
 
 _LAUNCHER = re.compile(r"(?:.*/)?(?:torchrun|accelerate|deepspeed|ds|python[0-9.]*|bash|sh)")
-#: What gives a container GPUs (docker-run(1), CDI's names of devices).
+#: What gives GPUs to a container (docker-run(1), CDI device names).
 _GIVES_GPUS = re.compile(r"--gpus(?:=.*)?|--runtime=nvidia|nvidia\.com/gpu=.*|--device=nvidia\.com/gpu=.*|nvidia")
-#: Options of docker run without a value (docker-run(1)); behind any other one a variable is its value.
+#: Options of docker run without a value (docker-run(1)). After any other option a variable is its value.
 _FLAGS = frozenset(
     {"--rm", "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "--detach", "--init", "--privileged", "run"}
 )
@@ -31,7 +31,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 @probe(rules.DC320)
 def container_has_shared_memory(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A container with GPUs and several ranks is started with more shared memory than Docker's 64 MiB."""
+    """A container with GPUs and several ranks has more shared memory than Docker's default of 64 MiB."""
     yield from worst_per_location(finding for _, site in launch_files.sites() for finding in _judge(site))
 
 
@@ -69,7 +69,7 @@ def _judge(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _own_words(site: LaunchSite) -> list[Word]:
-    """The words from ``docker`` up to what the container runs; the image is the last of them."""
+    """Return the words from ``docker`` up to the command in the container. The last one is the image."""
     words: list[Word] = []
     for word in site.words:
         name = word.text.rpartition("/")[2]
@@ -81,7 +81,7 @@ def _own_words(site: LaunchSite) -> list[Word]:
 
 
 def _is_open(words: list[Word]) -> bool:
-    """A variable may hold further options."""
+    """Return whether a variable may hold further options."""
     for before, word in pairwise(words[:-1]):
         if word.text.startswith(("$", "`")) and (not before.text.startswith("-") or before.text in _FLAGS):
             return True
@@ -98,6 +98,6 @@ def _value(texts: list[str], option: str) -> str | None:
 
 
 def _bytes(size: str) -> int | None:
-    """A size as Docker reads it (``16g``, ``512mb``), None for what is unknown."""
+    """Return a size as Docker parses it (``16g``, ``512mb``) in bytes, or None if unknown."""
     match = _SIZE.fullmatch(size.strip())
     return None if match is None else int(match[1]) * _UNITS[match[2].lower()]

@@ -1,7 +1,7 @@
-"""How many ranks, nodes, tasks and GPUs a launch line has, as far as the file says so: None is *not known*.
+"""The numbers of ranks, nodes, tasks and GPUs of a launch line. None is *unknown*.
 
-What the launcher counts is worked out by the one parser of launch commands; here it is completed by what the scheduler
-gives. Nothing is judged.
+The parser of launch commands counts for the launcher. These functions add what the scheduler gives. They report
+nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from distcheck.launch.schedulers import task_starter
 from .context import expected_nodes, step_of
 from .model import Allocation, LaunchSite, Scalar, Word, known
 
-#: The options that say how many processes start on a node, by launcher.
+#: The options that set the number of processes on a node, by launcher.
 PROCESS_OPTIONS = {
     "torchrun": ("--nproc-per-node",),
     "torch.distributed.launch": ("--nproc-per-node",),
     "accelerate": ("--num-processes",),
     "deepspeed": ("--num-gpus",),
 }
-#: Variables by which ranks share GPUs on purpose.
+#: Variables that let ranks share GPUs.
 SHARE_GPUS = ("NCCL_MULTI_RANK_GPU_ENABLE", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
-#: Arguments of scripts by which people say that no GPU is used.
+#: Script arguments that mean that no GPU is used.
 _ON_CPU = re.compile(
     r"(?i)--?[\w-]*backend[= ]['\"]?gloo\b|--?(?:use[-_])?cpu(?:[-_]only)?(?![\w-])(?![= ](?:false|0)\b)"
     r"|--?no[-_](?:cuda|gpu)\b|--?[\w-]*(?:device|accelerator)[= ]['\"]?cpu\b|\bbackend[=:]['\"]?gloo\b"
@@ -41,7 +41,7 @@ class Count(NamedTuple):
 
 
 def ranks_on_node(site: LaunchSite) -> int | None:
-    """Ranks that the line starts on each node, by a literal number."""
+    """Return the ranks that the line starts on each node, if the number is literal."""
     command = site.command
     if command.nproc in ("cpu", "gpu", "auto", "xpu"):
         return None
@@ -57,12 +57,12 @@ def surplus_ranks(gpus: int, ranks: int) -> str:
 
 
 def process_count_word(site: LaunchSite) -> Word | None:
-    """The word that says how many ranks start."""
+    """Return the word with the number of ranks."""
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))
 
 
 def tasks_on_node(site: LaunchSite) -> int | None:
-    """Tasks that a scheduler or MPI starts on each node; one where nothing of that kind is there."""
+    """Return the tasks that a scheduler or MPI starts on each node; 1 without either."""
     command = site.command
     starter = task_starter(site.command)
     if starter is None:
@@ -71,7 +71,7 @@ def tasks_on_node(site: LaunchSite) -> int | None:
     given = site.allocation
     if found is not None or starter != "srun" or given is None or given.heterogeneous:
         return found
-    # with a number of CPUs srun may start as many tasks as fit (huggingface/datatrove#296), else one on each node
+    # with a number of CPUs srun may start as many tasks as fit (huggingface/datatrove#296), otherwise one on each node
     counts = [
         count
         for one in (given, site.job or given)
@@ -82,7 +82,7 @@ def tasks_on_node(site: LaunchSite) -> int | None:
 
 
 def tasks_of(site: LaunchSite) -> int | None:
-    """Tasks in all; one where nothing starts tasks."""
+    """Return the total number of tasks; 1 if nothing starts tasks."""
     if task_starter(site.command) is None:
         return 1
     tasks = step_of(site).tasks
@@ -93,7 +93,7 @@ def tasks_of(site: LaunchSite) -> int | None:
 
 
 def nodes_given(site: LaunchSite) -> int | None:
-    """Nodes on which the line is started by a scheduler, an operator or a starter of tasks."""
+    """Return the nodes on which a scheduler, an operator or MPI starts the line."""
     command = site.command
     if command.nodes is not None:
         return command.nodes
@@ -109,9 +109,9 @@ def nodes_given(site: LaunchSite) -> int | None:
 
 
 def nodes_of(site: LaunchSite) -> int | None:
-    """Nodes of the job that the line is a part of: what the launcher is told, else what it is given.
+    """Return the nodes of the job of a line: those that the launcher expects, otherwise those that it is given.
 
-    A launcher that is told nothing has one node, whatever it is given.
+    A launcher without such an option has one node.
     """
     command = site.command
     if command.launcher in NODE_LAUNCHERS:
@@ -131,7 +131,10 @@ def nodes_of(site: LaunchSite) -> int | None:
 
 
 def gpus_given(site: LaunchSite) -> Count | None:
-    """GPUs that the scheduler gives to the line on each node, or to a launcher in a task; of unequal nodes the mean."""
+    """Return the GPUs that the scheduler gives to the line on each node, or to a launcher in a task.
+
+    For unequal nodes it is the mean.
+    """
     command = site.command
     given = site.allocation
     if command.unknown & {"gpus_per_node", "gpus_per_task", "gpus"}:
@@ -153,7 +156,7 @@ def gpus_given(site: LaunchSite) -> Count | None:
 
 
 def tasks_in_job(given: Allocation) -> int | None:
-    """Tasks on each node of an allocation, whoever starts them."""
+    """Return the tasks on each node of an allocation."""
     each = known(given.tasks_per_node)
     if each is not None:
         return each
@@ -171,7 +174,7 @@ def _count(scalar: Scalar | None) -> Count | None:
 
 
 def is_distributed(site: LaunchSite) -> bool:
-    """The line surely starts ranks of one job: by a launcher, or as tasks that are given a place to meet."""
+    """Return whether the line certainly starts ranks of one job: with a launcher, or as tasks with a rendezvous."""
     if site.command.launcher in NODE_LAUNCHERS:
         return True
     rendezvous = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
@@ -179,7 +182,7 @@ def is_distributed(site: LaunchSite) -> bool:
 
 
 def runs_on_cpu(site: LaunchSite) -> bool:
-    """The arguments or variables say that no GPU is used."""
+    """Return whether the arguments or variables mean that no GPU is used."""
     command = site.command
     if command.nproc == "cpu":
         return True

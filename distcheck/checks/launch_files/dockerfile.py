@@ -1,8 +1,8 @@
-"""Dockerfiles: what an image sets for all processes, and what is carried out in it.
+"""Dockerfiles: what an image sets for all processes, and what it runs.
 
-By the reference of Dockerfiles (docs.docker.com/reference/dockerfile, syntax 1.7): continuation lines, comments between
-them, heredocs, the shell and the exec form, stages that stand upon each other. An ``ARG`` is unknown, whatever its
-default: ``--build-arg`` sets it.
+Source: the Dockerfile reference (docs.docker.com/reference/dockerfile, syntax 1.7). It covers continuation lines,
+comments between them, heredocs, the shell and the exec form, and stages. The value of an ``ARG`` is unknown, because
+``--build-arg`` sets it.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|(\{[^}]*\}))")
 _FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
-#: Characters of a value that is put in for its variable; a longer one counts as unknown: values that hold each other
-#: twice double with every line.
+#: Longest value that replaces a variable. A longer one is unknown: values that contain each other twice double with
+#: every line.
 _MAX_VALUE_LENGTH = 10_000
 
 
 class Instruction(NamedTuple):
-    """One instruction, its lines put together."""
+    """One instruction, its lines joined."""
 
-    #: in capitals
+    #: in upper case
     name: str
-    #: what stands behind the name
+    #: the text after the name
     rest: Fragment
-    #: what its heredocs hold, in order: the delimiter's line is not in it
+    #: the contents of its heredocs, in order, without the delimiters
     heredocs: tuple[Fragment, ...] = ()
 
 
 class _BuildStage:
-    """What a stage of the build has set so far."""
+    """What a build stage has set so far."""
 
     def __init__(self, below: _BuildStage | None = None) -> None:
         self.settings: dict[str, FileSetting] = dict(below.settings) if below else {}
@@ -55,12 +55,12 @@ class _BuildStage:
         self.entrypoint: Fragment | tuple[Fragment, ...] | None = below.entrypoint if below else None
         self.command: Fragment | tuple[Fragment, ...] | None = below.command if below else None
         self.in_shell: bool = below.in_shell if below else True
-        #: it has a command of its own, not only that of the stage below
+        #: it has its own command, not only that of its base stage
         self.starts = False
 
 
 def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """What a Dockerfile says. Never raises."""
+    """Return the contents of a Dockerfile. Never raises."""
     from .shell import ShellText, read_shell
 
     source = Fragment(text, path)
@@ -83,7 +83,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
         whole, fallback = _started(stage, path)
         found = carry_out(whole, stage.settings) if whole is not None else None
         if fallback is not None and (found is None or not found.sites):
-            # an entry point of the image's own, which carries out what it is given
+            # the image's own entry point runs its arguments
             carry_out(fallback, stage.settings)
 
     for instruction in instructions(source):
@@ -125,7 +125,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
             if name == "CMD":
                 stage.command = started
             else:
-                # an entry point of one's own takes away the command of the image below, not one of this stage
+                # an entry point drops the command of the base image, but not one of this stage
                 stage.entrypoint = started
     end(stage)
     contents.sites.sort(key=lambda site: site.span[1:])
@@ -133,7 +133,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
 
 
 def instructions(source: Fragment) -> Iterator[Instruction]:
-    """The instructions of a Dockerfile in their order."""
+    """Yield the instructions of a Dockerfile in order."""
     lines = _lines(source.text)
     numbers: dict[str, list[int]] = {}
     escape = "\\"
@@ -157,7 +157,7 @@ def instructions(source: Fragment) -> Iterator[Instruction]:
             else:
                 stretches.append((start, end))
                 break
-            # Docker passes over comments and, still, over empty lines between continuation lines
+            # Docker skips comments and empty lines between continuation lines
             while index < len(lines) and source.text[slice(*lines[index])].strip()[:1] in ("", "#"):
                 index += 1
             if index == len(lines):
@@ -181,7 +181,7 @@ def instructions(source: Fragment) -> Iterator[Instruction]:
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
-    """Where the lines begin and end, without their signs of line ends."""
+    """Return the start and end of each line, without line ends."""
     lines: list[tuple[int, int]] = []
     position = 0
     for line in text.split("\n"):
@@ -205,9 +205,9 @@ def _heredoc(
     *,
     tabs: bool,
 ) -> tuple[Fragment | None, int]:
-    """What stands up to the delimiter, and the number of the line behind it; None where it never comes.
+    """Return the text up to the delimiter, and the index of the line after it. The text is None without a delimiter.
 
-    :param numbers: the lines by what they hold, made where a heredoc asks for it first
+    :param numbers: the line numbers by content, filled on the first call
     """
     if not numbers:
         for number, (start, end) in enumerate(lines):
@@ -225,7 +225,7 @@ def _heredoc(
 
 
 def _run(instruction: Instruction, stage: _BuildStage) -> Iterator[Fragment]:
-    """The texts that a shell carries out while the image is built."""
+    """Yield the texts that a shell runs while the image is built."""
     rest = instruction.rest
     flag = _FLAG.match(rest.text)
     while flag is not None:
@@ -246,7 +246,7 @@ def _run(instruction: Instruction, stage: _BuildStage) -> Iterator[Fragment]:
             if not first.startswith("#!") or re.search(r"[/ ](?:ba|da|z|k|a)?sh\b", first):
                 yield body
         return
-    # a program takes it: the reader of shells knows which heredoc is a script and which is data
+    # a program reads it: the shell reader knows whether a heredoc is a script or data
     yield _with_heredocs(rest, instruction.heredocs)
 
 
@@ -261,7 +261,7 @@ def _with_heredocs(line: Fragment, bodies: tuple[Fragment, ...]) -> Fragment:
 
 
 def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment | None]:
-    """The command that a container of this stage carries out, and its last part alone."""
+    """Return the command that a container of this stage runs, and its last part alone."""
     entrypoint, command = stage.entrypoint, stage.command
     if isinstance(entrypoint, Fragment):
         return entrypoint, None
@@ -273,7 +273,7 @@ def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment |
 
 
 def _exec_form(rest: Fragment) -> tuple[Fragment, ...] | None:
-    """The words of ``["torchrun", "train.py"]``; None where it is no list of texts: Docker gives it to a shell then."""
+    """Return the words of ``["torchrun", "train.py"]``, or None: Docker passes other text to a shell."""
     text = rest.text.strip()
     if not text.startswith("["):
         return None
@@ -289,7 +289,7 @@ def _exec_form(rest: Fragment) -> tuple[Fragment, ...] | None:
 
 
 def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
-    """What stands between the quotes of a text of JSON."""
+    """Return the text between the quotes of a JSON string."""
     if "\\" not in rest.text[start:end]:
         return rest.part(start, end)
     made = FragmentBuilder()
@@ -300,9 +300,9 @@ def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
 
 
 def _assignments(rest: Fragment, stage: _BuildStage, *, values: bool = True) -> Iterator[FileSetting]:
-    """The variables of ENV and ARG.
+    """Yield the variables of ENV and ARG.
 
-    :param values: false for ARG: its value is known at the time of the build only
+    :param values: false for ARG: its value is known only during the build
     """
     words = [match.span() for match in _WORD.finditer(rest.text)]
     first = _NAME.match(rest.text[words[0][0] : words[0][1]]) if words else None
@@ -311,13 +311,13 @@ def _assignments(rest: Fragment, stage: _BuildStage, *, values: bool = True) -> 
     start = words[0][0]
     behind = start + first.end()
     if values and rest.text[behind : behind + 1] != "=":
-        # the old form: all of the line behind the name is the value
+        # the old form: the rest of the line after the name is the value
         value_start = behind + len(rest.text[behind:]) - len(rest.text[behind:].lstrip())
         words = [(start, len(rest.text.rstrip()))]
         if value_start < words[0][1]:
             yield _setting(rest, start, behind, value_start, words[0][1], stage, known=True)
         return
-    # what stands in the same instruction does not see what is set before it
+    # variables of one instruction do not see each other
     for start, end in words:
         match = _NAME.match(rest.text, start, end)
         if match is None:
@@ -344,7 +344,7 @@ def _setting(
 
 
 def _expanded(written: str, stage: _BuildStage) -> str | None:
-    """A value without its quotes and with the variables that are known; None where one is not."""
+    """Return a value without quotes and with known variables replaced, or None if one is unknown."""
     made: list[str] = []
     for match in re.finditer(
         r"'(?P<plain>[^']*)'|\\(?P<escaped>.)|(?P<quote>\")|(?P<variable>\$(?:\w+|\{[^}]*\}))|(?P<other>.)",
@@ -368,7 +368,7 @@ def _value_of(reference: str, stage: _BuildStage) -> str | None:
         return None
     name = match[1] or match[2]
     setting = stage.settings.get(name) or stage.arguments.get(name)
-    # the image below may set what this file does not
+    # the base image may set it
     if setting is None or setting.value is None:
         return None
     if match[3] in ("+", ":+"):

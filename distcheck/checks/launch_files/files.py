@@ -1,7 +1,7 @@
-"""What a file is, by its name and content, and what it says: the door to the readers of all kinds of launch files.
+"""What a file is, by its name and content, and the dispatch to the readers of all kinds of launch files.
 
-The readers are imported where a file needs them: most runs see shell scripts only, and many files need no reader at
-all, because nothing in them has to do with training.
+A reader is imported when a file needs it. Most runs see only shell scripts, and many files need no reader, because
+nothing in them concerns training.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .fragments import Fragment
 from .model import LaunchFile, LookUp
 from .training_words import mentions_training
 
-#: Bytes of a file that are read; launch files that people write have some thousand.
+#: Bytes of a file that are read; real launch files have some thousand.
 MAX_BYTES = 5_000_000
-#: A byte of zero this near to the start makes a file binary; further down data were appended to a script.
+#: A zero byte in this range makes a file binary. Later ones mean data appended to a script.
 _HEAD = 1024
 
 _SHELL_SUFFIXES = frozenset({"sh", "bash", "zsh", "ksh", "sbatch", "slurm", "srun"})
 #: Suffixes of job scripts that other programs use as well (HTCondor's ``.sub``): the content decides.
 _JOB_SUFFIXES = frozenset({"sub", "job", "pbs", "qsub", "lsf", "bsub", "batch", "cmd"})
 _MARKDOWN_SUFFIXES = frozenset({"md", "markdown", "mdx", "qmd"})
-#: Suffixes of texts with a first line of a shell that are no shell: a Python file may start so to find its interpreter.
+#: Suffixes of files that are no shell scripts, even with a shell in the first line.
 _NEVER_SHELL = frozenset({"py", "pyw", "ipynb", "yaml", "yml", "json", "md", "markdown", "rst", "toml"})
 _MAKE_SUFFIXES = frozenset({"mk", "mak", "make"})
 #: ``Dockerfile.md`` describes one.
@@ -56,7 +56,7 @@ _ACTION = (
     re.compile(r"^runs:", re.MULTILINE),
     re.compile(r"^[ \t]+using:[ \t]*['\"]?composite", re.MULTILINE),
 )
-#: Names of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those that nobody else uses.
+#: Keys of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those of no other program.
 _ACCELERATE = re.compile(
     r"^(compute_environment|distributed_type|num_machines|num_processes|machine_rank|main_process_ip|main_process_port"
     r"|main_training_function|downcast_bf16|mixed_precision|same_network|rdzv_backend|use_cpu|gpu_ids):",
@@ -72,7 +72,7 @@ _ACCELERATE_ONLY = frozenset(
         "downcast_bf16",
     }
 )
-#: Names of DeepSpeed's configuration (deepspeed.ai/docs/config-json), and those that nobody else uses.
+#: Keys of DeepSpeed's configuration (deepspeed.ai/docs/config-json), and those of no other program.
 _DEEPSPEED = re.compile(
     r'"(train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|gradient_clipping|zero_optimization'
     r"|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|steps_per_print|wall_clock_breakdown|bf16|fp16|optimizer"
@@ -86,15 +86,15 @@ _DEEPSPEED_ONLY = frozenset(
     }
 )  # fmt: skip
 _HOSTFILE = re.compile(r".*(?:host|machine)[_-]?file.*|.*\.hostfile", re.IGNORECASE)
-#: Files that are about a hostfile and none.
+#: Files about hostfiles that are none.
 _NO_HOSTFILE = _NEVER_SHELL | {"sh", "bash", "rst", "c", "h", "cc", "cpp", "go", "rs", "j2", "tpl", "tmpl", "in"}
 _HOST_LINE = re.compile(r"[\w.\-\[\]]+(?:[ \t]*:[ \t]*[0-9]+)?(?:[ \t]+[a-z_-]+[ \t]*=[ \t]*[^\s=]+)*", re.IGNORECASE)
 
 
 def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | None:
-    """One of ``model.KINDS``, or None for what is no launch file; ``data`` may be the beginning of the file only.
+    """Return one of ``model.KINDS``, or None; ``data`` may be only the beginning of the file.
 
-    The name decides where it is plain (``.sh``, ``Dockerfile``), else the content: YAML and JSON hold many things.
+    A clear name decides (``.sh``, ``Dockerfile``), otherwise the content: YAML and JSON have many uses.
     """
     name = path.replace("\\", "/").rpartition("/")[2]
     suffix = name.rpartition(".")[2].lower() if "." in name.lstrip(".") else ""
@@ -119,9 +119,9 @@ def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | 
 
 
 def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
-    """Everything that a file says. Never raises: what can't be read is among the file's problems.
+    """Return the contents of a file. Never raises: unreadable parts are problems of the file.
 
-    :param path: as it is shown, relative to the working directory
+    :param path: the displayed path, relative to the working directory
     """
     problem = _unreadable(data)
     if problem is not None:
@@ -147,7 +147,7 @@ def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
 
 def _read(path: str, text: str, kind: str, look_up: LookUp) -> LaunchFile:
     if kind not in _YAML and text.startswith("\ufeff"):
-        # a blank in its place moves nothing; to YAML it would be an indentation
+        # a blank keeps all columns; for YAML it would be an indentation
         text = " " + text[1:]
     if kind == "shell":
         from .shell import read_shell
@@ -176,13 +176,13 @@ def _kind_of_yaml(path: str, text: str) -> str | None:
 
 
 def _is_hostfile(text: str) -> bool:
-    """Each line names a host, with or without its slots."""
+    """Return whether each line names a host, with or without slots."""
     lines = [line for line in (line.partition("#")[0].strip() for line in text.split("\n")) if line]
     return bool(lines) and all(_HOST_LINE.fullmatch(line) for line in lines)
 
 
 def _is_shell(data: bytes, *, job: bool) -> bool:
-    """By the first line, or, of a job script, by a scheduler's directives; one of Python's is none of ours."""
+    """Return whether the first line, or a scheduler's directive in a job script, is that of a shell."""
     program = _shebang(data)
     if program is not None:
         return program in _SHELLS
@@ -190,7 +190,7 @@ def _is_shell(data: bytes, *, job: bool) -> bool:
 
 
 def _shebang(data: bytes) -> str | None:
-    """The name of the program that the first line asks for: ``bash`` of ``#!/usr/bin/env -S bash -e``."""
+    """Return the program that the first line names: ``bash`` for ``#!/usr/bin/env -S bash -e``."""
     if not data.startswith((b"#!", codecs.BOM_UTF8 + b"#!")):
         return None
     match = _SHEBANG.match(data[:512].split(b"\n", 1)[0].decode("utf-8", "replace"))
@@ -201,7 +201,7 @@ def _unreadable(data: bytes) -> tuple[str, int, int] | None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "the file is encoded as UTF-16; shells and launchers read UTF-8: save it so", 1, 0
     if b"\0" in data[:_HEAD]:
-        # every second byte is zero where a text of UTF-16 has no mark in front
+        # in UTF-16 without a byte order mark every second byte is zero
         if data[1:64:2].count(0) > 16 or data[:64:2].count(0) > 16:
             return "the file seems to be encoded as UTF-16; shells and launchers read UTF-8: save it so", 1, 0
         return "the file holds binary data, not text", 1, 0
@@ -209,10 +209,10 @@ def _unreadable(data: bytes) -> tuple[str, int, int] | None:
 
 
 def _decoded(data: bytes) -> str:
-    """The text; a byte that is no UTF-8 (a comment in Latin-1) becomes one sign, so that columns stay as they are."""
+    """Return the text. A byte that is no UTF-8 becomes one character, so that columns stay."""
     return data.decode("utf-8", "replace")
 
 
 def _seen(data: bytes) -> str:
-    """The text for telling what it is: without a mark of the order of bytes, which is no part of it."""
+    """Return the text without a byte order mark."""
     return _decoded(data).removeprefix("\ufeff")

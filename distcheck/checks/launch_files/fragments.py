@@ -1,7 +1,7 @@
-"""A text with the places that its characters have in a file: a whole file, or a command within another text.
+"""A text with the locations of its characters in a file: a whole file, or a command in another text.
 
-A shell command stands in a line of a Dockerfile, in a block of YAML, behind ``bash -c``; whoever reads it still says
-where in the file it is.
+A shell command can be in a line of a Dockerfile, in a block of YAML, or after ``bash -c``. Its reader still reports the
+location in the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from distcheck.core.model import Edit, Where
 
 
 class Span(NamedTuple):
-    """A stretch of a file; lines and columns (in characters) count from 1, the end is exclusive."""
+    """A range in a file. Lines and columns (in characters) count from 1; the end is exclusive."""
 
     path: str
     line: int
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """From this offset of the text on, up to the next piece, characters stand in the file as they do in the text."""
+    """From this offset on, up to the next piece, the text equals the file."""
 
     offset: int
     line: int
@@ -47,13 +47,13 @@ class Piece(NamedTuple):
 
 
 class Fragment:
-    """A text and where it comes from.
+    """A text and its location.
 
-    :param text: what is to be read
-    :param path: the file, as it is shown to users
-    :param pieces: where stretches of the text begin in the file, by rising offset, the first at 0. Behind a line end
-        within a piece the file goes on in column 1 of its next line; whoever has taken indentation away adds a piece
-        for each line.
+    :param text: the text to read
+    :param path: the displayed path of the file
+    :param pieces: where parts of the text begin in the file, by rising offset, the first at 0. After a line end within
+        a
+        piece the file continues in column 1 of its next line. A reader that removes indentation adds a piece per line.
     """
 
     def __init__(self, text: str, path: str, pieces: tuple[Piece, ...] = (Piece(0, 1, 1),)) -> None:
@@ -68,7 +68,7 @@ class Fragment:
             position = text.find("\n", position + 1)
 
     def location(self, offset: int) -> tuple[int, int]:
-        """Line and column in the file of the character at an offset of the text; the end of the text is one as well."""
+        """Return line and column in the file of the character at an offset; the end of the text is valid."""
         piece = self.pieces[max(bisect_right(self._offsets, offset) - 1, 0)]
         first = bisect_right(self._line_starts, piece.offset) - 1
         own = bisect_right(self._line_starts, offset) - 1
@@ -77,7 +77,7 @@ class Fragment:
         return piece.line + own - first, offset - self._line_starts[own] + 1
 
     def span(self, start: int, end: int) -> Span:
-        """The stretch of the file from one offset up to another, exclusive."""
+        """Return the range in the file between two offsets; the second is exclusive."""
         line, column = self.location(start)
         if end <= start:
             return Span(self.path, line, column, line, column)
@@ -85,7 +85,7 @@ class Fragment:
         return Span(self.path, line, column, end_line, end_column + 1)
 
     def part(self, start: int, end: int) -> Fragment:
-        """A stretch of this text as a fragment of its own."""
+        """Return a part of this text as a fragment."""
         line, column = self.location(start)
         inner = [Piece(0, line, column)]
         inner.extend(piece._replace(offset=piece.offset - start) for piece in self.pieces if start < piece.offset < end)
@@ -93,7 +93,7 @@ class Fragment:
 
 
 class FragmentBuilder:
-    """Joins parts of files, and text that stands for such parts, to one fragment."""
+    """Joins parts of files, and text in their place, to one fragment."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -110,7 +110,7 @@ class FragmentBuilder:
         self.add_text(source.text if text is None else text)
 
     def add_text(self, text: str, location: tuple[int, int] | None = None) -> None:
-        """Append a text; without ``place`` (line and column) it belongs to the part before it."""
+        """Append a text; without a location (line and column) it belongs to the part before it."""
         if location is not None:
             self._pieces.append(Piece(self.length, *location))
         self._parts.append(text)

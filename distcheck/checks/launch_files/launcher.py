@@ -1,7 +1,6 @@
-"""How a launch line starts its ranks: two launchers in a row, hang-ups, restarts, tasks that fit the launcher or not.
+"""How a launch line starts its ranks: nested launchers, hang-ups, restarts, and tasks that do not fit the launcher.
 
-Where the ranks meet is the matter of ``meeting.py`` and ``ports.py``, how nodes are counted and numbered that of
-``numbering.py``.
+``rendezvous.py`` and ``ports.py`` check the rendezvous, ``node_ranks.py`` the numbers of nodes.
 """
 
 from __future__ import annotations
@@ -41,42 +40,42 @@ from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Laun
 from .paths import the_one
 from .scripts import Started
 
-#: One task a node, so that srun in the job takes no other number: it lets SLURM_NTASKS of the job win.
+#: One task per node. Without --ntasks, the job's SLURM_NTASKS would override it.
 ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: How torchrun's agents meet in a job of Slurm.
+#: The rendezvous of torchrun's agents in a Slurm job.
 MEET_BY_SLURM = (
     "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
     '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
 )
-#: Places in which no terminal is that could close.
+#: Kinds of files without a terminal that could close.
 _WITHOUT_TERMINAL = frozenset({"slurm", "pod", "dockerfile", "workflow"})
-#: Programs behind which no hang-up of the terminal comes any more.
+#: Programs that shield a command from the hang-up of the terminal.
 _NO_HANGUP = frozenset(
     {
         "setsid", "tmux", "screen", "systemd-run", "sbatch", "salloc", "docker", "podman", "nvidia-docker", "kubectl",
         "oc", *REMOTE_SHELLS,
     }
 )  # fmt: skip
-#: What Slurm says about the tasks and GPUs of a node, as far as its directives say it.
+#: Slurm's variables for the tasks and GPUs of a node, and the fields of the directives.
 _SLURM_COUNTS = {
     "SLURM_NTASKS_PER_NODE": "tasks_per_node",
     "SLURM_TASKS_PER_NODE": "tasks_per_node",
     "SLURM_GPUS_PER_NODE": "gpus_per_node",
     "SLURM_GPUS_ON_NODE": "gpus_per_node",
 }
-#: Script arguments that say that each task does a part of its own: a shard, a seed, an output.
+#: Script arguments that give each task its own part: a shard, a seed, an output.
 _OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
 #: Options of srun that set the number of tasks, directly or not.
 _SETS_TASKS = ("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution")
-#: A function is handed on to other shells.
+#: A function is exported to other shells.
 _HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
 _GIVES_GPUS = re.compile(
     r"--gpus\b|--device\b|--runtime\b|NVIDIA_VISIBLE_DEVICES|--cdi|--privileged|nvidia|/dev/(?:kfd|dri)"
     r"|\$(?i:[\w{]*(?:args?|opts?|options|flags|gpu))"
 )
-#: Options of torchrun that a script of its own may have as well: they are taken along where another one is misplaced.
+#: Options of torchrun that scripts may have as well; they are moved together with a misplaced one.
 _ALSO_TORCHRUN = re.compile(r"--(?:node[-_]rank|master[-_](?:addr|port)|max[-_]restarts)(?:=.*)?", re.DOTALL)
-#: Options of accelerate launch that no script has; those that some have are told by the script alone.
+#: Options of accelerate launch that no script has.
 _ACCELERATE_ONLY = re.compile(
     r"--(?:num[-_](?:machines|processes)|machine[-_]rank|main[-_]process[-_](?:ip|port)|multi[-_]gpu)(?:=.*)?",
     re.DOTALL,
@@ -90,7 +89,7 @@ _FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 
 @probe(rules.DC106)
 def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A launcher that starts all ranks of a node is itself started once on it."""
+    """A launcher that starts all ranks of a node is started once per node."""
     yield from worst_per_location(_double_launches(launch_files))
 
 
@@ -104,7 +103,7 @@ class Double(NamedTuple):
 
 
 def double_launch(site: LaunchSite) -> Double | None:
-    """How several tasks of a node start a launcher that starts all ranks of a node; None where they surely don't."""
+    """Return how several tasks of a node start a launcher for all its ranks, or None if they do not."""
     step = step_of(site)
     on_node = _tasks_on_node(site, step)
     if site.command.launcher not in NODE_LAUNCHERS or step.starter is None or on_node is None or on_node < 2:
@@ -149,7 +148,7 @@ def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
 def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
     if step.tasks_on_node is not None or step.starter in (None, "srun"):
         return step.tasks_on_node
-    # mpirun alone puts all processes on this host; a host file or a scheduler would spread them
+    # mpirun alone puts all processes on this host; a host file or a scheduler would distribute them
     command = site.command
     named = any("hostfile" in word.text or "machinefile" in word.text for word in site.words)
     if named or command.nodes is not None or site.allocation is not None or site.kind in ("slurm", "pod"):
@@ -159,7 +158,7 @@ def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
 
 
 def _processes(site: LaunchSite) -> str | None:
-    """Processes that the launcher starts on a node: a number, or ``gpu`` for one a GPU; None: not known."""
+    """Return the processes of the launcher on a node: a number, ``gpu`` for one per GPU, or None if unknown."""
     command = site.command
     if command.launcher == "accelerate":
         expected = expected_nodes(site)
@@ -211,7 +210,7 @@ def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
 
 
 def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
-    """The edit that writes another number where one stands as it is."""
+    """Return the edit that writes another number, if the number is literal."""
     span = scalar.span
     plain = scalar.written.isdecimal() and span.line == span.end_line
     if not plain or span.end_column - span.column != len(scalar.written):
@@ -251,7 +250,7 @@ def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    """srun knows the cores of a task, and not how many tasks there are."""
+    """Yield the finding if srun knows the cores of a task, but not the number of tasks."""
     command, around = site.command, site.allocation
     if step.starter != "srun" or command.unknown & {"tasks", "tasks_per_node", "cpus_per_task"}:
         return
@@ -267,7 +266,7 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     cores = own if own is not None else of_job
     if cores is None:
         return
-    # the job was given so many cores on each node that exactly one task fits, unless whole nodes were asked for
+    # the job has cores for exactly one task on each node, unless it requested whole nodes
     fits_once = site.job is not None and not exclusive and own in (None, of_job)
     if fits_once and own is not None:
         return
@@ -287,11 +286,11 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 
 
 def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    """Each task starts an agent, and torchrun is told of no other node."""
+    """Yield the finding if each task starts an agent that knows no other node."""
     command = site.command
     stated = site.value("--nnodes", "--num-machines", "--num-nodes") is not None
     if stated or command.nnodes_max is not None or command.unknown & {"nnodes_min", "nnodes_max"}:
-        # what is said and wrong is the matter of DC804; tasks that are no nodes are seen here
+        # DC804 reports wrong numbers of nodes; here only the tasks are checked
         yield from _agents_of_nodes(site, step)
         return
     if command.launcher not in TORCHRUN_LAUNCHERS or command.standalone or step.partial:
@@ -347,12 +346,12 @@ def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]
 
 
 def _does_own_part(site: LaunchSite) -> bool:
-    """Each task trains or computes something of its own, and says so in the script's arguments."""
+    """Return whether the script's arguments give each task its own part of the work."""
     return any(_OWN_PART.search(with_variables(site, word)) for word in site.command.script_args)
 
 
 def _reaches_other_nodes(file: LaunchFile) -> bool:
-    """A line of the file may start something on all nodes of the job."""
+    """Return whether a line of the file may start something on all nodes of the job."""
     if any(step_of(site).starter is not None or is_remote(site) or site.repeats for site in file.sites):
         return True
     # srun bash -c may call the function
@@ -360,7 +359,7 @@ def _reaches_other_nodes(file: LaunchFile) -> bool:
 
 
 def _started_once(site: LaunchSite) -> Iterator[Finding]:
-    """The body of a job script runs on the first node alone."""
+    """Yield the finding for the body of a job script, which runs on the first node only."""
     command = site.command
     if site.kind != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
         return
@@ -389,7 +388,7 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    """One task a rank: WORLD_SIZE is their number."""
+    """Yield the finding if WORLD_SIZE is not the number of tasks, with one rank per task."""
     given = site.settings.get("WORLD_SIZE")
     if given is None or not given.certain or given.value is None or not given.value.strip().isdecimal():
         return
@@ -414,7 +413,7 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 
 @probe(rules.DC117)
 def launcher_survives_a_hangup(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Nobody relies on nohup for a launcher that undoes it."""
+    """No launcher relies on nohup if it replaces nohup's signal handling."""
     yield from worst_per_location(_under_nohup(launch_files))
 
 
@@ -456,7 +455,7 @@ def _handles_hangups(command: LaunchCommand) -> bool:
 
 
 def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, LaunchFile]) -> str | None:
-    """The launcher that a shell script starts which the line starts, where both are read."""
+    """Return the launcher in the shell script that the line starts, if that script was read."""
     script = site.command.script
     if site.command.launcher != "other" or script is None:
         return None
@@ -473,7 +472,7 @@ def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, L
 
 @probe(rules.DC118)
 def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Automatic restarts are known of: the first error stands before the last one in the log."""
+    """The user knows about automatic restarts: the log ends with the last error, not the first."""
     yield from worst_per_location(_restarts(launch_files))
 
 
@@ -500,7 +499,7 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC121)
 def processes_can_be_counted_by_gpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """Where a process is wanted for each GPU, there is at least one that can be used."""
+    """With one process per GPU there is at least one usable GPU."""
     yield from worst_per_location(_uncountable(launch_files, nodes))
 
 
@@ -536,7 +535,7 @@ def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Itera
 
 
 def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, bool]:
-    """Why no GPU can be used, as a clause, and whether that is sure; None where there may be one."""
+    """Return why no GPU is usable, as a clause, and whether that is certain; None if there may be one."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
     if mask is not None and stays_outside(site, mask):
         mask = None
@@ -559,7 +558,7 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
 
 @probe(rules.DC203)
 def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
-    """Each task sees the GPUs of its siblings, so that LOCAL_RANK is a device's number and NVLink can be used."""
+    """Each task sees all GPUs of its node, so that LOCAL_RANK is a device index and NVLink is usable."""
     yield from worst_per_location(_isolated(launch_files, started))
 
 
@@ -594,7 +593,7 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
 
 
 def _index_by_local_rank(started: Started, site: LaunchSite) -> tuple[str, str, int] | None:
-    """A place in the script that takes the local rank as a device's number: its file, its text and line."""
+    """Return a location in the script that uses the local rank as a device index: path, text and line."""
     from distcheck.checks.source.device_uses import device_uses, files_from
     from distcheck.checks.source.values import LOCAL_RANK
 
@@ -609,7 +608,7 @@ def _index_by_local_rank(started: Started, site: LaunchSite) -> tuple[str, str, 
 
 
 def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
-    """How srun binds GPUs to tasks, None where nothing is said or it can't be told."""
+    """Return how srun binds GPUs to tasks, or None if not given or unknown."""
     word = site.value("--gpu-bind")
     directive = None if around is None else around.directives.get("gpu-bind")
     text = word.text if word is not None else str(directive.value) if directive is not None and directive.known else ""
@@ -624,7 +623,7 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
 
 @probe(rules.DC803)
 def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """What torchrun is to read stands before the script: what comes behind belongs to the script."""
+    """The options of a launcher come before the script: later ones belong to the script."""
     yield from worst_per_location(_misplaced(launch_files))
 
 
@@ -659,7 +658,7 @@ def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
-    """The words behind the script that the launcher should have got: each option with its value, by their places."""
+    """Return the indices of the words after the script that the launcher should get: each option with its value."""
     if command.launcher in TORCHRUN_LAUNCHERS:
         problems = [problem.word for problem in command.problems if problem.kind == "misplaced-option"]
         surely, perhaps = re.compile("|".join(map(re.escape, problems)) or r"(?!)"), _ALSO_TORCHRUN
@@ -674,7 +673,7 @@ def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
         if text == "--":
             break
         field = _FIELDS.get(text.partition("=")[0].lstrip("-").replace("-", "_"))
-        # where the launcher has the option as well, the script has one of the same name
+        # if the launcher has the option as well, the script has one of the same name
         given = field is not None and (getattr(command, field) is not None or field in command.unknown)
         if not given and (surely.fullmatch(text) or perhaps.fullmatch(text)):
             group = [index]
@@ -689,7 +688,7 @@ def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
     return found if sure else []
 
 
-#: Where the reading of the command keeps what the launcher was given before the script.
+#: The field of a command for each option that the launcher was given before the script.
 _FIELDS = {
     "node_rank": "node_rank",
     "master_addr": "master_addr",
@@ -707,9 +706,9 @@ _FIELDS = {
 def _move(
     file: LaunchFile, site: LaunchSite, script: Word, behind: list[Word], found: list[list[int]]
 ) -> tuple[Edit, ...]:
-    """The edits that take the words away and write them before the script; none where one came out of a variable.
+    """Return the edits that move the words before the script.
 
-    None either where the words are the items of a list: of a manifest, or of the exec form of an image.
+    They are empty if a word comes from a variable, or if the words are items of a list in a manifest or an image.
     """
     words = [behind[index] for group in found for index in group]
     before = _before_script(site, script)
@@ -733,7 +732,7 @@ def _move(
 
 
 def _next_in_shell(file: LaunchFile, one: Span, other: Span) -> bool:
-    """Between two words there is nothing but blanks, and backslashes at the ends of lines."""
+    """Return whether only blanks and line continuations separate two words."""
     if one.path != file.path or other.path != file.path or not 0 < one.end_line <= other.line <= len(file.lines):
         return False
     if one.end_line == other.line:
@@ -744,7 +743,7 @@ def _next_in_shell(file: LaunchFile, one: Span, other: Span) -> bool:
 
 
 def _before_script(site: LaunchSite, script: Word) -> Word | None:
-    """The word before which options can be written: the script, or the -m before a module."""
+    """Return the word before which options can be inserted: the script, or the -m before a module."""
     if not script.written or script.origins:
         return None
     if not site.command.module:

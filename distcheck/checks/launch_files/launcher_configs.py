@@ -1,7 +1,7 @@
 """Configuration files of launchers: accelerate's YAML, DeepSpeed's JSON, and hostfiles.
 
-The readers return what the files contain, with locations. :mod:`.configurations` checks what it means. No file names
-another one that is read with it, so ``look_up`` is not used. No reader raises.
+The readers return the contents with locations, and :mod:`.configurations` checks them. These files include no other
+file, so ``look_up`` is not used. No reader raises.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Values that torch or its launcher can't read: a number that is none, an address with a scheme, an unknown option.
+"""Values that torch or its launcher can't parse: bad numbers, addresses with a scheme, unknown options.
 
-Ports that don't exist are the matter of ``ports.py``, lists of nodes that of ``meeting.py``.
+``ports.py`` checks the range of ports, ``rendezvous.py`` lists of nodes.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from .context import (
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFiles, LaunchSite
 from .ports import port_of
 
-#: What torch's numbers must be, the least first.
+#: torch's numbers with their minimum.
 _NUMBERS = (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))
-#: Words that stand for a script in documents and usage lines.
+#: Words in place of a script in documents and usage lines.
 _PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$")
-#: Values that a reader is to replace: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``.
+#: Placeholders: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``.
 _STANDS_FOR = re.compile(
     r"(?i)your|<[^>]*>?|^[x.:]+$|\.\.\.|todo|change_?me|replace|fill_?(?:in|me)|_here\b|^my_|\{|__\w+__|@\w+@|%[a-z(]"
 )
 #: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
-#: Programs that only look a launcher up.
+#: Options of ``command`` that only look a program up.
 _WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
 @probe(rules.DC102)
 def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Each value is what torch or its launcher can use: a whole number in its range, one bare host name or address."""
+    """torch or its launcher can use each value: a whole number in its range, one bare host name or address."""
     yield from worst_per_location(_values(launch_files))
 
 
@@ -61,7 +61,7 @@ def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield from _port(site)
         yield from _address(site)
     for file, site in launch_lines(launch_files, complete=False):
-        # what the grammar did not understand is a problem of the file, and the line perhaps another one
+        # a syntax error is a problem of the file, and the line may read differently
         if not any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems):
             yield from _options(site)
         yield from _node_rank(site)
@@ -74,7 +74,7 @@ def _number(given: FileSetting, low: int) -> Iterator[Finding]:
     except ValueError:
         pass
     else:
-        # scripts of old write -1 for "not distributed"
+        # old scripts write -1 for "not distributed"
         if number >= low or (given.name == "LOCAL_RANK" and number == -1):
             return
     if not value.strip():
@@ -106,7 +106,7 @@ def _port(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _stands_for_another(site: LaunchSite, text: str) -> bool:
-    """A reader is to put a value in its place, and the text says so; in a document any word does."""
+    """Return whether the text is a placeholder; in a document any word may be one."""
     return _STANDS_FOR.search(text) is not None or (
         site.kind == "markdown" and re.search(r"[A-Za-z]", text) is not None
     )
@@ -120,7 +120,7 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
 
     host = rendezvous.host
     endpoint = "endpoint" in rendezvous.name
-    # torchrun wants an IPv6 address in brackets there, and takes them off
+    # torchrun needs brackets around an IPv6 address and removes them
     if site.command.launcher in NODE_LAUNCHERS and host.startswith("[") and host.endswith("]"):
         return
     trouble = address_trouble(host)
@@ -135,7 +135,7 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _options(site: LaunchSite) -> Iterator[Finding]:
-    """What the launcher itself will refuse."""
+    """Yield the options that the launcher refuses."""
     command = site.command
     if "command" in command.wrappers and any(word.text in _WHICH_OPTIONS for word in site.words):
         return
@@ -178,7 +178,7 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _is_usage(site: LaunchSite, problem: LaunchProblem) -> bool:
-    """The line shows how to write a command, and is none: in a document, or with words that stand for others."""
+    """Return whether the line only documents a command: in a document, or with placeholders."""
     if problem.kind == "bad-value":
         word = site.value(problem.word)
         return word is not None and _stands_for_another(site, word.text)
@@ -196,7 +196,7 @@ def _of_problem(site: LaunchSite, problem: LaunchProblem) -> Where:
 
 
 def _node_rank(site: LaunchSite) -> Iterator[Finding]:
-    """Node ranks count from 0, and end before the number of nodes."""
+    """Yield node ranks that are not between 0 and the number of nodes."""
     command = site.command
     expected = expected_nodes(site)
     rank = command.node_rank

@@ -1,7 +1,7 @@
-"""Documents in Markdown: the shell commands in their fenced blocks, as a reader would type them.
+"""Markdown documents: the shell commands in their fenced blocks, as a reader types them.
 
-By CommonMark 0.31 for the fences. A block of a console holds commands behind prompts, and what they print. What a
-document leaves to its reader (``<node_rank>``, ``YOUR_HOST``) is unknown.
+Source for fences: CommonMark 0.31. A console block holds commands after prompts, and their output. Placeholders
+(``<node_rank>``, ``YOUR_HOST``) are unknown.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession",
 #: ``$ torchrun``, ``user@node1:~$ torchrun``, ``(venv) $ torchrun``; in a console also ``# torchrun`` as root
 _PROMPT = re.compile(r"(?:\([\w.-]+\)[ ]*)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%][ ]")
 _ROOT_PROMPT = re.compile(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
-#: ``<node_rank>``, ``<YOUR IP>``: signs of redirection to a shell. ``<file.txt`` has no end, ``<(…)`` no letter.
+#: ``<node_rank>``, ``<YOUR IP>``: a shell reads a redirection. ``<file.txt`` has no end, ``<(…)`` no letter.
 _LEFT_TO_READER = re.compile(r"<[A-Za-z][\w .:/'-]{0,60}>")
 
 
 class _CodeBlock(NamedTuple):
     language: str
-    #: where each line begins and ends, without what the block is indented by
+    #: the start and end of each line, without the indentation of the block
     lines: tuple[tuple[int, int], ...]
 
 
 def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """What the shell commands of a document say. Never raises."""
+    """Return the contents of the shell commands in a document. Never raises."""
     from .shell import read_shell
 
     source = Fragment(text, path)
@@ -76,7 +76,7 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
             yield _CodeBlock(language_name, tuple(lines))
             fence = None
             continue
-        # as much as the fence is indented by is no part of the lines, also the sign of a quotation
+        # the indentation of the fence, or the sign of a quotation, is no part of the lines
         lead = re.match(r"[ \t>]*", bare[:indent])
         lines.append((start + (lead.end() if lead else 0), end))
     if fence is not None:
@@ -84,7 +84,7 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
 
 
 def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
-    """The stretches of a block that are commands, each with the end of its line."""
+    """Yield the ranges of a block that are commands, each with the end of its line."""
     console = block.language in _CONSOLES
     if not console and block.language not in _SHELLS:
         return
@@ -102,7 +102,7 @@ def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
         if prompted and not goes_on and match is None:
             continue
         if prompted:
-            # ``> `` before a line that goes on is a prompt as well
+            # ``> `` before a continued line is a prompt as well
             second = re.compile(r"[ \t]*>[ ]").match(text, start, end) if goes_on else None
             begin = match.end() if match and not goes_on else second.end() if second else start
         else:

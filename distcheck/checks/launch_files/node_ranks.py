@@ -1,6 +1,6 @@
-"""How many nodes a launcher expects, and which number each of them gets, against what the scheduler or the file gives.
+"""The number of nodes that a launcher expects and the rank of each, compared with the scheduler and the file.
 
-Manifests of Kubernetes count pods, and are the matter of ``pods.py``.
+``pods.py`` checks the pods of Kubernetes manifests.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from .context import (
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite, Repeat
 
-#: Variables that number a task or node in a step, and are 0 in the body of a job script.
+#: Variables with the number of a task or node in a step; they are 0 in the body of a job script.
 _NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
-#: Programs that carry a line out on each host of a list.
+#: Programs that run a command on each host of a list.
 _FOR_ALL_HOSTS = frozenset({"pdsh", "clush"})
-#: Places in which a line is an example, or in which nobody starts it on each node by hand.
+#: Kinds of files with examples, or whose lines no user starts on each node by hand.
 _SHOWN = frozenset({"slurm", "markdown"})
 
 
 class GivenNodes(NamedTuple):
-    """Nodes that a launch line will run on, and who says so, for a message."""
+    """The nodes that a launch line will run on, and their source for a message."""
 
     nodes: int
     by: str
-    #: a fix can take the number from Slurm
+    #: a fix can use the number from Slurm
     slurm: bool = False
 
 
@@ -57,7 +57,7 @@ class GivenNodes(NamedTuple):
 
 @probe(rules.DC804)
 def launcher_expects_the_nodes_there_are(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The launcher is told of as many nodes as the scheduler, or the file's own loop, starts it on."""
+    """The launcher expects as many nodes as the scheduler or the file's own loop starts it on."""
     yield from worst_per_location(_node_counts(launch_files))
 
 
@@ -75,7 +75,7 @@ def _node_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _given(file: LaunchFile, site: LaunchSite, expected: ExpectedNodes) -> GivenNodes | None:
-    """The nodes on which the line is started; None where nobody knows, or where other lines may start the rest."""
+    """Return the nodes on which the line is started, or None if unknown, or if other lines may start the rest."""
     command = site.command
     step = step_of(site)
     whole = job_nodes(site)
@@ -90,7 +90,7 @@ def _given(file: LaunchFile, site: LaunchSite, expected: ExpectedNodes) -> Given
     if expected.high == step.tasks and (step.tasks_on_node or 1) > 1:
         return None  # agents that share a node, and count as one each
     if command.launcher == "deepspeed":
-        # started once, on hosts that it chooses itself
+        # started once, on hosts that it selects itself
         return of_job if of_job is not None and expected.low > of_job.nodes else None
     if step.starter == "srun":
         if step.partial:
@@ -98,7 +98,7 @@ def _given(file: LaunchFile, site: LaunchSite, expected: ExpectedNodes) -> Given
         numbered = any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in command.script_args)
         if step.nodes is None or (expected.high == 1 and numbered):
             return None
-        # in the body of the job $SLURM_NNODES is the number of all of its nodes
+        # in the body of the job $SLURM_NNODES is the number of all its nodes
         return GivenNodes(step.nodes, f"srun starts it on {counted(step.nodes, 'node')}", slurm=step.nodes == whole)
     if step.starter is not None:
         return (
@@ -121,7 +121,7 @@ def _job(site: LaunchSite) -> str:
 
 
 def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, expected: ExpectedNodes) -> GivenNodes | None:
-    """A loop over hosts that stand in the file; the first node may be started by a line of its own."""
+    """Return the nodes of a loop over hosts in the file; another line may start the first node."""
     if loop.times is None or loop.times < 1 or expected.high == 1:
         return None
     others = [
@@ -135,7 +135,7 @@ def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, expected: Expecte
 
 
 def _repeated_by(site: LaunchSite) -> str:
-    """What carries the line out on each host: a program that takes a list of them, or the file's own loop."""
+    """Return what runs the line on each host: a program with a list of hosts, or the file's own loop."""
     return next((name for name in site.command.wrappers if name in _FOR_ALL_HOSTS), "the loop")
 
 
@@ -171,7 +171,7 @@ def _differ(site: LaunchSite, expected: ExpectedNodes, given: GivenNodes) -> Fin
 
 
 def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
-    """Lines of one file, each for one node of the same job, that count its nodes differently."""
+    """Yield the lines of one file for nodes of the same job that expect different numbers of nodes."""
     for group in _jobs_by_hand(file):
         counts = [expected.high for site in group if (expected := expected_nodes(site)) is not None]
         usual = max(set(counts), key=lambda count: (counts.count(count), count == len(group)))
@@ -187,9 +187,9 @@ def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
 
 
 def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
-    """Lines that start the nodes of one job one by one: the same script and meeting place, a node rank in each.
+    """Return the groups of lines that start the nodes of one job: same script and rendezvous, each with a node rank.
 
-    Only where something tells the nodes apart: a test, a host that the line goes to, or the background.
+    Something must separate the nodes: a test, a remote host, or the background.
     """
     groups: dict[tuple[object, ...], list[LaunchSite]] = {}
     for site in file.sites:
@@ -223,7 +223,7 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
 
 @probe(rules.DC805)
 def every_node_has_its_own_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A line that runs on several nodes gives each of them another node rank."""
+    """A line that runs on several nodes gives each of them a different node rank."""
     yield from worst_per_location(_constant_ranks(launch_files))
 
 
@@ -246,7 +246,7 @@ def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _rank_counts(site: LaunchSite) -> bool:
-    """The launcher uses the node rank: with c10d it does not (DC806)."""
+    """Return whether the launcher uses the node rank; with c10d it does not (DC806)."""
     command = site.command
     return (
         site.value(*NODE_RANK_OPTIONS) is not None
@@ -257,25 +257,25 @@ def _rank_counts(site: LaunchSite) -> bool:
 
 
 def _constant(site: LaunchSite) -> str | None:
-    """The node rank where it is the same wherever the line runs, as it stands, else None."""
+    """Return the node rank if it is the same on every node, otherwise None."""
     if site.command.node_rank is not None:
         return str(site.command.node_rank)
     word = site.value(*NODE_RANK_OPTIONS)
     if word is None or step_of(site).starter != "srun":
         return None
-    # in the body of a job script these are the batch task's own
+    # in the body of a job script these belong to the batch task
     match = _NUMBERS_TASK.search(with_variables(site, word.text))
     return f"${match[1]}" if match is not None and by_each_task(site, word) is False else None
 
 
 def _on_several(site: LaunchSite) -> str | None:
-    """What runs the line on several nodes, for a message; None where nothing is known to."""
+    """Return what runs the line on several nodes, for a message, or None."""
     command = site.command
     step = step_of(site)
     if several_nodes(site) is False:
         return None
     if step.starter == "srun":
-        # one line for each node, each with its own rank, takes a part of the nodes
+        # one line per node, each with its own rank, uses a part of the nodes
         alone = step.nodes == 1 or step.tasks == 1
         several = (step.nodes or 1) > 1 and (step.tasks or 2) > 1
         return f"srun starts it on {step.nodes} nodes" if several and not alone else None
@@ -324,7 +324,7 @@ def _per_node(site: LaunchSite, name: str, loop: Repeat | None) -> str:
 
 
 def _alone(site: LaunchSite) -> bool:
-    """A line for several nodes with a written number, in a file of which each node may have its own copy."""
+    """Return whether each node may have its own copy of the file, with a literal rank in a line for several nodes."""
     expected = expected_nodes(site)
     if expected is None or expected.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
         return False
@@ -344,7 +344,7 @@ def _one_for_all(site: LaunchSite, rank: str) -> Finding:
 
 
 def _given_twice(file: LaunchFile) -> Iterator[Finding]:
-    """Lines for the nodes of one job, as many as it has nodes, of which two give the same number."""
+    """Yield two lines for nodes of one job with the same number, if the file starts all its nodes."""
     for group in _jobs_by_hand(file):
         counts = {expected.high for site in group if (expected := expected_nodes(site)) is not None}
         if counts != {len(group)}:
@@ -379,7 +379,7 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
 
 @probe(rules.DC806)
 def node_rank_has_an_effect(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A node rank is given to a rendezvous that uses it."""
+    """A node rank is given only to a rendezvous that uses it."""
     yield from worst_per_location(_ignored(launch_files))
 
 

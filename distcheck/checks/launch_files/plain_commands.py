@@ -1,7 +1,7 @@
-"""Words and variables that stand outside of a shell, brought into the form that the reader of shells takes.
+"""Words and variables outside a shell, converted for the shell reader.
 
-The exec form of a Dockerfile and the ``command`` of a pod are words already: as a shell text that means just these
-words they go through the one reader, which finds ``bash -c`` in them, launchers and all.
+The exec form of a Dockerfile and the ``command`` of a pod are words. As shell text with exactly these words they go
+through the shell reader, which finds ``bash -c`` and launchers in them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .model import FileSetting, LaunchFile, LaunchSite
 if TYPE_CHECKING:
     from .shell import ShellText
 
-#: A word that means itself in a shell.
+#: A word without special characters.
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def as_shell_text(words: Iterable[Fragment], path: str) -> Fragment:
-    """A command of these words, none of them expanded, as the text of a shell that keeps their places.
+    """Return a command of these words as shell text that keeps their locations; nothing in it is expanded.
 
-    A word that a shell would change is quoted, with the signs of quotes where those of the file stand.
+    A word that a shell would change is quoted. The quotes are located at those of the file.
     """
     made = FragmentBuilder()
     for word in words:
@@ -81,12 +81,12 @@ class FileContents:
 
 
 def in_image(sites: Iterable[LaunchSite]) -> tuple[LaunchSite, ...]:
-    """Sites of an image: which folder of it a command starts in says nothing about the folders here."""
+    """Return sites of an image without a folder: folders in the image are not those of the project."""
     return tuple(site._replace(folder=None) for site in sites)
 
 
 def as_written(sites: Iterable[LaunchSite], path: str, lines: Sequence[str]) -> Iterator[LaunchSite]:
-    """Sites whose words are written as they stand in the file, where the shell was given something in their place."""
+    """Yield sites whose words are written as in the file, if the shell reader got another text."""
     for site in sites:
         words = []
         for word in site.words:
@@ -98,7 +98,7 @@ def as_written(sites: Iterable[LaunchSite], path: str, lines: Sequence[str]) -> 
 
 
 def joined(source: Fragment, stretches: Iterable[tuple[int, int]]) -> Fragment:
-    """Stretches of a text, by their offsets, as one text: lines whose continuation marks are taken away."""
+    """Return ranges of a text as one text: lines without their continuation marks."""
     made = FragmentBuilder()
     for start, end in stretches:
         if start < end:
@@ -107,7 +107,7 @@ def joined(source: Fragment, stretches: Iterable[tuple[int, int]]) -> Fragment:
 
 
 def with_lost(sites: Iterable[LaunchSite], lost: Mapping[str, FileSetting]) -> Iterator[LaunchSite]:
-    """Sites that don't get what another shell has exported before: a line of a recipe, a step, a RUN of its own."""
+    """Yield sites without the exports of other shells: a line of a recipe, a step, a RUN."""
     for site in sites:
         missed = {name: setting for name, setting in lost.items() if name not in site.settings}
         yield site._replace(unexported={**missed, **site.unexported}) if missed else site

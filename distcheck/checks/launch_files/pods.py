@@ -1,7 +1,7 @@
-"""Pods against the ranks that run in them: shared memory, GPUs, CPUs, the variables of an operator, the nodes of a job.
+"""Pods compared with their ranks: shared memory, GPUs, CPUs, the operator's variables, the nodes of a job.
 
-Only what a manifest says with numbers is compared; a template, a patch or an image's own entry point is unknown. The
-variables themselves (names, values) are the matter of ``variables.py``, ports and addresses that of ``meeting.py``.
+Only numbers in a manifest are compared. A template, a patch or an image's own entry point is unknown. ``variables.py``
+checks the variables themselves, ``ports.py`` and ``rendezvous.py`` the rendezvous.
 """
 
 from __future__ import annotations
@@ -24,56 +24,56 @@ from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, Lau
 
 MIB = 1 << 20
 GIB = 1 << 30
-#: What containerd and Docker mount at /dev/shm of a container that asks for nothing: 64 MiB.
+#: Size of /dev/shm that containerd and Docker mount by default.
 CONTAINER_DEFAULT_BYTES = 64 * MIB
-#: As for a host's (NCCL's segments of 9.2 MiB a channel pair, NVIDIA/nccl#290): with less for each, eight ranks fail.
+#: As for a host: NCCL needs segments of 9.2 MiB per channel pair (NVIDIA/nccl#290); eight ranks fail with less.
 NEEDED_PER_RANK_BYTES = 64 * MIB
-#: As for a host's: below it, data loaders with several workers run out as well.
+#: As for a host: with less, data loaders with several workers run out as well.
 SMALL_BYTES = 1024 * MIB
-#: What the fix asks for, as the notes of PyTorch and NCCL do, unless the container's memory is less.
+#: Size in the fix, as in the notes of PyTorch and NCCL, unless the container has less memory.
 _ADVISED_GIB = 16
 
-#: Workloads of which one object is a whole job: no other file adds nodes to it.
+#: Workloads with a whole job per object: no other file adds nodes.
 _WHOLE_JOBS = frozenset({"PyTorchJob", "TrainJob", "VolcanoJob", "JobSet", "LeaderWorkerSet"})
-#: Of these each pod is a node of one job, so that a launcher that counts one node trains several times.
+#: In these each pod is a node of one job. A launcher that expects one node trains separately in each.
 _ONE_WORLD = frozenset({"PyTorchJob", "TrainJob"})
-#: Kinds that are made for training; what their pods run uses their GPUs.
+#: Kinds for training: their pods use their GPUs.
 _TRAINING_KINDS = _WHOLE_JOBS | {"MPIJob", "TrainingRuntime", "ClusterTrainingRuntime", "RayJob", "RayCluster"}
 _LAUNCHERS = NODE_LAUNCHERS - {"deepspeed"}
 _NPROC_OPTIONS = ("--nproc-per-node", "--num-processes", "--num-gpus")
 _ADDRESS_OPTIONS = (*ADDRESS_OPTIONS, "--rdzv-endpoint")
-#: A command that only waits or shows something: whatever is started in such a pod later, nobody can tell.
+#: A command that only waits or shows something. What is started in such a pod later is unknown.
 _IDLE = re.compile(r"\b(?:sleep|nvidia-smi|tail|dcgmi|nvcc|lspci|ibstat|vectorAdd|deviceQuery)\b")
 _WORKS = re.compile(
     r"\.py\b|\.sh\b|python|torchrun|accelerate|deepspeed|mpirun|horovod|_perf\b|vllm|sglang|jupyter|serve"
 )
-#: A test before a launch that asks for GPUs answers by itself how many ranks there may be.
+#: A test for GPUs before a launch already decides how many ranks there are.
 _TESTS_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
-#: Names that interfaces of a machine have and those of a pod's own network (eth0, net1) have not
-#: (systemd.net-naming-scheme(7); ib, bond and hsn by their drivers).
+#: Names of a machine's interfaces that a pod's own network (eth0, net1) does not have (systemd.net-naming-scheme(7);
+#: ib, bond and hsn by their drivers).
 _HOST_INTERFACE = re.compile(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
 
-#: What a fix changes besides what it fixes.
+#: Side effects of a fix.
 _OTHER_WORLD_SIZE = "the number of ranks changes, and with it the batch of a step and what a checkpoint was made for"
 
 
 class _Ranks(NamedTuple):
-    """How many ranks a launch line, or the manifest, starts in a container, and where that stands."""
+    """The number of ranks that a launch line or the manifest starts in a container, and its location."""
 
     number: int
     span: Span
-    #: as it is written: ``--nproc-per-node=8``, ``nprocPerNode: 8``
+    #: as written: ``--nproc-per-node=8``, ``nprocPerNode: 8``
     text: str
-    #: a number stands there; false for a launcher's default
+    #: false for a launcher's default
     stated: bool = True
-    #: the word to change, where one holds the number
+    #: the word with the number, if there is one
     word: Word | None = None
     site: LaunchSite | None = None
 
 
 @probe(rules.DC320)
 def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A pod with GPUs has more at /dev/shm than the 64 MiB of a container that asks for nothing."""
+    """A pod with GPUs has more at /dev/shm than the default of 64 MiB."""
     reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
@@ -93,7 +93,7 @@ def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding
 
 @probe(rules.DC301)
 def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """No container starts more ranks than it is given GPUs."""
+    """No container starts more ranks than it has GPUs."""
     reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
@@ -114,7 +114,7 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC302)
 def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A launcher starts a rank for each GPU that its container is given."""
+    """A launcher starts a rank for each GPU of its container."""
     reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
@@ -139,7 +139,7 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC325)
 def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A container's limit of CPUs leaves each of its ranks at least one."""
+    """A container's CPU limit gives each of its ranks at least one CPU."""
     reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         if pods.cpus is None or not pods.cpus.known or pods.cpus.span in reported:
@@ -163,7 +163,7 @@ def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC804)
 def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A launcher counts as many nodes as the manifest asks for pods."""
+    """A launcher expects as many nodes as the manifest has pods."""
     reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
@@ -174,7 +174,7 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         least, most = command.nnodes_min, command.nnodes_max or command.nnodes_min
         if command.standalone:
-            # it meets within its own pod, whatever it is told of others (torch 2.13, torch.distributed.run)
+            # the rendezvous is in the pod, whatever the other options are (torch 2.13, torch.distributed.run)
             least = most = 1
         if least is None or most is None or least <= nodes <= most:
             continue
@@ -208,7 +208,7 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
         if (command.nnodes_max or command.nnodes_min or known(pods.nodes) or 1) < 2:
             continue
         replicas = known(pods.replicas)
-        # two objects of one name in one file are two versions of it
+        # two objects with one name in one file are two versions
         key = (manifest.path, pods.kind if pods.kind in _WHOLE_JOBS else None, pods.name, rank)
         other = seen.setdefault(key, site) if key[1] is not None else site
         several = replicas is not None and replicas > 1
@@ -231,7 +231,7 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
 
 @probe(rules.DC419)
 def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The pods of a job on several nodes don't look for its head in themselves."""
+    """The pods of a job on several nodes do not use a loopback address for the rendezvous."""
     reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
@@ -264,7 +264,7 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
 
 @probe(rules.DC809)
 def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A container sets no variable with which an operator numbers the pods, and no rank that all pods would share."""
+    """A container sets no variable that an operator sets, and no rank that all pods would share."""
     reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         for setting in pods.settings:
@@ -308,7 +308,7 @@ def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator
 
 @probe(rules.DC406)
 def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A pod with a network of its own doesn't tell NCCL to take an interface of the machine."""
+    """A pod with its own network does not select an interface of the machine for NCCL."""
     reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         if pods.host_network is not False:
@@ -384,7 +384,7 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
 
 
 def _advised(pods: Pods) -> int:
-    """GiB to ask for: half of the container's memory at most, as shared memory counts towards it."""
+    """Return the recommended GiB: at most half of the container's memory, which includes shared memory."""
     memory = pods.memory_bytes
     if memory is None or not memory.known:
         return _ADVISED_GIB
@@ -392,7 +392,7 @@ def _advised(pods: Pods) -> int:
 
 
 def _uses_gpus(pods: Pods, sites: list[LaunchSite], *, alone: bool) -> bool:
-    """What runs in the container is work for its GPUs; with one GPU only where that is surely training."""
+    """Return whether the container uses its GPUs; with one GPU only if it certainly trains."""
     if sites:
         return True
     text = " ".join(pods.command)
@@ -404,7 +404,7 @@ def _uses_gpus(pods: Pods, sites: list[LaunchSite], *, alone: bool) -> bool:
 
 
 def _ranks(manifest: _Manifest, pods: Pods) -> Iterator[_Ranks]:
-    """What starts ranks in a container: its launch lines, else what the manifest says itself."""
+    """Yield the ranks of a container: from its launch lines, otherwise from the manifest."""
     sites = manifest.sites(pods)
     for site in sites:
         found = _ranks_of(pods, site)
@@ -414,7 +414,7 @@ def _ranks(manifest: _Manifest, pods: Pods) -> Iterator[_Ranks]:
     if sites or nproc is None or pods.nproc is None:
         return
     if pods.kind == "MPIJob":
-        # slots are what mpirun may fill; how many it starts, its own -np says
+        # slots are a maximum for mpirun; its own -np gives the number
         launcher = [site for other in manifest.job(pods) if other.role == "Launcher" for site in manifest.sites(other)]
         replicas = known(pods.replicas)
         tasks = launcher[0].command.tasks if len(launcher) == 1 else None
@@ -452,7 +452,7 @@ def _ranks_of(pods: Pods, site: LaunchSite) -> _Ranks | None:
 
 
 def _may_share(pods: Pods, site: LaunchSite | None) -> bool:
-    """The ranks share GPUs on purpose, or don't use them."""
+    """Return whether the ranks share GPUs on purpose, or use none."""
     names = {setting.name for setting in pods.settings} | (set() if site is None else set(site.settings))
     if names.intersection(SHARE_GPUS):
         return True
@@ -461,7 +461,7 @@ def _may_share(pods: Pods, site: LaunchSite | None) -> bool:
 
 
 def _chooses_gpus(site: LaunchSite | None) -> bool:
-    """The line gives its ranks some of the GPUs by name."""
+    """Return whether the line selects some of the GPUs."""
     if site is None:
         return False
     if site.conditions or site.background or site.command.gpu_ids or site.command.include:
@@ -493,13 +493,13 @@ def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
 
 
 def _differ(manifest: _Manifest, site: LaunchSite, pods: Pods, least: int, most: int, nodes: int) -> bool:
-    """Nobody else can bring the nodes that are missing, and nothing else is meant by those that are too many."""
+    """Return whether the numbers certainly differ: no other object adds nodes, and no pod is excluded on purpose."""
     if pods.kind not in _WHOLE_JOBS | {"Job", "StatefulSet"}:
         return False
     if least > nodes:
-        # several objects can be parts of one job, each with a pod or some
+        # several objects can be parts of one job
         return pods.kind in _WHOLE_JOBS or (nodes > 1 and manifest.objects(pods.kind) == 1)
-    # several groups of pods may each be a job of its own, and other pods of the job need not train
+    # several groups of pods may be separate jobs, and some pods of a job may not train
     if pods.kind not in ("PyTorchJob", "TrainJob", "LeaderWorkerSet"):
         alone = pods.kind in ("JobSet", "StatefulSet", "Job") and manifest.objects(pods.kind) == 1
         return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _has_one_rendezvous(site.command)
@@ -509,7 +509,7 @@ def _differ(manifest: _Manifest, site: LaunchSite, pods: Pods, least: int, most:
 
 
 def _has_one_rendezvous(command: LaunchCommand) -> bool:
-    """All pods that run a command look for each other at one address, which it names, and under one id."""
+    """Return whether all pods with this command use one address and one id."""
     endpoint = "rdzv_endpoint" if command.rdzv_endpoint is not None else "master_addr"
     return getattr(command, endpoint) is not None and not command.unknown & {endpoint, "rdzv_id"}
 
@@ -556,7 +556,7 @@ def _number_the_pods(site: LaunchSite, pods: Pods, word: Word | None) -> Fix:
 
 
 def _shares_its_pod(manifest: _Manifest, pods: Pods) -> bool:
-    """Another container of the same pod starts ranks as well: the two have one network, and reach each other."""
+    """Return whether another container of the same pod starts ranks: the two share one network."""
     others = [other for other in manifest.job(pods) if other.role == pods.role and other.span != pods.span]
     return any(manifest.sites(other) for other in others)
 
@@ -570,7 +570,7 @@ def _head(pods: Pods) -> str:
     if pods.kind == "LeaderWorkerSet":
         return "$LWS_LEADER_ADDRESS"
     if pods.kind == "JobSet":
-        # JobSet's own names: its name, the replicated job, the numbers of job and pod; the subdomain is its name
+        # JobSet's host names: its name, the replicated job, the numbers of job and pod; the subdomain is its name
         return f"{name}-{pods.role or 'JOB'}-0-0.{name}"
     if pods.kind == "TrainJob":
         return "leave the option out, the trainer sets PET_MASTER_ADDR"
@@ -595,7 +595,7 @@ def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
             fix=Fix(f"remove {setting.name}; numNodes and numProcPerNode say the same", where="job-script"),
         )
         return
-    # any port is as good as another, and nobody knows what a reference gives
+    # any port works, and the value of a reference is unknown
     harmless = setting.value is None or setting.name == "MASTER_PORT"
     is_set = f"{setting.name}={shown}" if shown is not None else setting.name
     instead = f" with {given[0]}" if given else ""
@@ -613,7 +613,7 @@ def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
 
 
 class _Manifest:
-    """A file with what belongs together in it, looked up once."""
+    """A file with its pods and launch lines by job."""
 
     def __init__(self, file: LaunchFile) -> None:
         self.path = file.path
@@ -629,15 +629,15 @@ class _Manifest:
             self._names.setdefault(pods.kind, set()).add(pods.name)
 
     def sites(self, pods: Pods) -> list[LaunchSite]:
-        """The launch lines in a container."""
+        """Return the launch lines in a container."""
         return self._sites.get((pods.span, pods.role), [])
 
     def job(self, pods: Pods) -> list[Pods]:
-        """All pods of the workload that these belong to."""
+        """Return all pods of the same workload."""
         return self._jobs.get((pods.kind, pods.name), [])
 
     def objects(self, kind: str) -> int:
-        """How many workloads of a kind there are."""
+        """Return the number of workloads of a kind."""
         return len(self._names.get(kind, ()))
 
 
@@ -650,7 +650,7 @@ def _all_pods(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, Pods]]:
 
 
 def _launches(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, LaunchSite, Pods]]:
-    """The launch lines in pods that count nodes."""
+    """Yield the launch lines in pods whose launcher counts nodes."""
     for manifest, pods in _all_pods(launch_files):
         for site in manifest.sites(pods):
             if site.command.launcher in _LAUNCHERS:
@@ -662,7 +662,7 @@ def _is_count(text: str | None) -> bool:
 
 
 def _option(site: LaunchSite, names: tuple[str, ...]) -> str:
-    """An option with its value, as a user reads it: ``--nnodes=2``."""
+    """Return an option with its value for a message: ``--nnodes=2``."""
     option, value = site.option(*names), site.value(*names)
     if option is None or value is None:
         return names[0]
@@ -670,7 +670,7 @@ def _option(site: LaunchSite, names: tuple[str, ...]) -> str:
 
 
 def _name(pods: Pods) -> str:
-    """The container, for the key of a finding: it stays when lines move."""
+    """Return the container's name for the key of a finding; it does not depend on lines."""
     return "/".join(part[:60] for part in (pods.kind, pods.name, pods.role, pods.container) if part)
 
 
@@ -681,11 +681,11 @@ def _role(pods: Pods | None) -> str:
 
 
 def _where(span: Span, *, variable: str | None = None, object: str | None = None, whole: bool = True) -> Where:
-    """The place of a finding; of a block of many lines only where it begins."""
+    """Return the location of a finding; for a long block only its beginning."""
     where = span.where(variable=variable, object=object)
     return where if whole else where._replace(end_line=None, end_column=None)
 
 
 def _size(size_bytes: int) -> str:
-    """A size for people: whole MiB, or GiB with one digit from 1 GiB on."""
+    """Return a size for a message: whole MiB, or GiB with one digit from 1 GiB on."""
     return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"

@@ -1,4 +1,4 @@
-"""The port on which the ranks of a launch line meet: one that can be had, on every day and beside other jobs."""
+"""The port of the rendezvous: it must be usable at any time and next to other jobs."""
 
 from __future__ import annotations
 
@@ -32,47 +32,47 @@ from .context import (
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 
-#: Ports below this one belong to root where the kernel does not say otherwise (ip(7), ip_unprivileged_port_start).
+#: Only root may use lower ports by default (ip(7), ip_unprivileged_port_start).
 _PRIVILEGED_BELOW = 1024
-#: From these the kernel serves outgoing connections by default (Linux, ip_local_port_range).
+#: The kernel uses these for outgoing connections by default (Linux, ip_local_port_range).
 _EPHEMERAL = (32768, 60999)
-#: A port of one's own, from the number of the job; below the ephemeral ones.
+#: A port from the job's number, below the ephemeral ones.
 PORT_OF_JOB = "$((20000 + SLURM_JOB_ID % 10000))"
 #: bash(1): RANDOM is from 0 to 32767.
 _RANDOM = (0, 32767)
 _SHUF = re.compile(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 _JOB_NUMBERS = frozenset({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID"})
-#: The shell ends, or waits for what it has started.
+#: The shell exits, or waits for its children.
 _WAITS = re.compile(r"\s*(?:wait|exit|sleep)\b")
-#: Lines with one port that are kept in mind.
+#: Limit of earlier lines with one port.
 _MAX_BEFORE = 16
-#: Characters of an expression that is computed.
+#: Limit of characters in a computed expression.
 _MAX_LENGTH = 200
 
 
 class Port(NamedTuple):
-    """A port that a launch line takes."""
+    """A port that a launch line uses."""
 
-    #: the option or variable that says it
+    #: the option or variable that gives it
     name: str
-    #: as it stands, with variables of the file put in
+    #: as written, with variables of the file replaced
     text: str
     span: Span
-    #: the setting, where it stands in an assignment
+    #: the assignment, if there is one
     given: FileSetting | None = None
     word: Word | None = None
 
 
 class Range(NamedTuple):
-    """Ports from which one is taken; ``high`` is None where there is no limit."""
+    """A range of ports; ``high`` is None without a limit."""
 
     low: int
     high: int | None
 
 
 def port_of(site: LaunchSite) -> Port | None:
-    """The port that somebody has chosen for the store of torch, None where the file does not say one."""
+    """Return the port that the file gives for torch's store, or None."""
     command = site.command
     if command.standalone:
         return None
@@ -122,7 +122,7 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
 
 @probe(rules.DC102, rules.DC402)
 def port_is_wise(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A port that somebody chose exists, may be bound by any user, and is none that the kernel gives away."""
+    """A given port exists, any user may bind it, and the kernel does not use it for other connections."""
     yield from worst_per_location(_unwise_ports(launch_files))
 
 
@@ -179,7 +179,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
 
 def _fault_of(site: LaunchSite, number: int) -> tuple[str | None, Severity | None]:
     if number == 0:
-        # one node's agent tells its ranks; several nodes, or ranks without an agent, can't know it
+        # one node's agent passes it to its ranks; other nodes, or ranks without an agent, can't know it
         apart = several_nodes(site) is True or (site.command.launcher == "python" and (step_of(site).tasks or 1) > 1)
         if not apart:
             return None, None
@@ -231,9 +231,9 @@ def _where(port: Port) -> Where:
 
 
 def range_of(text: str) -> Range | None:
-    """The ports that a substitution can give: ``$(shuf -i 20000-65000 -n 1)``, ``$((10000 + RANDOM % 20000))``.
+    """Return the possible ports of a substitution: ``$(shuf -i 20000-65000 -n 1)``, ``$((10000 + RANDOM % 20000))``.
 
-    None where that is not known; without an upper limit where a job's number is added to one.
+    None if unknown. There is no upper limit if a job's number is added.
     """
     found = _SHUF.search(text)
     if found and text.lstrip().startswith(("$(", "`")):
@@ -280,7 +280,7 @@ def _range(node: ast.expr) -> Range | None:
 
 @probe(rules.DC744)
 def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Two jobs on one host don't take the same port."""
+    """Two jobs on one host do not use the same port."""
     yield from worst_per_location(_fixed_ports(launch_files))
 
 
@@ -319,7 +319,7 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _wise_number(site: LaunchSite, port: Port | None) -> int | None:
-    """A literal port with which nothing else is wrong; 0 is none."""
+    """Return a literal port without another fault, or None; 0 is none."""
     if port is None or not re.fullmatch(r"\s*[0-9]{1,5}\s*", port.text):
         return None
     number = int(port.text)
@@ -327,9 +327,9 @@ def _wise_number(site: LaunchSite, port: Port | None) -> int | None:
 
 
 def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> LaunchSite | None:
-    """A line before it that still runs on the same host, for another job, with the same port.
+    """Return an earlier line that still runs on the same host for another job, with the same port.
 
-    :param before: such lines with this port, of which this one becomes one
+    :param before: such lines with this port; this line is added
     """
     if not _is_job_of_its_own(site) or (expected_nodes(site) or (1, 1))[1] > 1:
         return None
@@ -348,7 +348,7 @@ def _still_runs(file: LaunchFile, other: LaunchSite, site: LaunchSite) -> bool:
 
 
 def _is_job_of_its_own(site: LaunchSite) -> bool:
-    """A launcher on this host; processes of plain Python may be the ranks of one job, and share its port."""
+    """Return whether it is a launcher on this host. Plain Python processes may be ranks of one job and share a port."""
     return site.command.launcher in NODE_LAUNCHERS and not is_remote(site) and step_of(site).starter is None
 
 

@@ -1,6 +1,6 @@
-"""Where and under which name the ranks of a launch line meet: one host that all nodes reach, one id for the job.
+"""Address and id of the rendezvous of a launch line: one host that all nodes reach, one id for the job.
 
-The port is the matter of ``ports.py``, whether a value can be read at all that of ``malformed.py``.
+``ports.py`` checks the port, ``malformed.py`` the syntax of the values.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from .context import (
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
-#: The first host of a job of Slurm; in the body of the job script the same for all tasks.
+#: The first host of a Slurm job; in the body of the job script it is the same for all tasks.
 FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
-#: Substitutions that give something else wherever, or whenever, they are carried out.
+#: Substitutions with a different result on each host or at each time.
 _DIFFERS = re.compile(
     r"\$\{?(RANDOM|SRANDOM|EPOCHSECONDS|EPOCHREALTIME|BASHPID|HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME"
     r"|SLURM_LOCALID)\b|\$\$|\b(uuidgen|uuid4?|date|hostname|mktemp|shuf|openssl\s+rand)\b|/dev/u?random|/random/uuid"
 )
-#: The same on all nodes of one job, though a command gives it: a date without a time is.
+#: A date without a time is the same on all nodes of a job.
 _DAY_ALONE = re.compile(r"\bdate\b[^)`|]*%(?:Y|y|F|m|d|D|j|U|V)")
 _TIME_OF_DAY = re.compile(r"%(?:H|I|k|l|M|S|s|N|T|R|r|c|X)")
 _LOOPBACK = re.compile(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
@@ -57,9 +57,9 @@ _OWN_NAME = re.compile(
     r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\}?"
 )
 _FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+['\"]?(localhost|127\.0\.0\.1|0\.0\.0\.0|::1)")
-#: Lines of one job that are looked at; as many nodes on one machine nobody plays.
+#: Limit of lines of one job that are compared.
 _MAX_TOGETHER = 64
-#: What a path, a name or a comment says where several nodes are played on one machine on purpose.
+#: Words in a path, a name or a comment that mean several simulated nodes on one machine.
 _SIMULATED = re.compile(
     r"(?i)simulat|emulat|\bfake|\bmock|single[ _-]?(?:machine|host|box)|same (?:machine|host)|one machine"
 )
@@ -71,7 +71,7 @@ _TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$
 
 @probe(rules.DC419)
 def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """With several nodes, the address on which they meet leads from each of them to the same host."""
+    """With several nodes, the rendezvous address is the same host for all of them."""
     yield from worst_per_location(_loopbacks(launch_files))
 
 
@@ -108,7 +108,7 @@ def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[LaunchSite]]:
-    """The first lines of each file that start the same script: they may be nodes of one job."""
+    """Return the first lines of each file by script: lines with the same script may be nodes of one job."""
     found: dict[tuple[str, str | None], list[LaunchSite]] = {}
     for file, site in launch_lines(launch_files):
         lines = found.setdefault((file.path, site.command.script), [])
@@ -118,18 +118,18 @@ def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[L
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address means "this machine" on every machine."""
+    """Return whether a host name or address means "this machine" on every machine."""
     bare = host.strip().strip("[]").rstrip(".").lower()
     return bare in LOOPBACK_NAMES or _LOOPBACK.fullmatch(bare) is not None
 
 
 def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
-    """torchrun takes 127.0.0.1 where it is given no address."""
+    """Yield the finding if torchrun uses 127.0.0.1 because no address is given."""
     command = site.command
     expected = expected_nodes(site)
     if command.launcher not in TORCHRUN_LAUNCHERS or expected is None:
         return
-    # an operator or an image may set torchrun's PET_ variables, and a stranger's backend finds its own way
+    # an operator or an image may set torchrun's PET_ variables, and a plug-in's backend finds its own address
     unknown = command.unknown & {"rdzv_endpoint", "rdzv_backend", "rdzv_conf"}
     if unknown or command.rdzv_backend not in (None, "static", "c10d") or command.rdzv_conf.get("store_type"):
         return
@@ -171,7 +171,7 @@ def _first_node(site: LaunchSite, name: str) -> Fix:
 
 
 def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> str | None:
-    """``sure`` where several nodes are played on one machine on purpose, ``perhaps`` where something says so."""
+    """Return ``sure`` if one machine simulates several nodes on purpose, ``perhaps`` if something suggests it."""
     if is_remote(site) or step_of(site).starter is not None:
         return None
     local = [
@@ -194,7 +194,7 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
         return "perhaps"
     if "CUDA_VISIBLE_DEVICES" in site.settings and site.command.node_rank is None:
         return "perhaps"
-    # in a document: two terminals, or two nodes
+    # in a document these are two terminals or two nodes
     return "perhaps" if site.kind == "markdown" and len(local) > 1 else None
 
 
@@ -203,7 +203,7 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
 
 @probe(rules.DC109)
 def master_is_one_host(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The meeting place is one host, not the job's list of nodes."""
+    """The rendezvous address is one host, not the job's list of nodes."""
     yield from worst_per_location(_lists(launch_files))
 
 
@@ -233,7 +233,7 @@ def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _list_of(rendezvous: Rendezvous) -> tuple[str | None, bool]:
-    """What list an address is, for a message, and whether it is one in any case, also with a single node."""
+    """Return what list an address is, for a message, and whether that holds even with a single node."""
     from distcheck.checks.host.rendezvous import is_node_list
 
     text = unquoted(rendezvous.with_variables).strip()
@@ -254,7 +254,7 @@ def _list_of(rendezvous: Rendezvous) -> tuple[str | None, bool]:
 
 @probe(rules.DC810)
 def master_is_a_node_of_the_job(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The meeting place is a node of the job: not the host on which srun was typed, and not each node's own."""
+    """The rendezvous address is a node of the job: not the submit host, and not each node's own name."""
     yield from worst_per_location(_elsewhere(launch_files))
 
 
@@ -294,7 +294,7 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
-    """Every node of the job carries out the line, and reads the variables of its meeting place anew."""
+    """Return whether every node of the job runs the line and expands its rendezvous variables itself."""
     expected = expected_nodes(site)
     if several_nodes(site) is not True or site.conditions or (expected is not None and expected.low == 1):
         return False
@@ -306,12 +306,12 @@ def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
     return on_all or any(repeat.what == "hosts" and (repeat.times or 1) > 1 for repeat in site.repeats)
 
 
-# DC744: a host that stands fixed in a job script
+# DC744: a fixed host in a job script
 
 
 @probe(rules.DC744)
 def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A job that the scheduler places names no host of its own choice as the meeting place."""
+    """A job that the scheduler places has no fixed host as the rendezvous address."""
     yield from worst_per_location(_fixed_hosts(launch_files))
 
 
@@ -354,7 +354,7 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC807)
 def nodes_have_one_rendezvous_id(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """All nodes of a job give the same rendezvous id."""
+    """All nodes of a job have the same rendezvous id."""
     yield from worst_per_location(_ids(launch_files))
 
 
@@ -390,7 +390,7 @@ def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _why_it_differs(site: LaunchSite) -> str | None:
-    """What makes the id another one on each node, as a sentence; None where nothing is known to."""
+    """Return why the id differs on each node, as a sentence, or None."""
     word = site.value("--rdzv-id")
     if word is None:
         return None
@@ -435,7 +435,7 @@ def _no_id(site: LaunchSite, several: bool | None) -> Iterator[Finding]:
 
 
 def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
-    """Another line of the same job, for another node, with another id."""
+    """Yield the finding if another line of the same job, for another node, has another id."""
     command = site.command
     rendezvous = rendezvous_of(site)
     if rendezvous is None:

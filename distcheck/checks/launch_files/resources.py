@@ -1,7 +1,7 @@
-"""What a launch line needs of a node against what it gets there: GPUs, CPUs and memory, as far as files say it.
+"""What a launch line needs of a node compared with what it gets: GPUs, CPUs and memory.
 
-What a node gives is said by masks, by the scheduler's directives and options, and by the facts of such a node where the
-caller has named some. What a pod is given is the matter of ``pods.py``.
+The sources are masks, the scheduler's directives and options, and the facts of a node from the caller. ``pods.py``
+checks pods.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .model import Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite,
 from .variables import MASKS, corrected_line, is_certain
 
 GIB = 1 << 30
-#: What a fix changes besides.
+#: Side effects of a fix.
 _FEWER = "the job has fewer ranks, and with them another batch size"
 _MORE = "the job has more ranks, and with them another batch size"
 
 
 class NodeGpus(NamedTuple):
-    """GPUs that the ranks of a line find on a node, and who says so."""
+    """The GPUs that the ranks of a line find on a node, and the source of the number."""
 
     gpus: int
-    #: a clause behind "the ranks": ``CUDA_VISIBLE_DEVICES=0,1 leaves 2 GPUs``
+    #: a clause for a message: ``CUDA_VISIBLE_DEVICES=0,1 leaves 2 GPUs``
     text: str
     #: ``mask``, ``container``, ``scheduler`` or ``nodes``
     by: str
@@ -52,7 +52,7 @@ class NodeGpus(NamedTuple):
 
 @probe(rules.DC301)
 def every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """No more ranks start on a node than there are GPUs for them."""
+    """No more ranks start on a node than it has GPUs."""
     yield from worst_per_location(_every_rank_has_a_gpu(launch_files, nodes))
 
 
@@ -63,7 +63,7 @@ def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable)
         if ranks is None or ranks < 2 or not is_distributed(site) or _shares_or_needs_none(site):
             continue
         for limit in gpu_limits(site, stated):
-            # a launcher in each of several tasks is DC106, and what one of the tasks has is no matter then
+            # a launcher in each of several tasks is DC106, so the GPUs of one task do not matter
             if limit.gpus < ranks and (limit.by != "scheduler" or double_launch(site) is None):
                 yield _too_many(ranks, limit, file, site)
                 break
@@ -82,7 +82,7 @@ def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable)
 
 @probe(rules.DC302)
 def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """All GPUs that the job is given on a node have a rank."""
+    """All GPUs that the job gets on a node have a rank."""
     stated = nodes if isinstance(nodes, Nodes) else None
     for file in launch_files.files:
         candidates = [
@@ -91,10 +91,10 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -
             if (ranks := ranks_on_node(site)) is not None
             and (site.command.launcher in NODE_LAUNCHERS or _starts_ranks(site, ranks))
             and not _shares_or_needs_none(site)
-            # several launchers on a node share its GPUs between them
+            # several launchers on a node share its GPUs
             and (site.command.launcher == "python" or tasks_on_node(site) == 1)
         ]
-        # several lines at a time share what there is, and a line before or behind may use all of it
+        # lines that run at the same time share the GPUs, and another line may use all of them
         if not candidates or any(site.background and site.repeats for _, site in candidates):
             continue
         most = max(ranks for ranks, _ in candidates)
@@ -107,7 +107,7 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -
 
 @probe(rules.DC325)
 def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """A rank has at least one CPU, the tasks get those that the job asked for, and the nodes have as many."""
+    """A rank has at least one CPU, the tasks get the requested CPUs, and the nodes have as many."""
     yield from worst_per_location(_ranks_have_cpus(launch_files, nodes))
 
 
@@ -137,7 +137,7 @@ def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> I
 
 @probe(rules.DC323)
 def memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """A job asks for the memory that its ranks need at least, and for no more than its nodes have."""
+    """A job requests the minimum memory of its ranks, and no more than its nodes have."""
     yield from worst_per_location(_memory_is_enough(launch_files, nodes))
 
 
@@ -147,7 +147,7 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
     for _, site in launch_files.sites():
         memory = None if site.allocation is None else site.allocation.memory_bytes_per_node
         limit, ranks = known(memory), ranks_on_node(site)
-        # 0 is all that a node has
+        # 0 is all memory of a node
         if memory is None or not limit or ranks is None or not is_distributed(site):
             continue
         each = MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
@@ -187,26 +187,26 @@ def _size(size_bytes: int) -> str:
 
 
 def _shares_or_needs_none(site: LaunchSite) -> bool:
-    """Its ranks use no GPU, or several of them one on purpose."""
+    """Return whether the ranks use no GPU, or share one on purpose."""
     return runs_on_cpu(site) or any(
         (setting := site.settings.get(name)) is not None and setting.value not in ("", "0") for name in SHARE_GPUS
     )
 
 
 def _starts_ranks(site: LaunchSite, tasks: int) -> bool:
-    """Several tasks of plain Python on a node, each of which takes a GPU as a rule: where nothing gives it several."""
+    """Return whether plain Python runs as several tasks on a node, each with one GPU."""
     each = None if site.allocation is None else site.allocation.gpus_per_task
     one_each = each is None or known(each) == 1
     return site.command.launcher == "python" and site.command.script is not None and tasks > 1 and one_each
 
 
 def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
-    """What limits the GPUs of a line, the nearest to its ranks first; a mask of unknown content ends the list."""
+    """Yield the limits of a line's GPUs, the nearest to its ranks first; an unknown mask ends the list."""
     for name in MASKS:
         setting = site.settings.get(name)
         if setting is None or stays_outside(site, setting):
             continue
-        # one that only some ways through the file set hides nothing for sure
+        # a mask that is set only on some paths hides nothing for certain
         count = _masked(setting.value) if is_certain(setting, site) else None
         if count is None:
             return
@@ -228,7 +228,7 @@ def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
 
 
 def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
-    """``docker run --gpus=2`` or ``--gpus '"device=0,1"'`` before the launcher."""
+    """Yield the limit of ``docker run --gpus=2`` or ``--gpus '"device=0,1"'`` before the launcher."""
     source = site.value("--gpus")
     if source is None:
         return
@@ -241,7 +241,7 @@ def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
 
 
 def _masked(value: str | None) -> int | None:
-    """GPUs that a mask names; None where that is not known, or where it does not say what it means (DC204)."""
+    """Return the number of GPUs in a mask, or None if it is unknown or faulty (DC204)."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",")]
@@ -254,7 +254,7 @@ def _masked(value: str | None) -> int | None:
 
 
 def _written(count: Count, given: Allocation | None) -> str:
-    """The directive that says a count, as it is written; empty where it is an option of the line."""
+    """Return the directive with a count, as written; empty if it is an option of the line."""
     if given is None or not isinstance(count.source, Scalar):
         return ""
     for name, scalar in given.directives.items():
@@ -286,7 +286,7 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
     if limit is None or limit.gpus <= ranks:
         return
     word = process_count_word(site)
-    # one process may well drive several GPUs itself, and whoever hides GPUs or has a node for all may mean it
+    # one process may use several GPUs itself, and a user may hide GPUs or reserve a whole node on purpose
     wasted = limit.by == "scheduler" and ranks > 1
     option = {"deepspeed": "--num_gpus", "accelerate": "--num_processes", "python": "--ntasks-per-node"}.get(
         site.command.launcher, "--nproc-per-node"
@@ -329,7 +329,7 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     ranks = ranks_on_node(site)
     if each is None or ranks is None or ranks < 2 or given.cpus_per_gpu is not None:
         return
-    # the ranks of a launcher share what its task has; without srun that is what the job has on the node
+    # the ranks of a launcher share the CPUs of its task; without srun, those of the job on the node
     started = tasks_on_node(site) if task_starter(site.command) else tasks_in_job(given)
     if started is None or site.command.launcher not in NODE_LAUNCHERS:
         return
@@ -351,7 +351,7 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
 
 
 def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
-    """``docker run --cpus=2`` before a launcher of more ranks."""
+    """Yield the finding if ``docker run --cpus=2`` is before a launcher of more ranks."""
     ranks = ranks_on_node(site)
     if ranks is None or ranks < 2 or not CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         return
@@ -371,7 +371,7 @@ def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
-    """CPUs per task that the batch script asks for, and that its srun does not take over (Slurm 22.05 and newer).
+    """Return the CPUs per task of the batch script if its srun does not use them (Slurm 22.05 and newer).
 
     srun(1), "--cpus-per-task": the job's value is no longer inherited; SRUN_CPUS_PER_TASK is its variable.
     """
@@ -382,7 +382,7 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
         return None
     if any(name in site.settings for name in ("SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK")):
         return None
-    # these give a task its CPUs in another way
+    # these set a task's CPUs in another way
     ways = ("--cpus-per-gpu", "--exclusive", "--exact", "--cpu-bind=none", "--cpu-bind=no", "--overcommit", "-O")
     own = [word.text for word in site.words[: len(site.words) - len(command.script_args)]]
     if any(word.partition("=")[0] in ways or word in ways for word in own) or "none" in _value(own, "--cpu-bind"):
@@ -393,7 +393,7 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
 
 
 def _value(words: list[str], option: str) -> str:
-    """The value of an option, empty where it is not given."""
+    """Return the value of an option, or an empty text."""
     for index, word in enumerate(words):
         if word.startswith(f"{option}="):
             return word.partition("=")[2]
@@ -409,7 +409,7 @@ def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(
         f"srun does not take over the batch script's {requested} CPUs per task, so that each task may run on one CPU",
-        # how the site binds tasks decides, and that stands in no job script
+        # the site's task binding decides, and no job script shows it
         severity=Severity.INFO,
         where=site.where(word, object="srun"),
         evidence={"cpus_per_task": requested},
@@ -423,11 +423,11 @@ def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding
     )
 
 
-# what a job asks of its nodes
+# what a job requests of its nodes
 
 
 def _allocations(launch_files: LaunchFiles) -> Iterator[Allocation]:
-    """Each job's allocation once: that of the file, or that of an sbatch or srun in it."""
+    """Yield each job's allocation once: that of the file, or of an sbatch or srun in it."""
     for file in launch_files.files:
         if file.allocation is not None:
             found = [file.allocation]
@@ -441,7 +441,7 @@ def _allocations(launch_files: LaunchFiles) -> Iterator[Allocation]:
 
 
 def _requested_gpus(given: Allocation) -> Count | None:
-    """GPUs on each node that an allocation asks for."""
+    """Return the GPUs that an allocation requests on each node."""
     each = known(given.gpus_per_node)
     if each is not None:
         return Count(each, given.gpus_per_node)

@@ -1,7 +1,7 @@
-"""Shell text: what it sets, what it asks a scheduler for, and the lines in it that start ranks; read, never run.
+"""Shell text: the variables it sets, its scheduler directives, and its launch lines. It is read, never run.
 
-The text is parsed with the grammar of tree-sitter, and gone through as a shell would, with what can be known of its
-variables. What is handed to another shell (``bash -c``, ``ssh``, a heredoc) is read in its turn, in its own place.
+tree-sitter's grammar parses the text. The reader follows the statements as a shell does, with the known variables. Text
+for another shell (``bash -c``, ``ssh``, a heredoc) is read with its own locations.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ _MAY_START = re.compile(
     r"torch|accelerate|deepspeed|python|srun|mpirun|mpiexec|sbatch|salloc|\.py\b|horovod|colossal|ray\b", re.IGNORECASE
 )
 _FAR = frozenset({"ssh", "pdsh", "clush", "gcloud"})
-#: A list of hosts in which no group (``@x``, ``all``), file (``^x``) or exclusion (``-x``) stands.
+#: A list of hosts without groups (``@x``, ``all``), files (``^x``) or exclusions (``-x``).
 _HOSTS = re.compile(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*)*")
 
 
 class ShellText(NamedTuple):
-    """What a shell text says."""
+    """The contents of a shell text."""
 
     sites: tuple[LaunchSite, ...] = ()
-    #: all variables that it sets, in order, those of sourced files among them (their span names the file)
+    #: all variables that it sets, in order, also in sourced files (their span names the file)
     settings: tuple[FileSetting, ...] = ()
-    #: what its directives ask a scheduler for
+    #: the scheduler directives
     allocation: Allocation | None = None
     #: line in the file and text of each comment
     comments: tuple[tuple[int, str], ...] = ()
-    #: what could not be read, with line and column
+    #: unreadable parts, with line and column
     problems: tuple[tuple[str, int, int], ...] = ()
     #: files that were read with it
     also_read: tuple[str, ...] = ()
@@ -80,13 +80,14 @@ def read_shell(
     environ: Mapping[str, FileSetting] = {},
     pods: Pods | None = None,
 ) -> ShellText:
-    """Everything that a shell text says; never raises.
+    """Return the contents of a shell text. Never raises.
 
-    :param fragment: the text: a whole script, or a stretch of another file
+    :param fragment: the text: a whole script, or a part of another file
     :param kind: see ``LaunchSite.kind``; a script with directives of Slurm becomes ``slurm``
-    :param environ: variables that the text finds: ENV of an image, env of a pod or workflow; those that reach the
-        ``shell`` only are not exported. They are not repeated among the settings
-    :param pods: the pods that it runs in, for ``Site.pods``
+    :param environ: variables that the text gets: ENV of an image, env of a pod or workflow. Those with the reach
+        ``shell``
+        are not exported. They are not among the resulting settings
+    :param pods: the pods that run it, for ``LaunchSite.pods``
     """
     missing = why_missing()
     if missing is not None:
@@ -109,7 +110,7 @@ def read_shell(
 
 
 class _CommandReader(Builtins):
-    """What single commands do to the shell, and which of them are launch lines."""
+    """Applies single commands to the state, and finds the launch lines."""
 
     def __init__(
         self,
@@ -128,12 +129,12 @@ class _CommandReader(Builtins):
         self._path = source.path
         self._own_name = source.path if kind == "shell" and source.path else None
         self._words: Words | None = None
-        #: what variables are exported and not, as of the last launch line
+        #: the exported and the unexported variables at the last launch line
         self._reaching: dict[str, FileSetting] = {}
         self._staying: dict[str, FileSetting] = {}
-        #: the tree of the file, where the grammar has not understood all of it
+        #: the tree of the file, if the grammar did not parse all of it
         self._misread: Any = None
-        #: what the shell around this text reads: ssh host 'bash -s' <<EOF
+        #: the standard input of this text's shell: ssh host 'bash -s' <<EOF
         self._given: ShellSource | None = None
         self.state.set(FOLDER, "")
         for name, setting in environ.items():
@@ -141,7 +142,7 @@ class _CommandReader(Builtins):
             self.settings.append(setting)
             exported = setting.reach != "shell"
             self.state.set(name, ShellVariable(value, exported=exported, setting=len(self.settings) - 1))
-        #: how many of the settings are not the text's own
+        #: the number of settings that the text got from outside
         self.given = len(self.settings)
 
     def read(self) -> None:
@@ -174,7 +175,7 @@ class _CommandReader(Builtins):
         return self.block(root.children) if root.type == "program" else self.statement(root)
 
     def _substituted(self, node: Any, words: Words) -> None:
-        """``$(…)`` is carried out in a shell of its own."""
+        """Run ``$(…)`` in its own shell."""
         if self.context.depth >= MAX_TEXT_DEPTH or not _MAY_START.search(words.text, node.start_byte, node.end_byte):
             return
         self._apart(Flow._children, node)
@@ -201,7 +202,7 @@ class _CommandReader(Builtins):
         name_node = rest[0]
         name = text[name_node.start_byte : name_node.end_byte]
         if name.isidentifier() or name.isalnum():
-            # most commands have nothing to do with training, and their words are not looked at
+            # most commands do not concern training, and their words are not expanded
             known_name = name in BUILTINS or name in ("exec", "eval") or self._is_function(name)
             if not known_name and not may_start_ranks(name):
                 for child in assignments:
@@ -233,7 +234,7 @@ class _CommandReader(Builtins):
         return found is not None and found is not ABSENT
 
     def _set_for_line(self, node: Any) -> FileSetting:
-        """``X=1`` before a command: the variable is the command's only."""
+        """Set ``X=1`` before a command, for that command only."""
         before = self.state.variable(self.name_of(node))
         self.assign(node, exported=True)
         self.state.set(self.name_of(node), ABSENT if before is None else before)
@@ -277,7 +278,7 @@ class _CommandReader(Builtins):
         return result
 
     def _evaluate(self, fields: Sequence[Field]) -> None:
-        """``eval``: its words are read once more by this very shell."""
+        """Run ``eval``: this shell reads its words once more."""
         parts = _joined(fields)
         if parts and self.context.depth < MAX_TEXT_DEPTH and any(part.known for part in parts):
             self.in_text(self._spliced(parts))
@@ -292,7 +293,7 @@ class _CommandReader(Builtins):
     # shells within
 
     def _spliced(self, parts: Value) -> ShellSource:
-        """The text that an inner shell reads, and where each stretch of it stands."""
+        """Return the text that an inner shell reads, with its locations."""
         outer = self.context.source
         made = FragmentBuilder()
         opaque: list[SubstitutedText] = []
@@ -310,7 +311,7 @@ class _CommandReader(Builtins):
         return ShellSource(made.fragment(outer.path), opaque)
 
     def _given_on_stdin(self, stdin: Stdin) -> ShellSource | None:
-        """The text of a heredoc or here-string as the shell behind it gets it."""
+        """Return the text of a heredoc or here-string as the inner shell gets it."""
         node = stdin.node
         if node.type == "herestring_redirect":
             words = [child for child in node.children if child.is_named]
@@ -335,7 +336,7 @@ class _CommandReader(Builtins):
         return any(step.program in TASK_STARTERS or step.program in _FAR for step in self.context.steps)
 
     def _launch(self, fields: list[Field], assignments: Sequence[Any], stdin: Stdin | None, node: Any) -> None:
-        """A command that may be a launch line, or hold one."""
+        """Handle a command that may be, or contain, a launch line."""
         source = self.context.source
         chain = read_chain([field.text for field in fields])
         inside = self.for_each_task
@@ -374,7 +375,7 @@ class _CommandReader(Builtins):
     def _within(
         self, inner: ShellSource, chain: Chain, words: list[Word], shift: int, arguments: Sequence[Field]
     ) -> None:
-        """Read what a shell within is told."""
+        """Read the text of an inner shell."""
         outside = self.context
         before = words[: shift + chain.before]
         by_sbatch = bool(chain.steps) and chain.steps[-1].program == "sbatch"
@@ -409,7 +410,7 @@ class _CommandReader(Builtins):
         self.context = outside
 
     def _enter(self, steps: Sequence[WrapperCommand], line: Sequence[FileSetting]) -> None:
-        """A new shell: it has what was exported, and what its command line sets."""
+        """Start a new shell: it has the exported variables, and those of its command line."""
         reaching: dict[str, FileSetting] = {}
         withheld = dict(self.context.withheld)
         for name, variable in self.state.variables():
@@ -437,7 +438,7 @@ class _CommandReader(Builtins):
     def _allocations(
         self, steps: Sequence[WrapperCommand], words: Sequence[Word], shift: int
     ) -> tuple[Allocation | None, Allocation | None, tuple[Repeat, ...]]:
-        """What job and step are given by the programs in front, and how often a list of hosts repeats the line."""
+        """Return the allocations of job and step from the programs in front, and the repeats for a list of hosts."""
         job, current, repeats = self.context.job, self.context.step, self.context.repeats
         for step in steps:
             own = words[shift + step.start : shift + step.end]
@@ -458,7 +459,7 @@ class _CommandReader(Builtins):
         return setting
 
     def _variables_here(self) -> tuple[dict[str, FileSetting], dict[str, FileSetting]]:
-        """The variables that a command here gets, and those that the shells around it have for themselves."""
+        """Return the variables that a command here gets, and those that only the shells around it have."""
         for name, variable in self.state.changed():
             self._reaching.pop(name, None)
             self._staying.pop(name, None)
@@ -513,7 +514,7 @@ class _CommandReader(Builtins):
             self.sites.append(site)
 
     def _defaults(self) -> dict[str, str]:
-        """Variables that are defaults of torchrun's options."""
+        """Return the variables that are defaults of torchrun's options."""
         found = {}
         for name, variable in self.state.variables():
             if name.startswith("PET_") and variable.exported and variable.present:
@@ -526,7 +527,7 @@ def _of_setting(setting: FileSetting) -> Origin:
 
 
 def _joined(fields: Sequence[Field]) -> Value:
-    """The words as one text."""
+    """Return the words as one text."""
     parts: list[WordPart] = []
     for index, field in enumerate(fields):
         if index:
@@ -536,7 +537,7 @@ def _joined(fields: Sequence[Field]) -> Value:
 
 
 def _without_option(parts: Value) -> Value:
-    """The text behind ``--wrap=`` or ``--command=``."""
+    """Return the text after ``--wrap=`` or ``--command=``."""
     if parts and (match := re.match(r"--(?:wrap|command)=", parts[0].text)):
         first = parts[0]
         cut = first._replace(text=first.text[match.end() :], start=first.start + match.end() * first.exact)
@@ -545,7 +546,7 @@ def _without_option(parts: Value) -> Value:
 
 
 def _hosts_named(step: WrapperCommand) -> int | None:
-    """How many hosts pdsh or clush is given, None where a group, a file or an exclusion decides."""
+    """Return the number of hosts for pdsh or clush, or None for a group, a file or an exclusion."""
     from distcheck.launch.schedulers import expand_hostlist
 
     given = [value for option, value in step.options if option == "-w"]
@@ -556,5 +557,5 @@ def _hosts_named(step: WrapperCommand) -> int | None:
         count = len(set(expand_hostlist(given[0])))
     except ValueError:
         return None
-    # one name alone may be that of a group
+    # a single name may be that of a group
     return count if count > 1 else None

@@ -1,4 +1,4 @@
-"""What a shell's text does to variables: assignments, ``export``, ``declare``, ``local``, ``unset``."""
+"""How shell text changes variables: assignments, ``export``, ``declare``, ``local``, ``unset``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .shell_flow import GOES_ON, Flow
 from .shell_state import EXPORT_ALL, Origin, ShellSource, ShellVariable, Value, WordPart, text_of
 from .shell_words import MAX_FIELDS, Field, groups, with_origins
 
-#: Variables that every shell finds exported: whoever assigns them changes what its commands get.
+#: Variables that every shell has exported: an assignment changes what its commands get.
 _EXPORTED = frozenset({"PATH", "HOME", "USER", "SHELL", "PWD", "LANG", "TERM", "TMPDIR"})
 
 
 class Assigning(Flow):
-    """Carries out what sets variables."""
+    """Applies the statements that set variables."""
 
     def __init__(self, source: ShellSource, kind: str) -> None:
         super().__init__(source, kind)
@@ -28,14 +28,14 @@ class Assigning(Flow):
     @property
     @abstractmethod
     def for_each_task(self) -> bool:
-        """This text is read by the shells of several tasks or hosts."""
+        """Return whether shells of several tasks or hosts read this text."""
 
     def assignment(self, node: Any) -> int:
         self.assign(node)
         return GOES_ON
 
     def assign(self, node: Any, *, exported: bool = False, whole: Any = None) -> None:
-        """Carry out ``NAME=value``; ``whole`` is the declaration that it stands in."""
+        """Apply ``NAME=value``; ``whole`` is the declaration around it."""
         children = node.children
         if len(children) < 2:
             return

@@ -1,7 +1,7 @@
-"""What a job asks a scheduler for: directives (``#SBATCH``, ``#PBS``, ``#BSUB``), and the options of srun over them.
+"""What a job requests from a scheduler: directives (``#SBATCH``, ``#PBS``, ``#BSUB``), and options of srun.
 
-Which says what over which follows sbatch(1) and srun(1) of Slurm 23.11: options of the command line win over variables
-of Slurm, these over directives, and a step gets from its job what its own options don't say.
+Precedence is that of sbatch(1) and srun(1), Slurm 23.11. The command line overrides Slurm's variables, and these the
+directives. A step inherits from its job what its own options do not set.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHORT = {
 }
 _ALIASES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
 
-#: Variables that Slurm gives to a job, each with the field of the allocation that it repeats (sbatch(1)).
+#: Slurm's variables of a job, with the fields of the allocation (sbatch(1)).
 _REPEATS = {
     "SLURM_NNODES": "nodes",
     "SLURM_JOB_NUM_NODES": "nodes",
@@ -62,11 +62,11 @@ _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}) -> Allocation | None:
-    """What the directives at the head of a script ask for, None where there are none.
+    """Return what the directives at the head of a script request, or None.
 
-    Directives behind the first command are comments for the scheduler.
+    For the scheduler, directives after the first command are comments.
 
-    :param asked: options of the sbatch that hands the script in, by long name: they win
+    :param given_options: options of the sbatch that submits the script, by long name: they override the directives
     """
     options: dict[str, Scalar] = {}
     scheduler = None
@@ -81,7 +81,7 @@ def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}
         scheduler = match[1]
         words = list(_words(match[2], fragment, start + match.start(2)))
         if heterogeneous:
-            # only the first component: what the others ask for is not the job's
+            # only the first component: the job does not get what others request
             continue
         if scheduler == "SBATCH":
             options.update(options_of("sbatch", [_NAMELESS, *words]))
@@ -100,7 +100,7 @@ def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}
 
 
 def _head(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a script up to its first command, each with its offset."""
+    """Yield the lines of a script up to its first command, with offsets."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -116,7 +116,7 @@ _NAMELESS = Word("sbatch", Span("", 0, 0, 0, 0), "sbatch")
 
 
 def _words(text: str, fragment: Fragment, start: int) -> Iterator[Word]:
-    """The words of a directive; a # between them begins a comment (slurm, src/sbatch/opt.c)."""
+    """Yield the words of a directive; a # between them starts a comment (slurm, src/sbatch/opt.c)."""
     for match in _WORD.finditer(text):
         if match[0].startswith("#"):
             return
@@ -125,7 +125,7 @@ def _words(text: str, fragment: Fragment, start: int) -> Iterator[Word]:
 
 
 def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
-    """The options of ``sbatch``, ``srun`` or ``salloc`` by long name, the last one of each.
+    """Return the options of ``sbatch``, ``srun`` or ``salloc`` by long name, the last one of each.
 
     :param words: the name of the program first
     """
@@ -137,7 +137,7 @@ def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
     for option, value in own.options:
         name = _SHORT.get(option, option.lstrip("-"))
         name = _ALIASES.get(name, name)
-        # the word that says it: own_words goes through them in the same order
+        # the word of the option: own_words returns them in the same order
         at = position
         while at < min(own.end, len(words)) and not _is_option(words[at].text, option):
             at += 1
@@ -171,7 +171,7 @@ def _scalar(value: str, span: Span, written: str) -> Scalar:
 
 
 def _counted(scalar: Scalar | None) -> Scalar | None:
-    """A number; what is none is unknown."""
+    """Return a number; other text is unknown."""
     if scalar is None or not scalar.known:
         return scalar
     number = scalar.number
@@ -179,7 +179,7 @@ def _counted(scalar: Scalar | None) -> Scalar | None:
 
 
 def _gpus(scalar: Scalar | None, *, of_resources: bool = False) -> Scalar | None:
-    """How many GPUs ``a100:4`` or (resources) ``gpu:a100:4(S:0-1),nvme:1`` ask for; None where it asks for none."""
+    """Return the GPUs of ``a100:4`` or (resources) ``gpu:a100:4(S:0-1),nvme:1``; None without GPUs."""
     if scalar is None or not scalar.known:
         return scalar
     total = 0
@@ -202,7 +202,7 @@ def _gpus(scalar: Scalar | None, *, of_resources: bool = False) -> Scalar | None
 
 
 def _bytes(scalar: Scalar | None) -> Scalar | None:
-    """Memory of a node in bytes; ``--mem=0`` asks for all that there is, which says nothing."""
+    """Return the memory of a node in bytes; ``--mem=0`` requests all of it and gives None."""
     if scalar is None or not scalar.known:
         return scalar
     match = re.fullmatch(r"([0-9]{1,12})([KMGT]?)B?", str(scalar.value).strip(), re.IGNORECASE)
@@ -213,7 +213,7 @@ def _bytes(scalar: Scalar | None) -> Scalar | None:
 
 
 def _nodes(scalar: Scalar | None) -> tuple[Scalar | None, Scalar | None]:
-    """Least and most nodes."""
+    """Return the least and the most nodes."""
     if scalar is None or not scalar.known:
         return scalar, scalar
     match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", str(scalar.value).strip())
@@ -246,7 +246,7 @@ def _slurm_allocation(options: Mapping[str, Scalar], *, heterogeneous: bool = Fa
 
 
 def _binds(options: Mapping[str, Scalar]) -> bool:
-    """Each task sees its own GPUs only (srun(1), --gpu-bind; --gpus-per-task implies per_task binding)."""
+    """Return whether each task sees only its own GPUs (srun(1), --gpu-bind; --gpus-per-task implies it)."""
     bind = options.get("gpu-bind")
     if bind is not None:
         return bind.value not in ("none", "no", "verbose,none")
@@ -254,15 +254,16 @@ def _binds(options: Mapping[str, Scalar]) -> bool:
 
 
 def requested_allocation(words: Sequence[Word], program: str) -> Allocation:
-    """What ``sbatch``, ``salloc`` or a srun outside of a job ask for."""
+    """Return what ``sbatch``, ``salloc`` or a srun outside a job requests."""
     return _slurm_allocation(options_of(program, words))
 
 
 def step_of(job: Allocation | None, words: Sequence[Word]) -> Allocation:
-    """What a step is given: what its own options say, and from its job what they don't.
+    """Return what a step gets: its own options, and the rest from its job.
 
-    A step does not take over CPUs for each task from its job (since Slurm 22.05), and the job's tasks for each node
-    are its most where the step gives a number of tasks itself.
+    Since Slurm 22.05 a step does not inherit CPUs per task. The job's tasks per node are a maximum if the step gives a
+    number
+    of tasks.
 
     :param words: of srun, its name first
     """

@@ -1,7 +1,8 @@
 """Whether variables reach the ranks, and whether they are the launcher's to set: exports, forwarding, presets.
 
-What a variable says is judged in ``variables.py``; here it is only asked who gets it. A variable of a process is lost
-where nobody exports it, and where what stands before the launcher starts with an environment of its own.
+``variables.py`` checks the values. A variable does not reach the ranks if nothing exports it, or if a program before
+the
+launcher starts with its own environment.
 """
 
 from __future__ import annotations
@@ -23,56 +24,56 @@ from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 from .variables import MASKS, at_assignment, corrected_line, is_certain
 
-#: Who reads variables in the ranks themselves.
+#: Libraries that read variables in the ranks.
 _READERS = frozenset(
     {
         "nccl", "torch", "torchrun", "gloo", "cuda", "rccl", "rocm", "aws-ofi-nccl", "libfabric", "libfabric-efa",
         "ucx", "ucc", "openmp", "rdma-core", "accelerate", "deepspeed", "tensorpipe",
     }
 )  # fmt: skip
-#: What a launcher sets for each rank itself.
+#: Variables that a launcher sets for each rank.
 _OF_RANKS = frozenset(
     {
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "LOCAL_SIZE",
     }
 )  # fmt: skip
-#: Names that so many programs use that a shell variable of the name says nothing.
+#: Names that many programs use, so that a shell variable with the name means nothing.
 _COMMON = frozenset({"LOGLEVEL"})
-#: What Slurm puts into the environment of a job: an assignment changes it there, and it stays exported.
+#: Variables that Slurm exports to a job: an assignment changes the exported value.
 _SET_BY_SLURM = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"})
 _REMOTE = frozenset({"ssh", "pdsh", "clush", "kubectl", "oc"})
 _IMAGES = frozenset({"singularity", "apptainer"})
-#: Options that only Open MPI's mpirun has; MPICH's and Intel's hand the environment on by themselves (``-genvall``).
+#: Options of Open MPI's mpirun only; those of MPICH and Intel pass the environment on (``-genvall``).
 _OPEN_MPI = re.compile(
     r"-x|-{1,2}mca|--allow-run-as-root|-{1,2}map-by|-{1,2}bind-to|-{1,2}npernode|-{1,2}oversubscribe|-{1,2}tag-output"
 )
 _HOSTS = re.compile(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
-#: What a task finds in its own environment, and the batch script as that of its first task.
+#: Variables of each task; the batch script has those of its first task.
 _OF_TASK = re.compile(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
-#: What a fix changes besides.
+#: A side effect of a fix.
 _FIRST_TIME = "the ranks get a value that had no effect so far"
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 class Cut(NamedTuple):
-    """A program before the launcher that does not hand its environment on."""
+    """A program before the launcher that does not pass its environment on."""
 
-    #: as it is written
+    #: as written
     program: str
     word: Word
-    #: why, a clause that names the program
+    #: the reason, a clause with the program's name
     why: str
-    #: what a variable needs to get through, with ``{}`` for its name
+    #: how a variable gets through, with ``{}`` for its name
     fix: str
-    #: the option of each variable, and the word behind which it goes; None where that is no matter of options
+    #: the option for a variable, and the word before it; None without such an option
     option: str | None = None
     behind: Word | None = None
 
 
 @probe(rules.DC808)
 def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """What a library reads in the ranks is exported, and handed on by what stands before the launcher."""
+    """Variables that a library reads in the ranks are exported, and pass the programs before the launcher."""
     seen: set[Span] = set()
     read = _Readable()
     for file in launch_files.files:
@@ -96,7 +97,7 @@ def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC809)
 def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """No rank is told a place that is another one's, and nobody counts on a variable that the launcher replaces."""
+    """No two ranks get the same number, and no variable is set that the launcher replaces."""
     seen: set[tuple[Span, Severity]] = set()
     for file in launch_files.files:
         uses = Uses(file)
@@ -112,13 +113,13 @@ def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Fin
 
 
 class _Readable:
-    """The names that a rank reads, worked out once where somebody asks."""
+    """The names that a rank reads, computed on first use."""
 
     def __init__(self) -> None:
         self._everywhere: frozenset[str] | None = None
 
     def names(self, site: LaunchSite) -> frozenset[str]:
-        """Those that the ranks of a line read: what a launcher sets for them is read by plain Python only."""
+        """Return the names that the ranks of a line read. Only plain Python reads what a launcher sets."""
         if self._everywhere is None:
             table = VariableTable()
             found = (variable for name in table.names() if (variable := table.lookup(name)) is not None)
@@ -130,14 +131,14 @@ class _Readable:
 
 
 class Uses:
-    """Which variables a file works with itself."""
+    """The variables that a file uses itself."""
 
     def __init__(self, file: LaunchFile) -> None:
         self.file = file
         self._known: dict[str, bool] = {}
 
     def of(self, name: str) -> bool:
-        """The file uses the variable; printing it is no use of it."""
+        """Return whether the file uses the variable; printing does not count."""
         if name not in self._known:
             self._known[name] = self._is_used(name)
         return self._known[name]
@@ -154,7 +155,7 @@ class Uses:
 
 
 def _is_wanted(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
-    """A variable that this shell has and that the ranks would read is one that nothing in the file uses otherwise."""
+    """Return whether the ranks would read this unexported variable, and the file does not use it itself."""
     name = setting.name
     if name in site.settings or (name in _SET_BY_SLURM and site.kind == "slurm"):
         return False
@@ -195,7 +196,7 @@ def _export(setting: FileSetting, file: LaunchFile) -> Fix:
 
 
 def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
-    """Where a file of several shells sets a variable for all of them."""
+    """Return the fix for a file of several shells."""
     name = setting.name
     text = {
         "dockerfile": f"write ENV {name}=… instead: each RUN is a shell of its own",
@@ -209,7 +210,7 @@ def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
 
 
 def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSetting]:
-    """The variables that are set before the cut, and that nothing behind it names."""
+    """Yield the variables that are set before the cut and not named after it."""
     own = " ".join(word.text for word in site.words[: len(site.words) - len(site.command.script_args)])
     after_cut = own[own.find(cut.word.text) :]
     for name, setting in sorted(site.settings.items()):
@@ -223,7 +224,7 @@ def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSett
 
 
 def _is_outside(setting: FileSetting, word: Word) -> bool:
-    """A setting stands before a word, so that it is made before what the word starts."""
+    """Return whether a setting comes before a word, so that the word's program can get it."""
     at, there = setting.span, word.span
     return at.path != there.path or (at.line, at.column) < (there.line, there.column)
 
@@ -237,7 +238,7 @@ def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
         setting,
         rules.DC808.found(
             f"{_shown(setting)} is set, but {cut.why} (line {cut.word.span.line})",
-            # the devices of this host may be what it is about
+            # it may be about the devices of this host
             severity=Severity.INFO if setting.name in MASKS and cut.program in _REMOTE else None,
             evidence={"variable": setting.name, "program": cut.program, "line": cut.word.span.line},
             fix=Fix(
@@ -251,7 +252,7 @@ def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
 
 
 def cut_before(file: LaunchFile, site: LaunchSite) -> Cut | None:
-    """The outermost program before the launcher that starts with an environment of its own; None without one."""
+    """Return the outermost program before the launcher with its own environment, or None."""
     behind = len(site.command.script_args)
     words = site.words[: len(site.words) - behind] if behind else site.words
     for index, word in enumerate(words):
@@ -324,7 +325,7 @@ def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFil
             program, word, f"srun --export={what[:60]} hands nothing on but what it names",
             "write --export=ALL, or name {} there",
         )  # fmt: skip
-    # a batch script that was submitted with --export=NONE has SLURM_EXPORT_ENV=NONE, which srun obeys (sbatch(1))
+    # a batch script submitted with --export=NONE has SLURM_EXPORT_ENV=NONE, which srun obeys (sbatch(1))
     job = site.job or site.allocation
     directive = None if job is None else job.directives.get("export")
     if directive is None or not directive.known or str(directive.value).strip() != "NONE":
@@ -338,7 +339,7 @@ def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFil
 
 
 def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite) -> Cut | None:
-    """Open MPI hands on what -x names; its daemons on other hosts have the environment of a login."""
+    """Return the cut of Open MPI, which passes only what -x names; daemons on other hosts have a login environment."""
     if program not in ("mpirun", "mpiexec", "orterun", "mpirun.openmpi", "mpiexec.openmpi"):
         return None
     options = [other.text.partition("=")[0] for other in following]
@@ -358,7 +359,7 @@ def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite
 
 
 def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
-    """Variables that a launcher of ranks replaces."""
+    """Yield the variables that a launcher replaces."""
     command = site.command
     nodes, ranks = nodes_of(site), ranks_on_node(site)
     world = nodes * ranks if nodes and ranks else None
@@ -395,7 +396,7 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
 
 
 def _takes_first_node(site: LaunchSite) -> bool:
-    """torchrun with a static rendezvous and no number of its node takes itself for the first."""
+    """Return whether torchrun, with a static rendezvous and no node rank, uses rank 0."""
     command = site.command
     if site.command.launcher not in TORCHRUN_LAUNCHERS or "PET_NODE_RANK" in site.settings:
         return False
@@ -405,7 +406,7 @@ def _takes_first_node(site: LaunchSite) -> bool:
 
 
 def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
-    """MASTER_ADDR before a torchrun of several nodes that is told no address: it does not read the variable."""
+    """Yield MASTER_ADDR before a torchrun of several nodes without an address: torchrun does not read it."""
     command = site.command
     setting = site.settings.get("MASTER_ADDR")
     if (
@@ -427,7 +428,7 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
     options = " ".join(filter(None, ('--master-addr="$MASTER_ADDR"', port)))
     launcher = next((word for word in site.words if word.text.rpartition("/")[2] == "torchrun"), None)
     edits: tuple[Edit, ...] = ()
-    # c10d wants an endpoint in place of the address
+    # c10d needs an endpoint instead of the address
     if launcher is not None and launcher.span.path == file.path and command.rdzv_backend in (None, "static"):
         edits = (launcher.span.followed_by(f" {options}"),)
     line = corrected_line(file, edits) if edits else None
@@ -461,7 +462,7 @@ def _launcher_option_fix(name: str, site: LaunchSite) -> Fix:
 
 
 def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
-    """Variables of plain python that is started several times: each rank needs its own."""
+    """Yield the variables of plain python that is started several times: each rank needs its own."""
     if site.command.launcher != "python" or site.command.script is None:
         return
     world = site.settings.get("WORLD_SIZE")
@@ -500,14 +501,14 @@ def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileS
         )
 
 
-#: Stands for more processes than anybody counts: one on each of some hosts.
+#: Stands for one process on each of an unknown number of hosts.
 _UNCOUNTED = 1 << 30
 
 
 def _processes(site: LaunchSite) -> tuple[int | None, int | None]:
-    """How often a plain program is started at the same time: in all, and on a node. None: not known."""
+    """Return how many processes of a plain program run at the same time: in all, and on a node. None: unknown."""
     for repeat in site.repeats:
-        # one after another is one at a time
+        # sequential runs are one at a time
         if repeat.what != "hosts" and not site.background:
             continue
         if repeat.times is not None and repeat.times > 1:
@@ -520,7 +521,7 @@ def _processes(site: LaunchSite) -> tuple[int | None, int | None]:
 
 
 def _comes_before_tasks(setting: FileSetting, site: LaunchSite) -> bool:
-    """It is set by the shell that starts the tasks, not in each of them."""
+    """Return whether the shell that starts the tasks sets it, not each task."""
     if setting.by_each_task is True:
         return False
     starter = task_starter(site.command)
