@@ -222,7 +222,7 @@ class _OptionReader:
         self._problem(
             "unknown-option",
             word,
-            f"{self.table.launcher} can't tell which option {name} is, expected one of {', '.join(spellings)} in full",
+            f"{self.table.launcher} finds {name} ambiguous, expected one of {', '.join(spellings)} in full",
         )
         options = {option for option, _ in found}
         if not options & self.table.flags:

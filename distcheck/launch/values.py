@@ -216,7 +216,7 @@ def _openmp_threads(variable: Variable, text: str) -> ValueReading:
     parts = [part.strip(_C_BLANK) for part in text.split(",")]
     numbers = [torch_long(part) for part in parts]
     if any(number is None or number < 1 for number in numbers):
-        return _default("is no number of threads: OpenMP says so on stderr and takes every core for every rank")
+        return _default("is no number of threads: OpenMP warns on stderr and uses every core for every rank")
     return ValueReading(str(numbers[0]))
 
 
@@ -281,7 +281,7 @@ def _only_true(variable: Variable, text: str) -> ValueReading:
 def _presence(variable: Variable, text: str) -> ValueReading:
     """A switch that is on if the variable is set."""
     if not text.strip() or text.strip().lower() in _OFF:
-        return _misread("1", f"switches it on: {_library(variable)} only asks whether the variable is set")
+        return _misread("1", f"switches it on: {_library(variable)} only checks whether the variable is set")
     return ValueReading("1")
 
 
@@ -306,7 +306,7 @@ def _torch_log_level(variable: Variable, text: str) -> ValueReading:
     """Read by c10's logging; run with torch 2.13.0."""
     if not text or text.upper() in variable.words or text in ("0", "1", "2", "3"):
         return ValueReading(text.upper() or None)
-    return _no_effect("is no level that torch knows; it says so on stderr and ignores it")
+    return _no_effect("is no level that torch knows; it warns on stderr and ignores it")
 
 
 def _python_log_level(variable: Variable, text: str) -> ValueReading:
@@ -535,7 +535,7 @@ def _openmp_bind(variable: Variable, text: str) -> ValueReading:
     words = [word.strip(_C_BLANK).lower() for word in text.split(",")]
     known = set(words) <= set(variable.words) and (len(words) == 1 or not {"true", "false"} & set(words))
     if not known:
-        return _default(f"is refused by OpenMP, which says so on stderr; it knows {variable.values}")
+        return _default(f"is refused by OpenMP with a message on stderr; it knows {variable.values}")
     return ValueReading(",".join(words))
 
 

@@ -246,7 +246,7 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
     if missing and choice.site is not None and plain:
         yield _Fault(
             ("num_processes",),
-            "num_processes is given neither here nor on the launch line, and accelerate refuses to start without it",
+            "num_processes is given neither here nor on the launch line, and accelerate does not start without it",
             f"add num_processes: with the GPUs of all {machines or ''} machines together, or --num_processes on the "
             "launch line".replace("  ", " "),
         )
@@ -264,19 +264,19 @@ def _not_shared(machines: int, processes: int, of_processes: str) -> _Fault | No
     if machines < 2 or processes < 1:
         return None
     names = ("num_machines", "num_processes")
-    reported = of_processes.rstrip(":")
+    name = of_processes.rstrip(":")
     each = processes // machines
     if not each:
         return _Fault(
             names,
-            f"{reported} is {processes} for {machines} machines: it counts those of all machines together, so that "
+            f"{name} is {processes} for {machines} machines: it counts those of all machines together, so "
             "there is none for each",
             f"count all machines: {of_processes} {processes * machines} for {processes} on each",
         )
     if processes % machines:
         return _Fault(
             names,
-            f"{reported} is {processes}, which {machines} machines can't share: accelerate starts {each} on each, "
+            f"{name} is {processes}, which {machines} machines can't share evenly: accelerate starts {each} on each, "
             f"{each * machines} in all",
             f"give a multiple of {machines}: {of_processes} {each * machines} or {(each + 1) * machines}",
         )
@@ -304,7 +304,7 @@ def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fa
     if isinstance(host, str) and host.strip().lower() in LOOPBACK_NAMES:
         yield _Fault(
             ("num_machines", "main_process_ip"),
-            f"main_process_ip is {host} for {machines} machines: each of them looks for the others on itself",
+            f"main_process_ip is {host} for {machines} machines: each of them finds only itself",
             "give the address of the machine with rank 0, as the others reach it: main_process_ip: 10.0.0.1",
         )
     elif host in (None, "", "null", "None") and not _finds_its_address(choice, kind):
@@ -313,7 +313,7 @@ def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fa
             return
         yield _Fault(
             ("num_machines", "main_process_ip") if stated else ("main_process_ip", "num_machines"),
-            f"there are {machines} machines, but no main_process_ip says where they meet",
+            f"there are {machines} machines, but no main_process_ip for the rendezvous",
             "add the address of the machine with rank 0: main_process_ip: 10.0.0.1, or give --main_process_ip on the "
             "launch line",
             # the address may be on a line outside the known files
@@ -341,7 +341,7 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
     if isinstance(found.value, int) and not isinstance(found.value, bool):
         yield _Fault(
             ("gpu_ids",),
-            f"gpu_ids is the number {found.value}, and accelerate, which splits a text at its commas, ends with an "
+            f"gpu_ids is the number {found.value}, but accelerate splits a text at its commas and raises "
             "AttributeError",
             f"put it in quotes: gpu_ids: '{found.value}'",
         )
@@ -492,7 +492,7 @@ def _alone(config: Configured) -> Iterator[Finding]:
     repeated = config.get(REPEATED)
     if repeated is not None:
         yield rules.DC812.found(
-            f"{_short(str(repeated.value))} is given more than once, which DeepSpeed refuses",
+            f"{_short(str(repeated.value))} is given more than once; DeepSpeed refuses that",
             where=repeated.span.where(object=str(repeated.value)[:100]),
             evidence={"keys": repeated.value},
             fix=Fix("keep one of them", where="job-script"),
@@ -515,7 +515,7 @@ def _alone(config: Configured) -> Iterator[Finding]:
         if scalar is not None and batch is not None and not _fits(batch, scalar):
             yield _batch_finding(
                 batch,
-                f"train_batch_size is {batch.number}, no multiple of {name} {scalar.number}: it has to be the product "
+                f"train_batch_size is {batch.number}, no multiple of {name} {scalar.number}: it must be the product "
                 "of the other two and the number of ranks",
                 _product(batch, micro, steps),
             )
@@ -553,7 +553,7 @@ def _product(batch: Scalar, micro: Scalar | None, steps: Scalar | None) -> str:
     one = (micro.number if micro and micro.number else 1) * (steps.number if steps and steps.number else 1)
     ranks = max((batch.number or 0) // one, 1)
     return (
-        'leave "train_batch_size" out, and DeepSpeed works it out from the other two; or write a multiple of '
+        'drop "train_batch_size", and DeepSpeed computes it from the other two; or write a multiple of '
         f"{one}: {one * ranks} fits {counted(ranks, 'rank')}, {one * (ranks + 1)} fits {ranks + 1}"
     )
 
@@ -588,7 +588,7 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
     if any(config.get(name) is not None and scalar is None for name, scalar in _named(micro, steps)):
         return  # "auto", or what no number is
     if not _fits(batch, *(part for part in (micro, steps) if part is not None)):
-        return  # said already
+        return  # reported already
     reported: set[int] = set()
     for site in sites:
         options = [word.partition("=")[0] for word in site.command.script_args]
@@ -613,7 +613,7 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
             where=batch.span.where(object="train_batch_size"),
             evidence={"train_batch_size": batch.number, "ranks": ranks, "product": product},
             fix=Fix(
-                f'write "train_batch_size": {product}, or leave it out: DeepSpeed works it out from the other two'
+                f'write "train_batch_size": {product}, or drop it: DeepSpeed computes it from the other two'
                 if len(parts) == 2
                 else f'write "train_batch_size": {max((batch.number or 0) // product, 1) * product}',
                 where="job-script",
@@ -680,7 +680,7 @@ def _filters(site: LaunchSite) -> Iterator[Finding]:
             site,
             "--exclude",
             "--include and --exclude are both given, and deepspeed takes only one of them",
-            f"leave --exclude away, and name in --include what is left: --include {_short(include)}",
+            f"drop --exclude, and name the remaining GPUs in --include: --include {_short(include)}",
         )
     elif (include or exclude) and counts:
         option = "--include" if include else "--exclude"
@@ -688,7 +688,7 @@ def _filters(site: LaunchSite) -> Iterator[Finding]:
             site,
             counts[0],
             f"{' and '.join(counts)} and {option} are both given, and deepspeed takes only one of the two",
-            f"leave {' and '.join(counts)} away: {option} {_short(include or exclude or '')} says which GPUs are used",
+            f"drop {' and '.join(counts)}: {option} {_short(include or exclude or '')} selects the GPUs",
         )
 
 
@@ -716,10 +716,9 @@ def _masked(site: LaunchSite) -> Iterator[Finding]:
     yield _deepspeed_finding(
         site,
         option,
-        f"CUDA_VISIBLE_DEVICES={_short(text.strip())} has no effect together with {option}: deepspeed then takes the "
+        f"CUDA_VISIBLE_DEVICES={_short(text.strip())} has no effect together with {option}: deepspeed then uses the "
         f"GPUs {_short(','.join(map(str, sorted(taken))))} of this host",
-        f"leave {option} away to take the GPUs of CUDA_VISIBLE_DEVICES, or leave that away: --include "
-        f"localhost:{_short(numbers)}",
+        f"drop {option} to use the GPUs of CUDA_VISIBLE_DEVICES, or drop that: --include localhost:{_short(numbers)}",
     )
 
 
@@ -736,7 +735,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
     slots: dict[str, int | None] = {}
     for host in hosts:
         if host.slots is None or host.host in slots:
-            why = "stands in it twice" if host.host in slots else "has no slots=N behind it"
+            why = "is in it twice" if host.host in slots else "has no slots=N"
             yield rules.DC812.found(
                 f"deepspeed refuses this hostfile: {host.host[:60]} {why} ({site.span.path}:{site.span.line} names it)",
                 where=host.span.where(object=host.host[:60]),
@@ -752,7 +751,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
         yield _deepspeed_finding(
             site,
             "--num_nodes",
-            f"--num_nodes is {nodes}, but {path} has {counted(len(slots), 'host')}: deepspeed goes on with these",
+            f"--num_nodes is {nodes}, but {path} has {counted(len(slots), 'host')}: deepspeed continues with these",
             f"add the hosts that are missing to {path}, or give --num_nodes {len(slots)}",
             Severity.WARNING,
         )
@@ -764,8 +763,8 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
         yield _deepspeed_finding(
             site,
             "--num_gpus",
-            f"--num_gpus is {count}, but {path} gives {first} slots={number}: deepspeed starts {count} processes there "
-            "all the same",
+            f"--num_gpus is {count}, but {path} gives {first} slots={number}: deepspeed still starts {count} processes "
+            "there",
             f"give --num_gpus {min(number for _, number in short)}, or correct the slots in {path}",
             Severity.WARNING,
         )

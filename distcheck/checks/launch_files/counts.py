@@ -52,8 +52,8 @@ def ranks_on_node(site: LaunchSite) -> int | None:
 
 
 def surplus_ranks(gpus: int, ranks: int) -> str:
-    """Return the local ranks without a GPU, as a message shows them: ``4`` or ``4-7``."""
-    return str(gpus) if ranks == gpus + 1 else f"{gpus}-{ranks - 1}"
+    """Return the local ranks without a GPU as a clause: ``local ranks 4-7 have none``."""
+    return f"local rank {gpus} has none" if ranks == gpus + 1 else f"local ranks {gpus}-{ranks - 1} have none"
 
 
 def process_count_word(site: LaunchSite) -> Word | None:

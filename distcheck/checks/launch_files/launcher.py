@@ -201,7 +201,7 @@ def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
             edits = (*edits, *_set_scalar(cores, str(count * on_node))) if edits else ()
         risk = "options of the job that count by task (--gpus-per-task, --mem-per-cpu) mean another number then"
     return Fix(
-        f"{text}; or leave {site.command.launcher} away, and let srun start one python a GPU with RANK, LOCAL_RANK "
+        f"{text}; or drop {site.command.launcher}, and let srun start one python per GPU with RANK, LOCAL_RANK "
         "and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
         edits=edits,
         where="job-script",
@@ -272,14 +272,14 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     trains = is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
     yield rules.DC108.found(
-        f"srun is told to give {cores} cores to each task, but not how many tasks to start: it starts as many as fit",
+        f"srun has {cores} cores for each task, but no number of tasks: it starts as many as fit",
         severity=None if not fits_once and (exclusive or trains) else Severity.INFO,
         where=site.where(object="srun"),
         evidence={"cpus_per_task": cores},
         fix=Fix(
-            "say it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU"
+            "give it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU"
             if site.command.launcher == "python"
-            else "say it: srun --ntasks-per-node=1 (and '#SBATCH --ntasks-per-node=1')",
+            else "give it: srun --ntasks-per-node=1 (and '#SBATCH --ntasks-per-node=1')",
             where="job-script" if site.job is not None else "launch-line",
         ),
     )
@@ -298,11 +298,11 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     if (step.nodes or 1) < 2 or (step.tasks_on_node or 1) > 1 or _does_own_part(site):
         return
     if any(problem.kind == "misplaced-option" and "nnodes" in problem.word for problem in command.problems):
-        return  # told by DC803
+        return  # DC803 reports it
     tasks = step.tasks or step.nodes
     yield rules.DC108.found(
-        f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} is told of one node: "
-        f"{tasks} jobs that know nothing of each other",
+        f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} expects one node: "
+        f"{tasks} independent jobs",
         where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
         fix=_nodes_fix(step),
@@ -311,9 +311,9 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 
 def _nodes_fix(step: SchedulerStep) -> Fix:
     if step.starter == "srun":
-        return Fix(f"give torchrun the number of nodes and a place to meet: {MEET_BY_SLURM}", where="job-script")
+        return Fix(f"give torchrun the number of nodes and a rendezvous: {MEET_BY_SLURM}", where="job-script")
     return Fix(
-        f"tell torchrun of them: --nnodes={step.nodes} --rdzv-backend=c10d and --rdzv-endpoint=HOST:29400 with the "
+        f"give torchrun: --nnodes={step.nodes} --rdzv-backend=c10d and --rdzv-endpoint=HOST:29400 with the "
         "first node's name, the same for all",
         where="launch-line",
     )
@@ -331,9 +331,9 @@ def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]
     ):
         return
     if (step.tasks_on_node or 1) > 1 or site.command.standalone or site.command.launcher == "deepspeed":
-        return  # told by DC106
+        return  # DC106 reports it
     if step.nodes is not None and not expected.low <= step.nodes <= expected.high:
-        return  # told by DC804
+        return  # DC804 reports it
     if expected.high == 1 and (_does_own_part(site) or step.nodes is None):
         return
     yield rules.DC108.found(
@@ -437,7 +437,7 @@ def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
             where=location_of(site, word, "nohup"),
             evidence={"launcher": launcher},
             fix=Fix(
-                "write setsid in the place of nohup, so that it has a session without a terminal (and send its output "
+                "replace nohup by setsid: a session without a terminal (and send its output "
                 "to a file); or start it in tmux or screen, or as a job of the scheduler",
                 edits=edit_word(site, word, "setsid"),
                 where="launch-line",
@@ -488,7 +488,7 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
             where=location_of(site, word, "--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
             fix=Fix(
-                "while you look for an error, start with --max-restarts=0",
+                "while you debug, start with --max-restarts=0",
                 where="launch-line",
             ),
         )
@@ -527,8 +527,8 @@ def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Itera
             where=location_of(site, word, "--nproc-per-node"),
             evidence={"nproc_per_node": wanted, "why": absent},
             fix=Fix(
-                "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; where GPUs should be, "
-                "give them to the job first",
+                "give a number: --nproc-per-node=2 starts two processes on the CPU; if there should be GPUs, "
+                "request them for the job first",
                 where="launch-line",
             ),
         )
@@ -545,10 +545,10 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
         gpus = site.pods.gpus
         count = known(gpus)
         if gpus is None or (gpus.known and count == 0):
-            return "the container asks for none", True
+            return "the container requests none", True
         return None, False
     if isinstance(nodes, Nodes) and nodes.gpus == 0:
-        return f"{nodes.origin} says that the nodes have none", True
+        return f"by {nodes.origin} the nodes have none", True
     if CONTAINER_PROGRAMS.intersection(site.command.wrappers) and "exec" not in {word.text for word in site.words}:
         own = " ".join(word.text for word in site.words)
         if not _GIVES_GPUS.search(own):
@@ -585,7 +585,7 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
             where=location_of(site, site.value("--gpu-bind", "--gpus-per-task"), by.partition("=")[0]),
             evidence={"gpus_per_task": each, "gpu_bind": binding, "tasks_on_node": step.tasks_on_node},
             fix=Fix(
-                "use device 0 in the script, not the one numbered LOCAL_RANK; if that is not meant: ask for GPUs by "
+                "use device 0 in the script, not the one numbered LOCAL_RANK; otherwise: request GPUs by "
                 "node (--gpus-per-node) and add --gpu-bind=none to srun",
                 where="code",
             ),
@@ -618,7 +618,7 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
     return text if re.match(r"(?:single:1\b|per_task:1\b|map_gpu|map:|closest)", text) and "," not in text[:8] else None
 
 
-# options in the wrong place
+# misplaced options
 
 
 @probe(rules.DC803)
@@ -645,7 +645,7 @@ def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
         stands = "stands" if len(names) == 1 else "stand"
         gets = "gets it" if len(names) == 1 else "gets them"
         yield rules.DC803.found(
-            f"{listed} {stands} behind {command.script}, which {gets}, and not {command.launcher}",
+            f"{listed} {stands} after {command.script}, which {gets} instead of {command.launcher}",
             where=location_of(site, words[0], names[0]),
             evidence={"options": names, "script": command.script, "launcher": command.launcher},
             fix=Fix(

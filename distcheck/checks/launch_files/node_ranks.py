@@ -117,7 +117,7 @@ def _job(site: LaunchSite) -> str:
     given = site.of_job
     scheduler = "" if given is None else given.scheduler
     by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
-    return f"the job{by} asks for {counted(job_nodes(site) or 0, 'node')}"
+    return f"the job{by} requests {counted(job_nodes(site) or 0, 'node')}"
 
 
 def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, expected: ExpectedNodes) -> GivenNodes | None:
@@ -149,9 +149,9 @@ def _differ(site: LaunchSite, expected: ExpectedNodes, given: GivenNodes) -> Fin
     else:
         more = given.nodes - expected.high
         then = (
-            f"{given.nodes} jobs that know nothing of each other"
+            f"{given.nodes} independent jobs"
             if expected.high == 1
-            else f"{more} of them find{'s' * (more == 1)} no place in the job"
+            else f"{more} of them find{'s' * (more == 1)} no slot in the job"
         )
     value = "$SLURM_NNODES" if given.slurm else str(given.nodes)
     edits = edit_value(site, NODES_OPTIONS, value)
@@ -160,12 +160,12 @@ def _differ(site: LaunchSite, expected: ExpectedNodes, given: GivenNodes) -> Fin
         where=location_of(site, word, name),
         evidence={"nnodes_min": expected.low, "nnodes_max": expected.high, "nodes": given.nodes},
         fix=Fix(
-            f"let Slurm say it, so that both always agree: {name}=$SLURM_NNODES"
+            f"use Slurm's number, so that both always agree: {name}=$SLURM_NNODES"
             if given.slurm
             else f"write {name}={given.nodes}, or start it on {expected.text} nodes",
             edits=edits,
             where="job-script" if given.slurm else "launch-line",
-            risk="the number may have been meant, and what was asked for be wrong",
+            risk="the number may be right, and the request wrong",
         ),
     )
 
@@ -312,7 +312,7 @@ def _per_node(site: LaunchSite, name: str, loop: Repeat | None) -> str:
         inner = f"expand it in each task: srun … bash -c '{start} {name}=$SLURM_NODEID …'"
         if command.launcher in TORCHRUN_LAUNCHERS:
             return (
-                f"leave {name} out and let the nodes number themselves: --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+                f"drop {name} and let the nodes number themselves: --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
                 f"--rdzv-endpoint=HOST:29400 with the first node's name; or {inner}"
             )
         return inner
@@ -339,7 +339,7 @@ def _one_for_all(site: LaunchSite, rank: str) -> Finding:
         severity=Severity.INFO,
         where=location_of(site, word, name),
         evidence={"node_rank": rank},
-        fix=Fix(f'let each node say its number: {name}="$1", or {name}="$NODE_RANK"', where="launch-line"),
+        fix=Fix(f'let each node give its number: {name}="$1", or {name}="$NODE_RANK"', where="launch-line"),
     )
 
 
@@ -396,12 +396,12 @@ def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
         name = option_name(site, NODE_RANK_OPTIONS)
         because = "--standalone" if command.standalone else f"--rdzv-backend={backend}"
         yield rules.DC806.found(
-            f"{name} has no effect with {because}: nodes are numbered in the order in which they meet",
+            f"{name} has no effect with {because}: nodes are numbered in the order in which they join",
             severity=Severity.INFO,
             where=location_of(site, word, name),
             evidence={"rdzv_backend": backend, "node_rank": command.node_rank},
             fix=Fix(
-                f"leave {name} out; where the order matters, take the static rendezvous: --master-addr and "
+                f"drop {name}; if the order matters, use the static rendezvous: --master-addr and "
                 "--master-port with the first node's, and no --rdzv-backend",
                 where="launch-line",
             ),

@@ -30,7 +30,7 @@ def read_nodes(path: str) -> Nodes:
     except OSError as error:
         raise NodesError(f"it can't be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise NodesError("it is no text; name a file that 'distcheck env --save-facts' wrote on such a node") from None
+        raise NodesError("it is not text; name a file that 'distcheck env --save-facts' wrote on such a node") from None
     if len(text) > _MAX_BYTES:
         raise NodesError(
             f"it has more than {_MAX_BYTES} characters; name a file that 'distcheck env --save-facts' wrote"
@@ -52,7 +52,7 @@ def parse_nodes(text: str, origin: str) -> Nodes:
         raise NodesError(str(error)) from None
     nodes = nodes_of_facts(facts, origin)
     if nodes == Nodes(origin):
-        raise NodesError("it tells neither GPUs nor CPUs nor memory; save the facts on a node that jobs run on")
+        raise NodesError("it has neither GPUs nor CPUs nor memory; save the facts on a node that jobs run on")
     return nodes
 
 

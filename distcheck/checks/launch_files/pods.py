@@ -105,7 +105,7 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
             reported.add(ranks.span)
             yield rules.DC301.found(
                 f"{ranks.text} starts {ranks.number} ranks in a container with {counted(gpus, 'GPU')}: "
-                f"local rank {surplus_ranks(gpus, ranks.number)} will have none",
+                f"{surplus_ranks(gpus, ranks.number)}",
                 where=_where(ranks.span, object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
                 fix=_as_many_as_gpus(pods, ranks, gpus),
@@ -129,7 +129,7 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
             starts = f"{counted(ranks.number, 'rank')}"
             how = f"{ranks.text} starts {starts}" if ranks.stated else f"{ranks.text}: {starts} is started"
             yield rules.DC302.found(
-                f"{how} in a container with {counted(gpus, 'GPU')}: {rest} take{'s' * (rest == 1)} no part",
+                f"{how} in a container with {counted(gpus, 'GPU')}: {rest} {'is' if rest == 1 else 'are'} idle",
                 severity=Severity.WARNING if ranks.stated else Severity.INFO,
                 where=_where(ranks.span, object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
@@ -155,7 +155,7 @@ def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
             evidence={"ranks": ranks, "cpus": cpus, "kind": pods.kind},
             fix=Fix(
                 f"raise resources.limits.cpu to {4 * ranks} (a rank needs one for itself and some for its data "
-                "loader), or leave the limit out",
+                "loader), or drop the limit",
                 where="job-script",
             ),
         )
@@ -255,7 +255,7 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
         reported.add(site.span)
         word = site.value(*_ADDRESS_OPTIONS)
         yield rules.DC419.found(
-            f"each of these pods looks for the head of a job on {counted(most or 2, 'node')} in itself, at {address}",
+            f"each of these pods uses its own {address} as the rendezvous of a job on {counted(most or 2, 'node')}",
             where=site.where(word, object=_name(pods)),
             evidence={"address": address, "nnodes": most, "kind": pods.kind},
             fix=Fix(f"name the pod with node rank 0: {_head(pods)}", where="launch-line"),
@@ -375,7 +375,7 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
             "kind": pods.kind,
         },
         fix=Fix(
-            f"write sizeLimit: {_advised(pods)}Gi, or leave it out; without a limit the memory of the container is one",
+            f"write sizeLimit: {_advised(pods)}Gi, or drop it; without it the container's memory is the limit",
             edits=(size.span.replaced_by(f"{_advised(pods)}Gi"),),
             where="job-script",
             risk="what the ranks put there counts towards the memory of the container",
@@ -470,7 +470,7 @@ def _chooses_gpus(site: LaunchSite | None) -> bool:
 
 
 def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
-    limit = f"ask for {counted(ranks.number, 'GPU')} under resources.limits"
+    limit = f"request {counted(ranks.number, 'GPU')} under resources.limits"
     if not ranks.stated:
         return Fix(f"write --nproc-per-node={gpus}, or {limit}", where="launch-line")
     if ranks.word is not None and ranks.site is not None:
@@ -517,7 +517,7 @@ def _has_one_rendezvous(command: LaunchCommand) -> bool:
 def _what_becomes(most: int, nodes: int) -> str:
     if most == 1:
         return "each of them trains for itself"
-    return f"{nodes - most} of them find{'s' * (nodes - most == 1)} no place"
+    return f"{nodes - most} of them find{'s' * (nodes - most == 1)} no slot"
 
 
 def _count_the_pods(site: LaunchSite, pods: Pods, nodes: int) -> Fix:
@@ -525,7 +525,7 @@ def _count_the_pods(site: LaunchSite, pods: Pods, nodes: int) -> Fix:
     edits = () if word is None or word.origins else (word.span.replaced_by(str(nodes)),)
     if site.command.standalone:
         return Fix(
-            f"leave --standalone out, and give --nnodes={nodes} with the node rank and the head's address",
+            f"drop --standalone, and give --nnodes={nodes} with the node rank and the head's address",
             where="launch-line",
         )
     option = _option(site, NODES_OPTIONS).partition("=")[0].partition(" ")[0]
@@ -550,7 +550,7 @@ def _number_the_pods(site: LaunchSite, pods: Pods, word: Word | None) -> Fix:
     if by is None:
         return Fix("give each pod its own number from 0 on, or use --rdzv-backend=c10d", where="launch-line")
     if pods.kind == "PyTorchJob" and "RANK" not in pods.injected:
-        return Fix("leave the node rank out: the operator's elasticPolicy numbers the pods", where="launch-line")
+        return Fix("drop the node rank: the operator's elasticPolicy numbers the pods", where="launch-line")
     option = _option(site, NODE_RANK_OPTIONS).partition("=")[0].partition(" ")[0] if word else "--node-rank"
     return Fix(f"write {option}={by} (in a text for a shell: bash -c), which differs in each pod", where="launch-line")
 
@@ -573,7 +573,7 @@ def _head(pods: Pods) -> str:
         # JobSet's host names: its name, the replicated job, the numbers of job and pod; the subdomain is its name
         return f"{name}-{pods.role or 'JOB'}-0-0.{name}"
     if pods.kind == "TrainJob":
-        return "leave the option out, the trainer sets PET_MASTER_ADDR"
+        return "drop the option, the trainer sets PET_MASTER_ADDR"
     return f"{name}-0 with the name of its headless Service behind a dot"
 
 
@@ -592,7 +592,7 @@ def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
             f"{setting.name} is set in the trainer of this TrainJob, which refuses it: the trainer sets it itself",
             where=where,
             evidence=evidence,
-            fix=Fix(f"remove {setting.name}; numNodes and numProcPerNode say the same", where="job-script"),
+            fix=Fix(f"remove {setting.name}; numNodes and numProcPerNode replace it", where="job-script"),
         )
         return
     # any port works, and the value of a reference is unknown

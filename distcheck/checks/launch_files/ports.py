@@ -149,7 +149,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
         return
     low, high = taken
     if high is None:
-        why = f"grow with the number of the job, into those that the kernel gives away ({_EPHEMERAL[0]} to "
+        why = f"grow with the number of the job, into those of outgoing connections ({_EPHEMERAL[0]} to "
         why += f"{_EPHEMERAL[1]}) and beyond {HIGHEST_PORT}"
         yield _unwise(site, port, f"ports from {low} on {why}", {"lowest": low}, None)
         return
@@ -171,7 +171,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
             site,
             port,
             f"{span}, and from {_EPHEMERAL[0]} to {_EPHEMERAL[1]} the kernel serves outgoing connections: "
-            "some day it is in use as the job starts",
+            "one day it is in use when the job starts",
             {"lowest": low, "highest": high},
             None,
         )
@@ -189,7 +189,7 @@ def _fault_of(site: LaunchSite, number: int) -> tuple[str | None, Severity | Non
     if _EPHEMERAL[0] <= number <= _EPHEMERAL[1]:
         return (
             f"is one of those from which the kernel serves outgoing connections ({_EPHEMERAL[0]} to "
-            f"{_EPHEMERAL[1]}): some day it is in use as the job starts"
+            f"{_EPHEMERAL[1]}): one day it is in use when the job starts"
         ), None
     return None, None
 
@@ -216,7 +216,7 @@ def _unwise(
             else f"take one from 1024 to 32767, the same on every node: {name}=HOST:{wanted}",
             edits=edits,
             where="launch-line" if port.given is None else "job-script",
-            risk="lines and scripts that start other nodes of the same job must say the same port",
+            risk="lines and scripts for other nodes of the same job must use the same port",
         ),
     )
 
@@ -301,13 +301,13 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
                     f"line {neighbour.span.line} starts another job on this host at the same time, with the same port"
                 )
             elif array:
-                text = "all jobs of the array take it, and those that share a host fail"
+                text = "all jobs of the array use it, and those that share a host fail"
             elif site.repeats and site.background and _is_job_of_its_own(site):
-                text = "the loop starts several jobs at the same time, and all take it"
+                text = "the loop starts several jobs at the same time, and all use it"
                 if (expected := expected_nodes(site)) is not None and expected.high > 1:
                     continue
             else:
-                text = "a second job on the host takes the same one"
+                text = "a second job on the host uses the same one"
             certain = neighbour is not None or array or text.startswith("the loop")
             yield rules.DC744.found(
                 f"{port.name} is fixed at {number}: {text}",
@@ -355,7 +355,7 @@ def _is_job_of_its_own(site: LaunchSite) -> bool:
 def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:
     command = site.command
     if several_nodes(site) is False and command.launcher in TORCHRUN_LAUNCHERS:
-        text = "on one node leave address and port out, and write --standalone: torchrun takes a free port"
+        text = "on one node drop address and port, and write --standalone: torchrun takes a free port"
     elif site.in_slurm_job:
         value = f"HOST:{PORT_OF_JOB}" if "endpoint" in port.name else PORT_OF_JOB
         text = f"take it from the number of the job: {port.name}={value}"

@@ -98,8 +98,8 @@ def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
         count = "several" if nodes is None else str(nodes)
         option = rendezvous.name if rendezvous.variable is None else None
         yield rules.DC419.found(
-            f"{count} nodes are to meet at {rendezvous.host} ({rendezvous.variable or rendezvous.name}), "
-            "where each finds only itself",
+            f"{count} nodes use the rendezvous {rendezvous.host} ({rendezvous.variable or rendezvous.name}), "
+            "so each finds only itself",
             severity=Severity.INFO if simulated or (expected is not None and expected.low == 1) else None,
             where=_where(site, rendezvous, option),
             evidence={"name": rendezvous.host, "nodes": nodes},
@@ -140,14 +140,14 @@ def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSit
         return
     names = set(site.settings) | set(site.unexported)
     if any(name.startswith("PET_") for name in names) or (static and "MASTER_ADDR" in site.settings):
-        return  # the latter is not read by torchrun, and DC809 says so
+        return  # torchrun does not read the latter: DC809
     simulated = _on_one_machine(file, site, together)
     if simulated == "sure":
         return
     option = "--master-addr" if static else "--rdzv-endpoint"
     given = "" if static or site.value(*ADDRESS_OPTIONS) is None else ", and c10d does not use --master-addr"
     yield rules.DC419.found(
-        f"{expected.high} nodes are to meet, but {option} is not given{given}: each takes "
+        f"{expected.high} nodes need a rendezvous, but {option} is not given{given}: each uses "
         f"{'127.0.0.1' if static else 'localhost'}, where it finds only itself",
         severity=Severity.INFO if simulated or expected.low == 1 else None,
         where=location_of(site, site.value("--nnodes"), option),
@@ -268,19 +268,19 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
         first_host = f"take the first host of the job: {_assigned_first_host(name)}"
         if "SLURM_LAUNCH_NODE_IPADDR" in rendezvous.with_variables:
             message = (
-                f"{name} is SLURM_LAUNCH_NODE_IPADDR, the host on which srun was typed: that may be the login node, "
+                f"{name} is SLURM_LAUNCH_NODE_IPADDR, the host on which srun was started: that may be the login node, "
                 "and in the body of a job script it is not set"
             )
             fix = first_host
         elif "SLURM_SUBMIT_HOST" in rendezvous.with_variables:
-            message = f"{name} is SLURM_SUBMIT_HOST, the host on which sbatch was typed: that is the login node"
+            message = f"{name} is SLURM_SUBMIT_HOST, the host on which sbatch was started: that is the login node"
             fix = first_host
         elif falls_back is not None:
             message = f"{name} becomes {falls_back[1]} where its command fails: each node then finds only itself"
-            fix = f"leave '|| echo {falls_back[1]}' away, and let the job end there (set -euo pipefail)"
+            fix = f"drop '|| echo {falls_back[1]}', and let the job stop there (set -euo pipefail)"
         elif _OWN_NAME.fullmatch(rendezvous.with_variables.strip()) and _expanded_on_each_node(site, rendezvous):
             message = (
-                f"{name} is {shown(rendezvous.with_variables)}, which each node expands to itself: they never meet"
+                f"{name} is {shown(rendezvous.with_variables)}, which each node expands to itself: they never connect"
             )
             fix = first_host if site.in_slurm_job else f"give {name} the first host's name, the same on every node"
         else:
@@ -331,7 +331,7 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
         ):
             continue
         if address_trouble(rendezvous.host) is not None:
-            continue  # told by DC102
+            continue  # DC102 reports it
         chosen = any(name in given.directives for name in ("nodelist", "reservation", "nodefile"))
         if chosen or site.value("-w", "--nodelist") is not None:
             continue
@@ -408,7 +408,7 @@ def _why_it_differs(site: LaunchSite) -> str | None:
         return f"--rdzv-id is made of {what}, which {starter} lets each node expand for itself: every node waits alone"
     direct = given is None
     if site.repeats and direct:
-        return f"--rdzv-id is made of {what}, which is expanded anew for each host of the loop: every node waits alone"
+        return f"--rdzv-id is made of {what}, which is expanded again for each host of the loop: every node waits alone"
     if is_remote(site) or site.repeats or site.kind == "slurm" or site.background:
         return None
     return f"--rdzv-id is made of {what}, and each node that runs this line gets another one: every node waits alone"
@@ -425,8 +425,8 @@ def _no_id(site: LaunchSite, several: bool | None) -> Iterator[Finding]:
     if command.rdzv_backend not in ("c10d", "etcd", "etcd-v2") or several is not True or "rdzv_id" in command.unknown:
         return
     yield rules.DC807.found(
-        "--rdzv-id is not given: all jobs that meet at this endpoint have the same one, 'none', and what is left of "
-        "an earlier job can get into this one",
+        "--rdzv-id is not given: all jobs with this endpoint have the id 'none', so agents of an earlier job can join "
+        "this one",
         severity=Severity.INFO,
         where=location_of(site, site.option("--rdzv-backend"), "--rdzv-id"),
         evidence={"rdzv_id": None},
@@ -443,7 +443,7 @@ def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Find
     for other in together:
         its = other.command
         if other.span == site.span:
-            return  # the first line of a job says what its id is
+            return  # the first line of a job sets its id
         apart = is_remote(site) or site.background or (site.conditions and site.conditions != other.conditions)
         if (
             apart

@@ -72,11 +72,11 @@ def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable)
             requested = _requested_gpus(allocation)
             if requested is not None and requested.number > stated.gpus and isinstance(requested.source, Scalar):
                 yield rules.DC301.found(
-                    f"the job asks for {requested.number} GPUs on each node, and the nodes of {stated.origin} have "
+                    f"the job requests {requested.number} GPUs per node, but the nodes of {stated.origin} have "
                     f"{stated.gpus}: it never starts",
                     where=requested.source.span.where(object="directive"),
                     evidence={"asked": requested.number, "gpus_on_node": stated.gpus},
-                    fix=Fix(f"ask for at most {stated.gpus} GPUs on a node", where="job-script"),
+                    fix=Fix(f"request at most {stated.gpus} GPUs per node", where="job-script"),
                 )
 
 
@@ -126,11 +126,11 @@ def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> I
             continue
         times = f"{tasks} tasks of {each} CPUs" if tasks > 1 else f"{each} CPUs"
         yield rules.DC325.found(
-            f"the job asks for {times} on each node, and the nodes of {stated.origin} have {stated.cpus} CPUs",
+            f"the job requests {times} on each node, but the nodes of {stated.origin} have {stated.cpus} CPUs",
             where=allocation.cpus_per_task.span.where(object="directive"),
             evidence={"asked": each * tasks, "cpus_on_node": stated.cpus},
             fix=Fix(
-                f"ask for at most {max(stated.cpus // tasks, 1)} CPUs a task (--cpus-per-task)", where="job-script"
+                f"request at most {max(stated.cpus // tasks, 1)} CPUs per task (--cpus-per-task)", where="job-script"
             ),
         )
 
@@ -157,7 +157,7 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
                 + (f"{ranks} ranks need at least {_size(each)} each" if ranks > 1 else f"a rank needs {_size(each)}"),
                 where=memory.span.where(object="directive"),
                 evidence={"asked_bytes": limit, "ranks_on_node": ranks, "needed_bytes": ranks * each},
-                fix=Fix("ask for more, or for all memory of a node: --mem=0 with --exclusive", where="job-script"),
+                fix=Fix("request more, or all memory of a node: --mem=0 with --exclusive", where="job-script"),
             )
     if isinstance(nodes, Unavailable) or nodes.memory_bytes is None:
         return
@@ -172,7 +172,7 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
             where=memory.span.where(object="directive"),
             evidence={"asked_bytes": requested, "memory_bytes": nodes.memory_bytes},
             fix=Fix(
-                f"ask for less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or for all that it "
+                f"request less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or all that it "
                 "gives: --mem=0",
                 where="job-script",
             ),
@@ -266,15 +266,14 @@ def _written(count: Count, given: Allocation | None) -> str:
 def _too_many(ranks: int, limit: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
     word = process_count_word(site)
     processes = f"{limit.gpus} process{'es' * (limit.gpus != 1)}"
-    fix = Fix(f"start {processes} on each node, or take {ranks} GPUs", where="launch-line")
+    fix = Fix(f"start {processes} on each node, or use {ranks} GPUs", where="launch-line")
     if word is not None and word.span.path == file.path and not word.origins and word.text == str(ranks):
         edit = word.span.replaced_by(str(limit.gpus))
         line = corrected_line(file, (edit,)) if site.command.launcher != "accelerate" else None
         if line is not None:
             fix = fix._replace(text=f"{fix.text}: {line}", edits=(edit,), risk=_FEWER)
     return rules.DC301.found(
-        f"{ranks} ranks start on each node, but {limit.text}: "
-        f"local rank {surplus_ranks(limit.gpus, ranks)} will have none",
+        f"{ranks} ranks start on each node, but {limit.text}: {surplus_ranks(limit.gpus, ranks)}",
         where=site.where(word, object="nproc"),
         evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
         fix=fix,
@@ -291,7 +290,7 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
     option = {"deepspeed": "--num_gpus", "accelerate": "--num_processes", "python": "--ntasks-per-node"}.get(
         site.command.launcher, "--nproc-per-node"
     )
-    fix = Fix(f"start a process for each GPU ({option}={limit.gpus}), or ask for {ranks} only", where="launch-line")
+    fix = Fix(f"start a process for each GPU ({option}={limit.gpus}), or request {ranks} only", where="launch-line")
     if (
         word is not None
         and word.span.path == file.path
@@ -302,11 +301,11 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
         edit = word.span.replaced_by(str(limit.gpus))
         line = corrected_line(file, (edit,))
         if line is not None:
-            text = f"start a process for each GPU: {line}; or ask for {ranks} only"
+            text = f"start a process for each GPU: {line}; or request {ranks} only"
             fix = Fix(text, edits=(edit,), where=fix.where, risk=_MORE)
     yield rules.DC302.found(
         f"{ranks} {'rank starts' if ranks == 1 else 'ranks start'} on each node, but {limit.text}: "
-        f"{limit.gpus - ranks} {'takes' if limit.gpus - ranks == 1 else 'take'} no part",
+        f"{limit.gpus - ranks} {'is' if limit.gpus - ranks == 1 else 'are'} idle",
         severity=Severity.WARNING if wasted else Severity.INFO,
         where=site.where(word, object="nproc"),
         evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
@@ -342,9 +341,9 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
         where=site.where(source, object="cpu"),
         evidence={"ranks_on_node": ranks, "cpus": limit, "cpus_per_task": each},
         fix=Fix(
-            f"ask for the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
+            f"request the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
             if started == 1
-            else f"ask for more CPUs for each task (--cpus-per-task): {ranks} ranks and their data loaders share them",
+            else f"request more CPUs for each task (--cpus-per-task): {ranks} ranks and their data loaders share them",
             where="job-script",
         ),
     )
@@ -364,9 +363,7 @@ def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
         f"{ranks} ranks share the {float(source.text):g} CPUs that the container is given",
         where=site.where(source, object="cpu"),
         evidence={"ranks_on_node": ranks, "cpus": float(source.text)},
-        fix=Fix(
-            "leave --cpus out, or give the container the CPUs of all ranks and their data loaders", where="launch-line"
-        ),
+        fix=Fix("drop --cpus, or give the container the CPUs of all ranks and their data loaders", where="launch-line"),
     )
 
 
@@ -408,7 +405,7 @@ def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding
     edits = (word.span.followed_by(" --cpus-per-task=$SLURM_CPUS_PER_TASK"),) if own else ()
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(
-        f"srun does not take over the batch script's {requested} CPUs per task, so that each task may run on one CPU",
+        f"srun does not inherit the batch script's {requested} CPUs per task, so each task may run on one CPU",
         # the site's task binding decides, and no job script shows it
         severity=Severity.INFO,
         where=site.where(word, object="srun"),

@@ -606,7 +606,7 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
             where=site.where(word, object=_DEPRECATED),
             evidence={} if start is None else {"script": start.path},
             fix=Fix(
-                "start torchrun in its place, which knows the same options"
+                "replace it by torchrun, which has the same options"
                 + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
                 + ("" if ready or not adds else "; the script then reads LOCAL_RANK from its environment"),
                 edits=edits,

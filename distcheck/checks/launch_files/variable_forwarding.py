@@ -217,7 +217,7 @@ def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSett
         if setting.reach not in ("exported", "line") or not _is_outside(setting, cut.word):
             continue
         if not is_certain(setting, site):
-            continue  # a switch for a search for errors, say: what is not set for sure is not missed for sure
+            continue  # a debugging switch, for example: it is not certainly set
         if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", after_cut):
             continue
         yield setting
@@ -282,7 +282,7 @@ def _container(program: str, word: Word, following: tuple[Word, ...]) -> Cut | N
         return None  # a variable among its options may hold any of them
     return Cut(
         program, word, f"{program} {start.text} gives a container none of the shell's variables",
-        f"hand it on: {program} {start.text} -e {{}} …", "-e", start,
+        f"pass it on: {program} {start.text} -e {{}} …", "-e", start,
     )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def _remote(program: str, word: Word) -> Cut | None:
         program,
         word,
         f"{program} starts a shell that has none of this one's variables",
-        "set {} in the command that it carries out, before the launcher",
+        "set {} in the command that it runs, before the launcher",
     )
 
 
@@ -304,7 +304,7 @@ def _image(program: str, word: Word, following: tuple[Word, ...]) -> Cut | None:
         return None
     return Cut(
         program, word, f"{program} {option.text} gives the container none of the shell's variables",
-        f"leave {option.text} out, or give it --env {{}}=VALUE",
+        f"drop {option.text}, or give it --env {{}}=VALUE",
     )  # fmt: skip
 
 
@@ -322,7 +322,7 @@ def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFil
             return None
         what = "NONE" if exported_names == "NONE" else exported_names
         return Cut(
-            program, word, f"srun --export={what[:60]} hands nothing on but what it names",
+            program, word, f"srun --export={what[:60]} passes on only what it names",
             "write --export=ALL, or name {} there",
         )  # fmt: skip
     # a batch script submitted with --export=NONE has SLURM_EXPORT_ENV=NONE, which srun obeys (sbatch(1))
@@ -333,7 +333,7 @@ def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFil
     if any("SLURM_EXPORT_ENV" in line and not line.lstrip().startswith("#") for line in file.lines):
         return None
     return Cut(
-        program, word, "#SBATCH --export=NONE makes srun hand nothing on (it leaves SLURM_EXPORT_ENV=NONE behind)",
+        program, word, "#SBATCH --export=NONE makes srun pass nothing on (it sets SLURM_EXPORT_ENV=NONE)",
         "give srun --export=ALL, so that {} gets through, or write 'unset SLURM_EXPORT_ENV' before it",
     )  # fmt: skip
 
@@ -350,7 +350,7 @@ def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite
     if not any(_HOSTS.fullmatch(option) for option in options) or site.command.nodes == 1:
         return None
     return Cut(
-        program, word, f"{program} hands on to other hosts only what -x names",
+        program, word, f"{program} passes only what -x names to other hosts",
         f"give {program} -x {{}}", "-x", word,
     )  # fmt: skip
 
@@ -372,12 +372,12 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
         number = _number(setting)
         if number is None:
             continue
-        severity, but = Severity.INFO, f"{command.launcher} sets it for each rank itself: the value counts for nothing"
+        severity, but = Severity.INFO, f"{command.launcher} sets it for each rank itself: the value has no effect"
         if name == "WORLD_SIZE" and world is not None and number > 1 and number not in (world, nodes, ranks):
             severity, but = Severity.ERROR, f"{command.launcher} starts {world} ranks, and sets it to that"
         elif name == "RANK" and number > 0 and (nodes or 1) > 1 and _takes_first_node(site):
             severity = Severity.ERROR
-            but = "torchrun does not take it for the number of the node: without --node-rank that stays 0"
+            but = "torchrun does not use it as the node rank: without --node-rank that is 0"
         if severity is Severity.ERROR and not is_certain(setting, site):
             severity = Severity.INFO
         yield (
@@ -436,14 +436,14 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
         at_assignment(
             setting,
             rules.DC809.found(
-                f"{_shown(setting)} is set, but torchrun does not read it: on each of {nodes_of(site)} nodes it looks "
-                "for the others at 127.0.0.1",
+                f"{_shown(setting)} is set, but torchrun does not read it: on each of {nodes_of(site)} nodes it uses "
+                "127.0.0.1",
                 evidence={"value": setting.value, "nodes": nodes_of(site)},
                 fix=Fix(
                     f"give torchrun {options}" + (f": {line}" if line else ""),
                     edits=edits,
                     where="launch-line",
-                    risk="the nodes meet at an address that was not in use so far" if edits else None,
+                    risk="the nodes use an address that was not in use so far" if edits else None,
                 ),
             ),
         ),
@@ -453,11 +453,11 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
 
 def _launcher_option_fix(name: str, site: LaunchSite) -> Fix:
     if name == "RANK" and site.command.launcher in TORCHRUN_LAUNCHERS:
-        text = "leave it out; the number of a node is torchrun's --node-rank"
+        text = "drop it; the number of a node is torchrun's --node-rank"
     elif name == "WORLD_SIZE" and site.command.launcher in ELASTIC_LAUNCHERS:
-        text = "leave it out; the number of ranks follows from what the launcher is told (--nnodes, --nproc-per-node)"
+        text = "drop it; the number of ranks follows from --nnodes and --nproc-per-node"
     else:
-        text = f"leave it out: {site.command.launcher} sets it for each rank"
+        text = f"drop it: {site.command.launcher} sets it for each rank"
     return Fix(text, where="job-script")
 
 
@@ -492,7 +492,7 @@ def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileS
             at_assignment(
                 setting,
                 rules.DC809.found(
-                    f"{value} is the same in all of the {many} that {starter} starts: each takes itself for that rank",
+                    f"{value} is the same in all of the {many} that {starter} starts: each uses that rank",
                     evidence={"value": setting.value, "written": setting.written[:80], "tasks": among},
                     fix=_own_number(name, site),
                 ),

@@ -537,7 +537,7 @@ def _faults_of_mask(group: SettingGroup, setting: FileSetting, nodes: Nodes | No
     fix = Fix(
         f"write numbers of GPUs that are there, each once, with commas between them: {setting.name}={','.join(meant)}"
         if meant
-        else "write numbers of GPUs that are there, each once, with commas between them, or leave the variable out",
+        else "write numbers of GPUs that are there, each once, with commas between them, or drop the variable",
         where=_where_of(setting),
     )
     edit = value_edit(setting, ",".join(meant), group.file) if meant else None
@@ -620,7 +620,7 @@ def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | N
         setting,
         rules.DC406.found(
             f"NCCL_SOCKET_IFNAME={value[:80]} names {what}, and the job runs on {nodes_of(group.site)} nodes: none of "
-            "them reaches another one over it",
+            "them can reach another one through it",
             evidence={"value": value, "nodes": nodes_of(group.site)},
             fix=_better_interface(setting, there, group.file),
         ),
@@ -650,6 +650,6 @@ def _better_interface(setting: FileSetting, there: tuple[str, ...] | None, file:
         )
     return Fix(
         "name the interface that leads to the other nodes ('ip route get ADDRESS-OF-ANOTHER-NODE' shows it after dev) "
-        "as NCCL_SOCKET_IFNAME==NAME, or leave the variable out",
+        "as NCCL_SOCKET_IFNAME==NAME, or drop the variable",
         where=_where_of(setting),
     )
