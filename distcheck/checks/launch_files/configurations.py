@@ -82,16 +82,23 @@ class _Fault(NamedTuple):
     severity: Severity | None = None
 
 
+#: The files of one launcher by path, each with its configuration.
+_Configurations = Mapping[str, tuple[LaunchFile, Configured]]
+
+
+def _configurations(launch_files: LaunchFiles, kind: str) -> _Configurations:
+    return {
+        normalized(file.path): (file, file.configurations[0])
+        for file in launch_files.files
+        if file.kind == kind and file.configurations
+    }
+
+
 @probe(rules.DC811)
 def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A configuration of accelerate and its launch line agree on machines, processes and addresses."""
     yield from _bare_lines(launch_files)
-    every = {
-        normalized(file.path): (file, config)
-        for file in launch_files.files
-        if file.kind == "accelerate"
-        for config in file.configurations[:1]
-    }
+    every = _configurations(launch_files, "accelerate")
     if not every:
         return
     named: dict[str, list[LaunchSite]] = {path: [] for path in every}
@@ -370,7 +377,7 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
 
 
 def _siblings(
-    every: Mapping[str, tuple[LaunchFile, Configured]],
+    every: _Configurations,
     named: Mapping[str, list[LaunchSite]],
     open_sites: Iterable[LaunchSite],
 ) -> Iterator[Finding]:
@@ -404,9 +411,7 @@ def _all_but_rank(config: Configured) -> str:
     )
 
 
-def _same_rank(
-    members: list[str], every: Mapping[str, tuple[LaunchFile, Configured]], open_sites: Iterable[LaunchSite]
-) -> Iterator[Finding]:
+def _same_rank(members: list[str], every: _Configurations, open_sites: Iterable[LaunchSite]) -> Iterator[Finding]:
     taken: dict[int, str] = {}
     for path in sorted(members):
         config = every[path][1]
@@ -437,26 +442,16 @@ def _same_rank(
 @probe(rules.DC812)
 def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The batch sizes and number formats of a DeepSpeed configuration are consistent, also with the ranks of a run."""
-    every = {
-        normalized(file.path): config
-        for file in launch_files.files
-        if file.kind == "deepspeed"
-        for config in file.configurations[:1]
-    }
+    every = _configurations(launch_files, "deepspeed")
     if not every:
         return
     runs: dict[str, list[LaunchSite]] = {path: [] for path in every}
-    accelerate = {
-        normalized(file.path): config
-        for file in launch_files.files
-        if file.kind == "accelerate"
-        for config in file.configurations[:1]
-    }
+    accelerate = _configurations(launch_files, "accelerate")
     for _, site in launch_files.sites():
         path = _config_of(site, every.__contains__, accelerate)
         if path is not None:
             runs[path].append(site)
-    for path, config in every.items():
+    for path, (_, config) in every.items():
         yield from _alone(config)
         yield from _with_ranks(config, runs[path], launch_files)
 
@@ -464,7 +459,7 @@ def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
 _CONFIG_OPTIONS = ("--deepspeed", "--deepspeed_config", "--ds_config", "--deepspeed_config_file", "--ds_config_file")
 
 
-def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Mapping[str, Configured]) -> str | None:
+def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: _Configurations) -> str | None:
     """Return the path of the DeepSpeed configuration that a launch line names."""
     words = site.command.script_args
     names = []
@@ -481,7 +476,7 @@ def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Ma
         names.append(before.text)
     elif site.command.config_file is not None:
         path = the_one(site, (site.command.config_file,), accelerate.__contains__)
-        given = accelerate[path].get("deepspeed_config.deepspeed_config_file") if path is not None else None
+        given = accelerate[path][1].get("deepspeed_config.deepspeed_config_file") if path is not None else None
         if given is not None and isinstance(given.value, str):
             names.append(given.value)
     return the_one(site, (names[-1],), is_there) if names else None

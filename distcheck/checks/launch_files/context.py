@@ -85,6 +85,16 @@ class Rendezvous(NamedTuple):
     #: each task expands its variables
     by_each_task: bool | None = None
 
+    @property
+    def source(self) -> str:
+        """Return the variable or option that a user has to change."""
+        return self.variable or self.name
+
+    @property
+    def where(self) -> Where:
+        """Return the location of the address for a finding."""
+        return self.span.where(variable=self.variable, object=None if self.variable else self.name)
+
 
 # counts
 
@@ -398,7 +408,7 @@ def edit_value(site: LaunchSite, names: Sequence[str], text: str) -> tuple[Edit,
     return (span.replaced_by(text),)
 
 
-def edit_word(site: LaunchSite, word: Word | None, text: str) -> tuple[Edit, ...]:
+def edit_word(word: Word | None, text: str) -> tuple[Edit, ...]:
     """Return the edit that replaces a word, or nothing if the word is written in another form."""
     if word is None or word.origins or word.written != word.text:
         return ()

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, FragmentBuilder
+from .fragments import Fragment, FragmentBuilder, line_spans
 from .model import FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, as_shell_text, as_written, in_image, joined, with_lost
 from .training_words import mentions_training
@@ -134,7 +134,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
 
 def instructions(source: Fragment) -> Iterator[Instruction]:
     """Yield the instructions of a Dockerfile in order."""
-    lines = _lines(source.text)
+    lines = line_spans(source.text)
     numbers: dict[str, list[int]] = {}
     escape = "\\"
     for start, end in lines:
@@ -178,16 +178,6 @@ def instructions(source: Fragment) -> Iterator[Instruction]:
                 heredocs.append(body)
                 index = behind
         yield Instruction(name, whole.part(match.end(), len(whole.text)), tuple(heredocs))
-
-
-def _lines(text: str) -> list[tuple[int, int]]:
-    """Return the start and end of each line, without line ends."""
-    lines: list[tuple[int, int]] = []
-    position = 0
-    for line in text.split("\n"):
-        lines.append((position, position + len(line) - line.endswith("\r")))
-        position += len(line) + 1
-    return lines
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:

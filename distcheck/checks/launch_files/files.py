@@ -154,9 +154,8 @@ def _read(path: str, text: str, kind: str, look_up: LookUp) -> LaunchFile:
 
         read = read_shell(Fragment(text, path), look_up)
         return LaunchFile(
-            path, kind, read.sites, read.settings, read.allocation, comments=read.comments, problems=read.problems,
-            also_read=read.also_read,
-        )  # fmt: skip
+            path, kind, read.sites, read.settings, read.allocation, comments=read.comments, problems=read.problems
+        )
     module, name = _READERS[kind]
     read_text: Callable[[str, str, LookUp], LaunchFile] = getattr(import_module(f".{module}", __package__), name)
     return read_text(path, text, look_up)

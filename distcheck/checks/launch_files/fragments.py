@@ -130,3 +130,13 @@ def is_continued(line: str) -> bool:
     """Return whether a line ends with a backslash that continues it: an odd number of them."""
     line = line.rstrip("\r\n")
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def line_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each line, without line ends."""
+    spans: list[tuple[int, int]] = []
+    position = 0
+    for line in text.split("\n"):
+        spans.append((position, position + len(line) - line.endswith("\r")))
+        position += len(line) + 1
+    return spans

@@ -59,7 +59,7 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
     """
     yaml = read_yaml(Fragment(text, path))
     reader = _ManifestReader(path, look_up)
-    objects = [item for document in yaml.documents for item in objects_of(document.root)]
+    objects = [item for document in yaml.documents for item in objects_of(document)]
     for item in objects:
         reader.read_workload(item)
     for item in objects:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
@@ -93,17 +92,11 @@ def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Findi
     yield from worst_per_location(_double_launches(launch_files))
 
 
-class Double(NamedTuple):
-    """A launcher that several tasks of a node start."""
+def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
+    """Return how several tasks of a node start a launcher for all its ranks, or None if they do not.
 
-    step: SchedulerStep
-    on_node: int
-    #: processes that each of them starts: a number, or ``gpu``
-    each: str
-
-
-def double_launch(site: LaunchSite) -> Double | None:
-    """Return how several tasks of a node start a launcher for all its ranks, or None if they do not."""
+    :returns: the step, its tasks on a node, and the processes of each task: a number, or ``gpu``
+    """
     step = step_of(site)
     on_node = _tasks_on_node(site, step)
     if site.command.launcher not in NODE_LAUNCHERS or step.starter is None or on_node is None or on_node < 2:
@@ -118,7 +111,7 @@ def double_launch(site: LaunchSite) -> Double | None:
     own_gpus = site.command.gpus_per_task is not None or (site.allocation is not None and site.allocation.binds_gpus)
     if own_gpus and (expected is None or expected.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
-    return Double(step, on_node, each)
+    return step, on_node, each
 
 
 def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -439,7 +432,7 @@ def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
             fix=Fix(
                 "replace nohup by setsid: a session without a terminal (and send its output "
                 "to a file); or start it in tmux or screen, or as a job of the scheduler",
-                edits=edit_word(site, word, "setsid"),
+                edits=edit_word(word, "setsid"),
                 where="launch-line",
                 risk="setsid makes no nohup.out: redirect the output",
             ),

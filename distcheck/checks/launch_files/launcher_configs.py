@@ -37,8 +37,8 @@ def read_accelerate(path: str, text: str, look_up: LookUp | None = None) -> Laun
     """Return the values of a configuration of ``accelerate launch``; accelerate reads the first document only."""
     got = read_yaml(Fragment(text, path))
     configurations = []
-    if got.documents and got.documents[0].root.kind == "table":
-        root = got.documents[0].root
+    if got.documents and got.documents[0].kind == "table":
+        root = got.documents[0]
         values: dict[str, Scalar] = {}
         _enter(root, "", values)
         for name in _ACCELERATE_NAMES:

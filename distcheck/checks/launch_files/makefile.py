@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, FragmentBuilder, is_continued, placeholder
+from .fragments import Fragment, FragmentBuilder, is_continued, line_spans, placeholder
 from .model import FileSetting, LaunchFile, LookUp
 from .plain_commands import FileContents, as_written, joined, with_lost
 from .training_words import mentions_training
@@ -101,7 +101,6 @@ def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
         _exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)
     )
     contents.comments.extend(_comments(text))
-    contents.also_read.extend(made.also_read)
     shell = _value("SHELL", made, None)
     # another program (Python, PowerShell) runs the recipes
     recipes = made.recipes if shell is None or _POSIX_SHELL.fullmatch(shell) else []
@@ -135,20 +134,19 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
             made.recipes.append(_Recipe(target, tuple(recipe)))
         target, recipe = None, []
 
-    lines = _LineSpans(source.text)
-    while (stretch := lines.next()) is not None:
-        start, end = stretch
+    lines = iter(line_spans(source.text))
+    for start, end in lines:
         line = source.text[start:end]
         if target is not None and line.startswith(prefix):
             parts = [(start + len(prefix), end)]
-            while is_continued(source.text[start:end]) and (following := lines.next()) is not None:
+            while is_continued(source.text[start:end]) and (following := next(lines, None)) is not None:
                 start, end = following
                 parts[-1] = parts[-1][0], _behind_line(source.text, parts[-1][1])
                 parts.append((start + source.text.startswith(prefix, start), end))
             recipe.append((tuple(parts), tuple(conditions)))
             continue
         parts = [(start, end)]
-        while is_continued(source.text[slice(*parts[-1])]) and (following := lines.next()) is not None:
+        while is_continued(source.text[slice(*parts[-1])]) and (following := next(lines, None)) is not None:
             parts[-1] = parts[-1][0], parts[-1][1] - 1
             parts.append(following)
         whole = joined(source, parts)
@@ -230,23 +228,6 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
     finish()
 
 
-class _LineSpans:
-    """The lines of a text, one after the other, as ranges without line ends."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._position = 0
-
-    def next(self) -> tuple[int, int] | None:
-        start = self._position
-        if start >= len(self._text):
-            return None
-        end = self._text.find("\n", start)
-        end = len(self._text) if end < 0 else end
-        self._position = end + 1
-        return start, end - (end > start and self._text[end - 1] == "\r")
-
-
 def _behind_line(text: str, end: int) -> int:
     """Return the offset after the next line end: the shell needs a continuation mark at the very end of a line."""
     return end + 1 if text.startswith("\n", end) else end
@@ -261,9 +242,9 @@ def _note_condition(match: re.Match[str], bare: str, conditions: list[str]) -> N
         conditions.pop()
 
 
-def _behind_define(text: str, lines: _LineSpans) -> None:
+def _behind_define(text: str, lines: Iterator[tuple[int, int]]) -> None:
     open_ = 1
-    while open_ and (stretch := lines.next()) is not None:
+    while open_ and (stretch := next(lines, None)) is not None:
         line = text[slice(*stretch)]
         if _DEFINE.match(line.lstrip()):
             open_ += 1

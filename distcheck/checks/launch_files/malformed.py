@@ -101,7 +101,7 @@ def _port(site: LaunchSite) -> Iterator[Finding]:
         port.text,
         "expected a port from 1 to 65535",
         "write one port, from 1024 to 32767, for all ranks",
-        port.span.where(variable=port.name) if port.given is not None else port.span.where(object=port.name),
+        port.where,
     )
 
 
@@ -130,8 +130,7 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
     why, remedy = trouble
     if endpoint and rendezvous.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
-    where = rendezvous.span.where(variable=rendezvous.variable, object=None if rendezvous.variable else rendezvous.name)
-    yield _malformed(rendezvous.variable or rendezvous.name, host, why, remedy, where)
+    yield _malformed(rendezvous.source, host, why, remedy, rendezvous.where)
 
 
 def _options(site: LaunchSite) -> Iterator[Finding]:

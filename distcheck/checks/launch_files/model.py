@@ -284,8 +284,6 @@ class LaunchFile(NamedTuple):
     problems: tuple[tuple[str, int, int], ...] = ()
     #: the lines, for the report
     lines: tuple[str, ...] = ()
-    #: other files that were read with it, such as sourced ones
-    also_read: tuple[str, ...] = ()
 
     @property
     def faults(self) -> tuple[tuple[str, int, int], ...]:

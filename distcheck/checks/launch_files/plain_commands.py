@@ -57,7 +57,6 @@ class FileContents:
         self.settings: list[FileSetting] = []
         self.problems: list[tuple[str, int, int]] = []
         self.comments: list[tuple[int, str]] = []
-        self.also_read: list[str] = []
 
     def add(self, read: ShellText) -> None:
         """Add what one shell text contains."""
@@ -65,7 +64,6 @@ class FileContents:
         self.settings.extend(read.settings)
         self.problems.extend(read.problems)
         self.comments.extend(read.comments)
-        self.also_read.extend(read.also_read)
 
     def file(self, path: str, kind: str) -> LaunchFile:
         """Return the file; comments are sorted by line, each once."""
@@ -76,7 +74,6 @@ class FileContents:
             tuple(self.settings),
             comments=tuple(sorted(set(self.comments))),
             problems=tuple(self.problems),
-            also_read=tuple(dict.fromkeys(self.also_read)),
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
@@ -106,7 +106,7 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
             yield rules.DC301.found(
                 f"{ranks.text} starts {ranks.number} ranks in a container with {counted(gpus, 'GPU')}: "
                 f"{surplus_ranks(gpus, ranks.number)}",
-                where=_where(ranks.span, object=_name(pods)),
+                where=ranks.span.where(object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
                 fix=_as_many_as_gpus(pods, ranks, gpus),
             )
@@ -131,7 +131,7 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
             yield rules.DC302.found(
                 f"{how} in a container with {counted(gpus, 'GPU')}: {rest} {'is' if rest == 1 else 'are'} idle",
                 severity=Severity.WARNING if ranks.stated else Severity.INFO,
-                where=_where(ranks.span, object=_name(pods)),
+                where=ranks.span.where(object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
                 fix=_as_many_as_gpus(pods, ranks, gpus),
             )
@@ -151,7 +151,7 @@ def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
         reported.add(pods.cpus.span)
         yield rules.DC325.found(
             f"{ranks} ranks share the {cpus:g} CPU{'s' * (cpus != 1)} to which the container is limited",
-            where=_where(pods.cpus.span, object=_name(pods)),
+            where=pods.cpus.span.where(object=_name(pods)),
             evidence={"ranks": ranks, "cpus": cpus, "kind": pods.kind},
             fix=Fix(
                 f"raise resources.limits.cpu to {4 * ranks} (a rank needs one for itself and some for its data "
@@ -296,7 +296,7 @@ def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator
             yield rules.DC809.found(
                 f"all {replicas} pods of this {_role(pods)} get RANK={rank.value} of {world.value}: "
                 "each process of a job needs its own",
-                where=_where(rank.span, variable="RANK", object=_name(pods)),
+                where=rank.span.where(variable="RANK", object=_name(pods)),
                 evidence={"RANK": rank.value, "WORLD_SIZE": world.value, "pods": replicas},
                 fix=Fix(
                     "take RANK from the pod's own index (metadata.labels['apps.kubernetes.io/pod-index'] of a "
@@ -326,7 +326,7 @@ def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Find
                 f"NCCL_SOCKET_IFNAME={setting.value[:80]} names an interface of the machine, and without hostNetwork "
                 "a pod has interfaces of its own, eth0 as a rule",
                 severity=Severity.INFO,
-                where=_where(setting.value_span or setting.span, variable=setting.name, object=_name(pods)),
+                where=(setting.value_span or setting.span).where(variable=setting.name, object=_name(pods)),
                 evidence={"value": setting.value[:80], "host_network": False, "kind": pods.kind},
                 fix=Fix(
                     "write NCCL_SOCKET_IFNAME=eth0, or give the pod the machine's network: hostNetwork: true with "
@@ -345,7 +345,7 @@ def _nothing_mounted(pods: Pods, gpus: int, ranks: int) -> Finding:
         f"nothing is mounted at /dev/shm of this container with {held}: "
         "it has 64 MiB, the default of container runtimes",
         severity=Severity.WARNING if ranks > 1 else Severity.INFO,
-        where=_where(pods.span, object=_name(pods), whole=False),
+        where=pods.span.where(object=_name(pods))._replace(end_line=None, end_column=None),
         evidence={
             "total_bytes": CONTAINER_DEFAULT_BYTES,
             "ranks": ranks,
@@ -367,7 +367,7 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
         return
     yield rules.DC320.found(
         f"the volume at /dev/shm is limited to {_size(size.value)}; NCCL of {ranks} ranks can need {_size(needed)}",
-        where=_where(size.span, object=_name(pods)),
+        where=size.span.where(object=_name(pods)),
         evidence={
             "total_bytes": size.value,
             "ranks": ranks,
@@ -585,7 +585,7 @@ def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
     if setting.value is not None and setting.value in given:
         return
     shown = setting.value[:80] if setting.value is not None else None
-    where = _where(setting.span, variable=setting.name, object=_name(pods))
+    where = setting.span.where(variable=setting.name, object=_name(pods))
     evidence = {"value": shown, "operator_gives": list(given), "kind": pods.kind}
     if setting.name.startswith("PET_"):
         yield rules.DC809.found(
@@ -678,12 +678,6 @@ def _role(pods: Pods | None) -> str:
     if pods is None:
         return "another"
     return f"{pods.kind}'s {pods.role}" if pods.role else pods.kind
-
-
-def _where(span: Span, *, variable: str | None = None, object: str | None = None, whole: bool = True) -> Where:
-    """Return the location of a finding; for a long block only its beginning."""
-    where = span.where(variable=variable, object=object)
-    return where if whole else where._replace(end_line=None, end_column=None)
 
 
 def _size(size_bytes: int) -> str:

@@ -63,6 +63,13 @@ class Port(NamedTuple):
     given: FileSetting | None = None
     word: Word | None = None
 
+    @property
+    def where(self) -> Where:
+        """Return the location of the port for a finding."""
+        if self.given is not None:
+            return self.span.where(variable=self.name)
+        return self.span.where(object=self.name)
+
 
 class Range(NamedTuple):
     """A range of ports; ``high`` is None without a limit."""
@@ -208,7 +215,7 @@ def _unwise(
     return rule.found(
         f"{name}: {message}",
         severity=severity,
-        where=_where(port),
+        where=port.where,
         evidence=evidence,
         fix=Fix(
             f"take one from 1024 to 32767, the same on every node: {name}={wanted}"
@@ -219,12 +226,6 @@ def _unwise(
             risk="lines and scripts for other nodes of the same job must use the same port",
         ),
     )
-
-
-def _where(port: Port) -> Where:
-    if port.given is not None:
-        return port.span.where(variable=port.name)
-    return port.span.where(object=port.name)
 
 
 # computed ports
@@ -312,7 +313,7 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
             yield rules.DC744.found(
                 f"{port.name} is fixed at {number}: {text}",
                 severity=None if certain else Severity.INFO,
-                where=_where(port),
+                where=port.where,
                 evidence={"setting": port.name, "value": str(number)},
                 fix=_own_port(site, port, number),
             )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
@@ -96,14 +96,12 @@ def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
         expected = expected_nodes(site)
         nodes = expected.high if expected is not None else step_of(site).nodes
         count = "several" if nodes is None else str(nodes)
-        option = rendezvous.name if rendezvous.variable is None else None
         yield rules.DC419.found(
-            f"{count} nodes use the rendezvous {rendezvous.host} ({rendezvous.variable or rendezvous.name}), "
-            "so each finds only itself",
+            f"{count} nodes use the rendezvous {rendezvous.host} ({rendezvous.source}), so each finds only itself",
             severity=Severity.INFO if simulated or (expected is not None and expected.low == 1) else None,
-            where=_where(site, rendezvous, option),
+            where=rendezvous.where,
             evidence={"name": rendezvous.host, "nodes": nodes},
-            fix=_first_node(site, rendezvous.variable or rendezvous.name),
+            fix=_first_node(site, rendezvous.source),
         )
 
 
@@ -216,12 +214,12 @@ def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
         if what is None or (not sure and several_nodes(site) is False):
             continue
         unresolved = not sure and several_nodes(site) is None and (job_nodes(site) or 1) < 2
-        name = rendezvous.variable or rendezvous.name
+        name = rendezvous.source
         slurm = not sure or "[" in rendezvous.host
         yield rules.DC109.found(
             f"{name} is {what} where one host belongs",
             severity=Severity.INFO if unresolved else None,
-            where=_where(site, rendezvous, None if rendezvous.variable else rendezvous.name),
+            where=rendezvous.where,
             evidence={"value": mask(rendezvous.with_variables)},
             fix=Fix(
                 f"take the first host of the list: {_assigned_first_host(name)}"
@@ -264,7 +262,7 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
         if rendezvous is None or several_nodes(site) is False:
             continue
         falls_back = _FALLS_BACK.search(rendezvous.with_variables)
-        name = rendezvous.variable or rendezvous.name
+        name = rendezvous.source
         first_host = f"take the first host of the job: {_assigned_first_host(name)}"
         if "SLURM_LAUNCH_NODE_IPADDR" in rendezvous.with_variables:
             message = (
@@ -287,7 +285,7 @@ def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         yield rules.DC810.found(
             message,
-            where=_where(site, rendezvous, None if rendezvous.variable else rendezvous.name),
+            where=rendezvous.where,
             evidence={"value": mask(rendezvous.with_variables)},
             fix=Fix(fix, where="job-script"),
         )
@@ -335,11 +333,11 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
         chosen = any(name in given.directives for name in ("nodelist", "reservation", "nodefile"))
         if chosen or site.value("-w", "--nodelist") is not None:
             continue
-        name = rendezvous.variable or rendezvous.name
+        name = rendezvous.source
         yield rules.DC744.found(
             f"{name} is fixed to {shown(rendezvous.host)}, but Slurm chooses the nodes of this job: "
             "if that one is not among them, no process answers there",
-            where=_where(site, rendezvous, None if rendezvous.variable else rendezvous.name),
+            where=rendezvous.where,
             evidence={"setting": name, "value": rendezvous.host},
             fix=Fix(
                 f"take the first host of the job: {_assigned_first_host(name)}; or request the host: "
@@ -467,7 +465,3 @@ def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Find
                 ),
             )
             return
-
-
-def _where(site: LaunchSite, rendezvous: Rendezvous, option: str | None) -> Where:
-    return rendezvous.span.where(variable=rendezvous.variable, object=option)

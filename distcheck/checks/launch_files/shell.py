@@ -68,8 +68,6 @@ class ShellText(NamedTuple):
     comments: tuple[tuple[int, str], ...] = ()
     #: unreadable parts, with line and column
     problems: tuple[tuple[str, int, int], ...] = ()
-    #: files that were read with it
-    also_read: tuple[str, ...] = ()
 
 
 def read_shell(
@@ -105,7 +103,6 @@ def read_shell(
         allocation,
         tuple(sorted(dict.fromkeys(reader.comments))),
         tuple(dict.fromkeys(reader.problems)),
-        tuple(dict.fromkeys(reader.also_read)),
     )
 
 

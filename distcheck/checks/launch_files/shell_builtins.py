@@ -26,7 +26,6 @@ class Builtins(Assigning):
 
     def __init__(self, source: ShellSource, kind: str, look_up: LookUp) -> None:
         super().__init__(source, kind)
-        self.also_read: list[str] = []
         self._look_up = look_up
         self._reading: list[str] = [source.path]
 
@@ -63,7 +62,6 @@ class Builtins(Assigning):
             data = self._look_up(candidate)
             if data is None:
                 continue
-            self.also_read.append(candidate)
             text = data.decode("utf-8-sig", "replace")
             if "\0" in text:
                 return GOES_ON

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from distcheck import rules
@@ -75,7 +76,6 @@ class Cut(NamedTuple):
 def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     """Variables that a library reads in the ranks are exported, and pass the programs before the launcher."""
     seen: set[Span] = set()
-    read = _Readable()
     for file in launch_files.files:
         uses = Uses(file)
         for site in file.sites:
@@ -83,13 +83,13 @@ def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
                 continue
             if site.command.launcher == "python" and site.command.script is None:
                 continue
-            for name in sorted(site.unexported.keys() & read.names(site)):
+            for name in sorted(site.unexported.keys() & _names_read(site)):
                 setting = site.unexported[name]
                 if setting.span not in seen and _is_wanted(setting, uses, site):
                     seen.add(setting.span)
                     yield _never_exported(setting, file, site)
             cut = cut_before(file, site)
-            for setting in () if cut is None else _lost(cut, site, read.names(site)):
+            for setting in () if cut is None else _lost(cut, site, _names_read(site)):
                 if cut is not None and setting.span not in seen:
                     seen.add(setting.span)
                     yield _not_handed_on(cut, setting, file)
@@ -112,22 +112,18 @@ def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Fin
 # who gets a variable
 
 
-class _Readable:
-    """The names that a rank reads, computed on first use."""
+@cache
+def _read_everywhere() -> frozenset[str]:
+    """Return the names that libraries read in any rank."""
+    table = VariableTable()
+    found = (variable for name in table.names() if (variable := table.lookup(name)) is not None)
+    names = frozenset(variable.name for variable in found if variable.exists and variable.owner in _READERS)
+    return names - _OF_RANKS - _COMMON
 
-    def __init__(self) -> None:
-        self._everywhere: frozenset[str] | None = None
 
-    def names(self, site: LaunchSite) -> frozenset[str]:
-        """Return the names that the ranks of a line read. Only plain Python reads what a launcher sets."""
-        if self._everywhere is None:
-            table = VariableTable()
-            found = (variable for name in table.names() if (variable := table.lookup(name)) is not None)
-            self._everywhere = frozenset(
-                variable.name for variable in found if variable.exists and variable.owner in _READERS
-            )
-            self._everywhere -= _OF_RANKS | _COMMON
-        return self._everywhere | _OF_RANKS if site.command.launcher == "python" else self._everywhere
+def _names_read(site: LaunchSite) -> frozenset[str]:
+    """Return the names that the ranks of a line read. Only plain Python reads what a launcher sets."""
+    return _read_everywhere() | _OF_RANKS if site.command.launcher == "python" else _read_everywhere()
 
 
 class Uses:

@@ -44,7 +44,7 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
     job: str | None = None
     lines = text.split("\n")
     for document in yaml.documents:
-        for found in _settings_and_steps(document.root):
+        for found in _settings_and_steps(document):
             if isinstance(found, FileSetting):
                 contents.settings.append(found)
                 continue

@@ -165,18 +165,10 @@ class Node(NamedTuple):
         return made(self, 0)
 
 
-class Document(NamedTuple):
-    """One document of a file."""
-
-    root: Node
-    #: false if a syntax error ended it early
-    complete: bool = True
-
-
 class YamlText(NamedTuple):
     """All non-empty documents of a text, comments by line, and problems."""
 
-    documents: tuple[Document, ...] = ()
+    documents: tuple[Node, ...] = ()
     #: line and text from the ``#`` on, as in ``LaunchFile.comments``
     comments: tuple[tuple[int, str], ...] = ()
     #: text, line and column, as in ``LaunchFile.problems``
@@ -189,7 +181,7 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
     :param templates: ``{{ }}``, ``{% %}`` and ``${{ }}`` are templates; false for JSON
     """
     source = _Source(fragment, templates=templates)
-    documents: list[Document] = []
+    documents: list[Node] = []
     problems: list[tuple[str, int, int]] = []
     # a byte order mark is a character of the file, but not of YAML
     position = 1 if fragment.text.startswith("\ufeff") else 0
@@ -353,7 +345,7 @@ class _YamlReader:
     def __init__(self, source: _Source, position: int) -> None:
         self.source = source
         self.base = position
-        self.documents: list[Document] = []
+        self.documents: list[Node] = []
         self.problems: list[tuple[str, int, int]] = []
         self.document_start = position
         self._content: int | None = None
@@ -397,7 +389,7 @@ class _YamlReader:
             self._begin(start)
             return
         if name == "DocumentEndEvent":
-            self._finish(complete=True)
+            self._finish()
             return
         if self._content is None:
             self._content = start
@@ -529,9 +521,9 @@ class _YamlReader:
         else:
             self._root = node
 
-    def _finish(self, *, complete: bool) -> None:
+    def _finish(self) -> None:
         if self._root is not None and not (self._root.is_null and self._root.start == self._root.end):
-            self.documents.append(Document(self._root, complete))
+            self.documents.append(self._root)
         self._root = None
 
     def _end_early(self, at: int) -> None:
@@ -542,7 +534,7 @@ class _YamlReader:
                 key = opened.nodes[-1]
                 opened.nodes.append(Node("value", key.end, key.end, self.source, open_ended=True))
             self._add(self._collection(opened, self._last_end, at, cut=True), None)
-        self._finish(complete=False)
+        self._finish()
 
 
 def _typed(text: str) -> Any:

@@ -26,7 +26,7 @@ HERE = Span("job.yaml", 1, 1, 1, 2)
 
 def node(text: str) -> Node:
     (document,) = read_yaml(Fragment(text, "job.yaml")).documents
-    return document.root
+    return document
 
 
 def given(name: str, value: str | None) -> FileSetting:

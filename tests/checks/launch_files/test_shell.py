@@ -628,7 +628,6 @@ def test_sourced_files_are_read() -> None:
     assert [word.text for word in site.words] == ["torchrun", "--nproc_per_node=4", "a.py"]
     assert site.span.path == "common.sh"
     assert site.settings["NCCL_DEBUG"].span == Span("scripts/env.sh", 1, 1, 1, 23)
-    assert found.also_read == ("scripts/env.sh", "common.sh")
 
 
 def test_files_that_source_each_other_end() -> None:
