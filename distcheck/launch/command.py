@@ -18,16 +18,16 @@ from ._wrapper_table import PYTHON_WRAPPERS, TASK_STARTERS, WRAPPERS, Wrapper
 from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
 from .model import LaunchCommand
 
-__all__ = ["line_with_processes", "nproc_on", "parse_command", "shell_line"]
+__all__ = ["line_with_processes", "nproc_on", "parse_command", "program_name", "shell_argument", "shell_line"]
 
 #: Limit of nested shells.
 _MAX_SHELL_DEPTH = 8
 
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
-_PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".sub", ".pbs", ".lsf", ".job")
 #: ``$(which torchrun)`` and ``$(command -v torchrun)``, also in backticks.
-_WHICH = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
+WHICH = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
 _LAUNCHER_IN_NAME = r"(?i)torchrun|accelerate|deepspeed"
 _PYTHON_IN_NAME = r"(?i)\$\{?(?:\w+_)?(?:PYTHON[0-9]*|PY)(?:_?(?:BIN|EXE|EXECUTABLE|EXEC|INTERPRETER|PATH))?\b.*"
 #: Further contents of a variable that holds a launcher.
@@ -188,15 +188,15 @@ def _read(words: list[str], draft: Draft, depth: int) -> None:
 
 def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
     """Read the outermost program; return what it starts, or None for the innermost one."""
-    program = _program(words[0])
+    program = program_name(words[0])
     if program in _PROGRAMS:
         _PROGRAMS[program](words[1:], draft)
     elif program == "accelerate":
         if words[1:2] == ["launch"]:
             read_accelerate(words[2:], draft)
-    elif re.fullmatch(_PYTHON, program):
+    elif re.fullmatch(PYTHON, program):
         return _python(words, draft)
-    elif program in _SHELLS:
+    elif program in SHELLS:
         _shell(program, words, draft, depth)
     elif program in WRAPPERS:
         return _wrapper(program, WRAPPERS[program], words, draft, depth)
@@ -210,9 +210,9 @@ def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
     return None
 
 
-def _program(word: str) -> str:
+def program_name(word: str) -> str:
     """Return the name of a program: ``torchrun`` for ``/opt/venv/bin/torchrun`` and ``$(which torchrun)``."""
-    which = re.fullmatch(_WHICH, word) if word.startswith(("$", "`")) else None
+    which = re.fullmatch(WHICH, word) if word.startswith(("$", "`")) else None
     if which:
         word = which[1]
     name = word.replace("\\", "/").rpartition("/")[2]
@@ -260,7 +260,7 @@ def _python(words: list[str], draft: Draft) -> list[str] | None:
 
 
 def _python_script(words: list[str], draft: Draft) -> list[str] | None:
-    program = _program(words[0])
+    program = program_name(words[0])
     path = words[0].replace("\\", "/")
     for module, read in _MODULES.items():
         if path.endswith(module.replace(".", "/") + ".py"):
@@ -299,8 +299,21 @@ def _python_module(words: list[str], draft: Draft) -> list[str] | None:
 def _shell(program: str, words: list[str], draft: Draft, depth: int) -> None:
     """Read ``bash -c 'text'`` or ``bash script``."""
     draft.wrappers.append(program)
-    is_text = False
-    position = 1
+    position, is_text, _ = shell_argument(words, 1)
+    if position >= len(words):
+        return
+    if is_text:
+        _text(words[position], draft, depth)
+    else:
+        draft.script(words[position:], module=False)
+
+
+def shell_argument(words: Sequence[str], position: int) -> tuple[int, bool, bool]:
+    """Return the index after a shell's options, and whether it runs a text (``-c``) or its standard input (``-s``).
+
+    :param position: the index of the first option
+    """
+    is_text = reads_input = False
     while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
         word = words[position]
         position += 1
@@ -308,15 +321,11 @@ def _shell(program: str, words: list[str], draft: Draft, depth: int) -> None:
             break
         if word.startswith("--"):
             position += word in ("--rcfile", "--init-file")
-        else:
-            is_text = is_text or (word[0] == "-" and "c" in word)
-            position += word[1:].count("o")
-    if position >= len(words):
-        return
-    if is_text:
-        _text(words[position], draft, depth)
-    else:
-        draft.script(words[position:], module=False)
+            continue
+        is_text = is_text or (word[0] == "-" and "c" in word)
+        reads_input = reads_input or (word[0] == "-" and "s" in word)
+        position += word[1:].count("o")
+    return position, is_text, reads_input
 
 
 def _text(text: str, draft: Draft, depth: int) -> None:

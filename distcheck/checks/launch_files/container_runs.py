@@ -45,16 +45,16 @@ def _judge(site: LaunchSite) -> Iterator[Finding]:
         return
     if not texts[0].endswith("nvidia-docker") and not any(map(_GIVES_GPUS.fullmatch, texts)):
         return
-    if any("/dev/shm" in text for text in texts) or _value(texts, "--ipc") is not None:
+    if any("/dev/shm" in text for text in texts) or site.value("--ipc") is not None:
         return
     needed = max(ranks * NEEDED_PER_RANK_BYTES, SMALL_BYTES)
-    given = _value(texts, "--shm-size")
-    size = CONTAINER_DEFAULT_BYTES if given is None else _bytes(given)
+    given = site.value("--shm-size")
+    size = CONTAINER_DEFAULT_BYTES if given is None else _bytes(given.text)
     if size is None or size >= needed:
         return
     program = texts[0].rpartition("/")[2]
     run = words[texts.index("run")]
-    stated = f"--shm-size={given}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
+    stated = f"--shm-size={given.text}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
     yield rules.DC320.found(
         f"the container is started with {stated}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
         where=site.where(words[0], object="/dev/shm"),
@@ -86,15 +86,6 @@ def _is_open(words: list[Word]) -> bool:
         if word.text.startswith(("$", "`")) and (not before.text.startswith("-") or before.text in _FLAGS):
             return True
     return False
-
-
-def _value(texts: list[str], option: str) -> str | None:
-    for index, text in enumerate(texts):
-        if text == option:
-            return texts[index + 1] if index + 1 < len(texts) else ""
-        if text.startswith(f"{option}="):
-            return text.partition("=")[2]
-    return None
 
 
 def _bytes(size: str) -> int | None:

@@ -403,19 +403,14 @@ def edit_value(site: LaunchSite, names: Sequence[str], text: str) -> tuple[Edit,
         if len(word.origins) != 1:
             return ()
         span = word.origins[0] if span == word.span else span
-    if span.line != span.end_line or span.end_column - span.column != len(word.text):
-        return ()
-    return (span.replaced_by(text),)
+    return span.literal_edit(word.text, text)
 
 
 def edit_word(word: Word | None, text: str) -> tuple[Edit, ...]:
     """Return the edit that replaces a word, or nothing if the word is written in another form."""
     if word is None or word.origins or word.written != word.text:
         return ()
-    span = word.span
-    if span.line != span.end_line or span.end_column - span.column != len(word.written):
-        return ()
-    return (word.span.replaced_by(text),)
+    return word.span.literal_edit(word.written, text)
 
 
 def _shares(site: LaunchSite, word: Word) -> bool:

@@ -29,6 +29,11 @@ class Span(NamedTuple):
         """Return the edit that writes another text here."""
         return Edit(*self, text)
 
+    def literal_edit(self, old: str, new: str) -> tuple[Edit, ...]:
+        """Return the edit that replaces a text, or nothing if the stretch is not exactly as long as the text."""
+        is_literal = self.line == self.end_line and self.end_column - self.column == len(old)
+        return (self.replaced_by(new),) if is_literal else ()
+
     def preceded_by(self, text: str) -> Edit:
         """Return the edit that inserts a text before it."""
         return Edit(self.path, self.line, self.column, self.line, self.column, text)

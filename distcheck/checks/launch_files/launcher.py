@@ -204,11 +204,7 @@ def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
 
 def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
     """Return the edit that writes another number, if the number is literal."""
-    span = scalar.span
-    plain = scalar.written.isdecimal() and span.line == span.end_line
-    if not plain or span.end_column - span.column != len(scalar.written):
-        return ()
-    return (span.replaced_by(text),)
+    return scalar.span.literal_edit(scalar.written, text) if scalar.written.isdecimal() else ()
 
 
 # tasks

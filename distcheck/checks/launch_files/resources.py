@@ -382,21 +382,12 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
     # these set a task's CPUs in another way
     ways = ("--cpus-per-gpu", "--exclusive", "--exact", "--cpu-bind=none", "--cpu-bind=no", "--overcommit", "-O")
     own = [word.text for word in site.words[: len(site.words) - len(command.script_args)]]
-    if any(word.partition("=")[0] in ways or word in ways for word in own) or "none" in _value(own, "--cpu-bind"):
+    bind = site.value("--cpu-bind")
+    if any(word.partition("=")[0] in ways or word in ways for word in own) or (bind and "none" in bind.text):
         return None
     job = site.of_job
     requested = None if job is None else known(job.cpus_per_task)
     return requested if requested is not None and requested > 1 else None
-
-
-def _value(words: list[str], option: str) -> str:
-    """Return the value of an option, or an empty text."""
-    for index, word in enumerate(words):
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-        if word == option and index + 1 < len(words):
-            return words[index + 1]
-    return ""
 
 
 def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding:

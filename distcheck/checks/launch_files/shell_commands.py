@@ -10,18 +10,15 @@ from typing import NamedTuple
 from distcheck.launch._shell import has_expansion, is_expansion, quote_unexpanded
 from distcheck.launch._wrapper_table import MPI, TASK_STARTERS, WRAPPERS
 from distcheck.launch._wrappers import holds_options, is_assignment, own_words
-from distcheck.launch.command import parse_command
+from distcheck.launch.command import PYTHON, SHELLS, parse_command, program_name, shell_argument
 from distcheck.launch.model import LaunchCommand
 
 from .model import FileSetting, Word
 
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 #: Suffixes of shell scripts.
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
 #: Programs that the parser of launch commands knows, besides wrappers.
 LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds"})
-_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*[tdw]?")
-_WHICH = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]")
 #: Containers and remote shells: only named variables pass through.
 _PASSES_ON = frozenset({"docker", "podman", "nvidia-docker"})
 _CLEAN = frozenset({"-e", "--cleanenv", "-c", "--contain", "-C", "--containall"})
@@ -53,12 +50,6 @@ class Chain(NamedTuple):
     joined: bool = False
 
 
-def program_name(word: str) -> str:
-    """Return ``torchrun`` for ``/opt/bin/torchrun`` and ``$(which torchrun)``."""
-    which = _WHICH.fullmatch(word) if word.startswith(("$", "`")) else None
-    return (which[1] if which else word).rpartition("/")[2]
-
-
 def may_start_ranks(name: str) -> bool:
     """Return whether a command with this name may start ranks."""
     program = program_name(name)
@@ -67,7 +58,7 @@ def may_start_ranks(name: str) -> bool:
         or program in LAUNCHERS
         or program in SHELLS
         or program in ("su", "gcloud")
-        or _PYTHON.fullmatch(program) is not None
+        or re.fullmatch(PYTHON, program) is not None
         or name.endswith((".py", *SCRIPTS))
         or has_expansion(name)
     )
@@ -107,19 +98,7 @@ def read_chain(words: Sequence[str]) -> Chain:
 
 
 def _shell(words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
-    position = start + 1
-    is_text = reads_input = False
-    while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
-        word = words[position]
-        position += 1
-        if word == "--":
-            break
-        if word.startswith("--"):
-            position += word in ("--rcfile", "--init-file")
-            continue
-        is_text = is_text or (word[0] == "-" and "c" in word)
-        reads_input = reads_input or (word[0] == "-" and "s" in word)
-        position += word[1:].count("o")
+    position, is_text, reads_input = shell_argument(words, start + 1)
     if is_text:
         return Chain(steps, "text" if position < len(words) else "nothing", position, start)
     if reads_input or position >= len(words) or words[position] == "-":

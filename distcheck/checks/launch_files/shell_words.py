@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.launch.command import WHICH
+
 from .model import Word
 from .shell_expressions import COMPUTED, calculated, changed, computed, unescaped
 from .shell_state import (
@@ -29,7 +31,6 @@ from .shell_state import (
 _EXPANSION = re.compile(
     r"\$\{(?P<sign>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)\}", re.DOTALL
 )
-_WHICH = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+[^\s)`]+\s*[)`]")
 _IN_DOUBLE_QUOTES = frozenset('$`"\\')
 #: Limit of fields from one variable.
 MAX_FIELDS = 20_000
@@ -301,7 +302,7 @@ class Words:
             self._several(self.state.get(ARGUMENTS), written, fields, quoted, apart=name == "@" or not quoted)
         else:
             value = self.lookup(name)
-            if value is None or (len(value) == 1 and not value[0].known and not _WHICH.fullmatch(value[0].text)):
+            if value is None or (len(value) == 1 and not value[0].known and not re.fullmatch(WHICH, value[0].text)):
                 fields.add(written)
             else:
                 self._insert(value, written, fields, quoted)
