@@ -64,6 +64,10 @@ class Draft:
         """Add a problem."""
         self.problems.append(LaunchProblem(kind, word, text))
 
+    def refuse(self, word: str, value: str, expected: str) -> None:
+        """Add the problem of a value that the launcher refuses."""
+        self.problem("bad-value", word, f"{word} is {value!r}, expected {expected}")
+
     def text(self, field: str, value: str) -> None:
         """Set a text field."""
         if has_expansion(value):
@@ -87,7 +91,7 @@ class Draft:
             return
         number = integer(value)
         if number is None or (low is not None and number < low) or (high is not None and number > high):
-            self.problem("bad-value", word, f"{word} is {value!r}, expected {what}")
+            self.refuse(word, value, what)
         else:
             self.set(field, number)
 

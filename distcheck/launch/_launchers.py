@@ -135,7 +135,7 @@ def _flag_variables(draft: Draft, table: OptionTable) -> frozenset[str]:
         if has_expansion(value):
             draft.leave_open({flag.replace("-", "_")} & set(_TORCHRUN_FIELDS))
         elif number is None:
-            draft.problem("bad-value", name, f"{name} is {value!r}, expected 0 or 1")
+            draft.refuse(name, value, "0 or 1")
         elif number:
             found.add(flag)
     return frozenset(found)
@@ -152,15 +152,9 @@ def _nnodes(draft: Draft, given: GivenValue) -> None:
     numbers = [integer(part) for part in given.value.split(":")]
     low, high = numbers[0], numbers[-1]
     if len(numbers) > 2 or low is None or high is None:
-        draft.problem(
-            "bad-value", given.word, f"{given.word} is {given.value!r}, expected a number of nodes or MIN:MAX"
-        )
+        draft.refuse(given.word, given.value, "a number of nodes or MIN:MAX")
     elif not 0 < low <= high:
-        draft.problem(
-            "bad-value",
-            given.word,
-            f"{given.word} is {given.value!r}, expected at least one node and MIN not above MAX",
-        )
+        draft.refuse(given.word, given.value, "at least one node and MIN not above MAX")
     else:
         draft.set("nnodes_min", low)
         draft.set("nnodes_max", high)
@@ -174,9 +168,9 @@ def _nproc(draft: Draft, given: GivenValue) -> None:
     number = integer(value)
     if number is None:
         hint = ", write gpu" if value in ("cuda", "gpus", "GPU") else ""
-        draft.problem("bad-value", word, f"{word} is {value!r}, expected a number, gpu, cpu, xpu or auto{hint}")
+        draft.refuse(word, value, f"a number, gpu, cpu, xpu or auto{hint}")
     elif number < 1:
-        draft.problem("bad-value", word, f"{word} is {value!r}, expected at least one process")
+        draft.refuse(word, value, "at least one process")
 
 
 def _rdzv_conf(draft: Draft, given: GivenValue) -> None:
@@ -219,9 +213,7 @@ def _endpoint(draft: Draft, given: dict[str, GivenValue]) -> None:
                 f"{word} is {endpoint!r} without a port, expected HOST:PORT with the static rendezvous",
             )
     elif re.fullmatch(r"[0-9]{1,5}", port) is None or int(port) > HIGHEST_PORT:
-        draft.problem(
-            "bad-value", word, f"{word} is {endpoint!r}, expected HOST:PORT with a port from 0 to {HIGHEST_PORT}"
-        )
+        draft.refuse(word, endpoint, f"HOST:PORT with a port from 0 to {HIGHEST_PORT}")
 
 
 def _convert(draft: Draft, given: dict[str, GivenValue]) -> None:
@@ -231,12 +223,10 @@ def _convert(draft: Draft, given: dict[str, GivenValue]) -> None:
             try:
                 convert(given[option].value)
             except ValueError:
-                word = given[option].word
-                draft.problem("bad-value", word, f"{word} is {given[option].value!r}, expected a number")
+                draft.refuse(given[option].word, given[option].value, "a number")
     for option, choices in TORCHRUN_CHOICES.items():
         if option in given and not has_expansion(given[option].value) and given[option].value not in choices:
-            word = given[option].word
-            draft.problem("bad-value", word, f"{word} is {given[option].value!r}, expected one of {', '.join(choices)}")
+            draft.refuse(given[option].word, given[option].value, f"one of {', '.join(choices)}")
 
 
 def _script(draft: Draft, reading: OptionReading, table: OptionTable, *, module: bool) -> bool:
@@ -344,7 +334,7 @@ def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
         word, value = given["num_gpus"].word, given["num_gpus"].value
         draft.text("nproc", value)
         if "nproc" not in draft.unknown and integer(value) is None:
-            draft.problem("bad-value", word, f"{word} is {value!r}, expected a whole number")
+            draft.refuse(word, value, "a whole number")
     if "master_port" in given:
         draft.port("master_port", *given["master_port"])
     _included(draft)

@@ -428,7 +428,7 @@ def _unbracketed(address: str | None) -> str | None:
     return address
 
 
-# places
+# hosts
 
 
 def _on_this_host(command: LaunchCommand, environ: Mapping[str, str], host_name: str) -> bool:

@@ -193,7 +193,7 @@ def _numbering(environ: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
         if not _first(environ, variables[0]) or (name == "slurm" and not _is_slurm_step(environ)):
             continue
         if name in ("pmi", "flux") and _is_slurm_step(environ) and _same_numbers(environ, variables[0], variables[2]):
-            continue  # srun --mpi=pmi2 sets them beside its own, and its own tell more
+            continue  # srun --mpi=pmi2 sets them in addition to its own, which hold more
         mapping = {}
         for torch_name, names in zip(("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"), variables, strict=True):
             used = next((variable for variable in names if environ.get(variable)), None)

@@ -34,8 +34,8 @@ class ValueReading(NamedTuple):
 _OFF = frozenset({"0", "false", "no", "off", "n", "f", "disable", "disabled"})
 _ON = frozenset({"1", "true", "yes", "on", "y", "t", "enable", "enabled"})
 
-#: torch's message for a number or switch that it can't parse. If the flight recorder reads it, the exception meets
-#: running threads: the process exits with SIGABRT or hangs, by chance (run with torch 2.13.0).
+#: torch's message for a number or switch that it can't parse. If the flight recorder reads it, the exception
+#: reaches running threads: the process exits with SIGABRT or hangs, by chance (run with torch 2.13.0).
 _INVALID = "'Invalid value for environment variable:"
 
 #: Characters that ``isspace`` matches in the C locale.

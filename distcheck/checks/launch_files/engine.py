@@ -91,7 +91,7 @@ def _read(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile |
 def _read_kind(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
     try:
         return read_file(path, data, kind, look_up)
-    except Exception as error:  # noqa: BLE001 - one odd file must not take the others with it: it is said
+    except Exception as error:  # noqa: BLE001 - one file must not fail the others: its problem is reported
         why = f"{_FAILED} ({type(error).__name__}: {error}); please report that to the authors of distcheck"
         return LaunchFile(path, kind, problems=((why, 0, 0),))
 
@@ -126,7 +126,7 @@ def look_up_below(folder: str, known: Mapping[str, bytes] | None = None, *, root
                 return None
             with open(full_path, "rb") as file:
                 return file.read()
-        except (OSError, ValueError):  # gone since, not ours to read, a name with a null byte
+        except (OSError, ValueError):  # removed meanwhile, no permission, a name with a null byte
             return None
 
     return look
@@ -144,7 +144,7 @@ def remembering(look_up: LookUp) -> LookUp:
     return ask
 
 
-def says_something(file: LaunchFile) -> bool:
+def has_contents(file: LaunchFile) -> bool:
     """Return whether a file contains anything that a probe can check."""
     return bool(file.sites or file.settings or file.allocation or file.pods or file.configurations or file.hosts)
 

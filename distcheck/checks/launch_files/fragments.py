@@ -98,7 +98,7 @@ class Fragment:
 
 
 class FragmentBuilder:
-    """Joins parts of files, and text in their place, to one fragment."""
+    """Joins parts of files, and replacements of such parts, to one fragment."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -106,7 +106,7 @@ class FragmentBuilder:
         self.length = 0
 
     def add(self, source: Fragment, text: str | None = None) -> None:
-        """Append a fragment, or another text in its place."""
+        """Append a fragment, or a text that replaces it."""
         self._pieces.append(Piece(self.length, *source.location(0)))
         if text is None or text == source.text:
             self._pieces.extend(

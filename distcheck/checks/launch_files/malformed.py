@@ -41,7 +41,7 @@ _STANDS_FOR = re.compile(
 #: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
-#: Options of ``command`` that only look a program up.
+#: Options of ``command`` that only search a program.
 _WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
@@ -95,7 +95,7 @@ def _port(site: LaunchSite) -> Iterator[Finding]:
     if _stands_for_another(site, port.text):
         return
     if re.fullmatch(r"\s*[+-]?[0-9]+\s*", port.text):
-        return  # whether there is such a port is told by port_is_wise
+        return  # port_is_wise checks the range
     yield _malformed(
         port.name,
         port.text,
@@ -123,11 +123,11 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
     # torchrun needs brackets around an IPv6 address and removes them
     if site.command.launcher in NODE_LAUNCHERS and host.startswith("[") and host.endswith("]"):
         return
-    trouble = address_trouble(host)
+    problem = address_trouble(host)
     literal = endpoint and rendezvous.variable is None and ":" in host and "://" not in host
-    if trouble is None or literal or _stands_for_another(site, host):
+    if problem is None or literal or _stands_for_another(site, host):
         return
-    why, remedy = trouble
+    why, remedy = problem
     if endpoint and rendezvous.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
     yield _malformed(rendezvous.source, host, why, remedy, rendezvous.where)

@@ -295,7 +295,7 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
             number = _wise_number(site, port)
             if port is None or number is None:
                 continue
-            neighbour = _beside(file, site, before.setdefault(number, []))
+            neighbour = _concurrent_job(file, site, before.setdefault(number, []))
             array = site.job is not None and site.job.array and several_nodes(site) is False
             if neighbour is not None:
                 text = (
@@ -327,7 +327,7 @@ def _wise_number(site: LaunchSite, port: Port | None) -> int | None:
     return number if 0 < number <= HIGHEST_PORT and _fault_of(site, number)[0] is None else None
 
 
-def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> LaunchSite | None:
+def _concurrent_job(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> LaunchSite | None:
     """Return an earlier line that still runs on the same host for another job, with the same port.
 
     :param before: such lines with this port; this line is added

@@ -309,7 +309,7 @@ def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
 
 @probe(rules.DC744)
 def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A job that the scheduler places has no fixed host as the rendezvous address."""
+    """A job on nodes of the scheduler's choice has no fixed host as the rendezvous address."""
     yield from worst_per_location(_fixed_hosts(launch_files))
 
 

@@ -153,7 +153,7 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
         each = MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
         if limit < ranks * each:
             yield rules.DC323.found(
-                f"the job asks for {_size(limit)} of memory on each node, and "
+                f"the job requests {_size(limit)} of memory on each node, but "
                 + (f"{ranks} ranks need at least {_size(each)} each" if ranks > 1 else f"a rank needs {_size(each)}"),
                 where=memory.span.where(object="directive"),
                 evidence={"asked_bytes": limit, "ranks_on_node": ranks, "needed_bytes": ranks * each},
@@ -167,7 +167,7 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
         if memory is None or requested is None or requested <= nodes.memory_bytes:
             continue
         yield rules.DC323.found(
-            f"the job asks for {_size(requested)} of memory on each node, and the nodes of {nodes.origin} have "
+            f"the job requests {_size(requested)} of memory on each node, but the nodes of {nodes.origin} have "
             f"{_size(nodes.memory_bytes)}",
             where=memory.span.where(object="directive"),
             evidence={"asked_bytes": requested, "memory_bytes": nodes.memory_bytes},
@@ -406,7 +406,7 @@ def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding
             + (f": {line}" if line else ""),
             edits=edits,
             where="job-script",
-            risk="each task takes all the CPUs that the script asked for" if edits else None,
+            risk="each task takes all the CPUs that the script requests" if edits else None,
         ),
     )
 

@@ -71,7 +71,7 @@ def names_of(site: LaunchSite) -> tuple[str, ...]:
     """Return the names of Python files that a launch line may mean, relative to one of its folders."""
     command = site.command
     if command.script is None or command.unknown & {"script", "module"}:
-        return _beside(site)
+        return _in_script_folder(site)
     if not command.module:
         return (command.script,) if command.script.endswith(".py") else ()
     if not re.fullmatch(r"\w+(\.\w+)*", command.script):
@@ -81,7 +81,7 @@ def names_of(site: LaunchSite) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{top}{inner}{end}" for top in tops for end in (".py", "/__main__.py")))
 
 
-def _beside(site: LaunchSite) -> tuple[str, ...]:
+def _in_script_folder(site: LaunchSite) -> tuple[str, ...]:
     """Return a script in a folder from a variable: ``"$SCRIPT_DIR/train.py"``; :mod:`.paths` resolves it."""
     own = len(site.words) - len(site.command.script_args)
     for word in reversed(site.words[:own]):

@@ -194,7 +194,7 @@ def _gpus(scalar: Scalar | None, *, of_resources: bool = False) -> Scalar | None
         if re.fullmatch(r"[0-9]{1,9}", pieces[-1]):
             total += int(pieces[-1])
         elif of_resources:
-            # gpu:a100 asks for one
+            # gpu:a100 requests one
             total += 1
         else:
             return scalar._replace(value=None, known=False)

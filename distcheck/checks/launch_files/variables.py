@@ -301,7 +301,7 @@ def _judged(
     yield from worst_of_each(found())
 
 
-# places and fixes
+# locations and fixes
 
 
 def at_assignment(setting: FileSetting, finding: Finding) -> Finding:
@@ -333,7 +333,7 @@ def _renamed(finding: Finding, setting: FileSetting, group: SettingGroup, own: f
     if finding.code == rules.DC110.code and "is read" not in finding.message:
         return None  # what is meant has another value
     if "has no effect" in finding.message or "say different things" in finding.message:
-        return None  # dropped long ago: what took its place is no other name of the same
+        return None  # removed long ago: its replacement is not a new name
     if new in group.settings or not _stands_alone(setting, group.file):
         return None
     edit = _edit_of(setting.name_span, new, setting.name, group.file)

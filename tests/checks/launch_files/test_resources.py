@@ -238,7 +238,7 @@ def test_bad_dc323_memory_that_no_rank_can_live_on() -> None:
 
 def test_dc323_one_rank_is_one() -> None:
     (finding,) = judge(batch("srun torchrun --nproc_per_node=1 train.py\n", "--nodes=1", "--ntasks=1", "--mem=400M"))
-    assert "and a rank needs " in finding.message
+    assert "but a rank needs " in finding.message
 
 
 @pytest.mark.parametrize("directive", ["--mem=400G", "--mem=0", "--mem=$M", "--mem-per-cpu=1G"])
