@@ -68,10 +68,6 @@ class _Choice(NamedTuple):
         found = self.get(name)
         return found.value if found is not None and found.known and isinstance(found.value, str) else None
 
-    def unknown(self, name: str) -> bool:
-        found = self.get(name)
-        return found is not None and not found.known
-
 
 class _Fault(NamedTuple):
     """Values that contradict each other. The finding is located at the last of ``names``."""
