@@ -59,7 +59,7 @@ class LaunchSide(NamedTuple):
     @property
     def unread(self) -> int:
         """How many of them say nothing because they can't be read."""
-        return sum(bool(file.problems) and not engine.says_something(file) for file in self.files.files)
+        return sum(bool(file.problems) and not engine.has_contents(file) for file in self.files.files)
 
     def comments(self) -> dict[str, tuple[tuple[int, str], ...]]:
         """The comments of all of them, by path, for suppressions."""
@@ -103,7 +103,7 @@ class LaunchSide(NamedTuple):
 
 
 def _how_much(file: LaunchFile) -> str:
-    return "a part of it" if engine.says_something(file) or file.lines else "it"
+    return "a part of it" if engine.has_contents(file) or file.lines else "it"
 
 
 def read(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress) -> LaunchSide:
@@ -138,7 +138,7 @@ def judge(asked: LintOptions, side: LaunchSide, program: Program, python: Report
     own = [finding for finding in python.findings if finding.where.path not in side.scripts]
     unread = side.not_looked_at()
     python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
-    if not unread and not any(engine.says_something(file) for file in side.files.files):
+    if not unread and not any(engine.has_contents(file) for file in side.files.files):
         return side, python
     from distcheck.checks.launch_files.scripts import find_started, without_missing_launchers, without_weaker
 

@@ -1,4 +1,4 @@
-"""How a job is started: the launch, the one parser of launch commands, schedulers, variables and their parsers.
+"""How a job is started: the launch, the parser of launch commands, schedulers, variables and their parsers.
 
-Imports no other topic, so that every topic can ask it.
+It imports no other topic, so that every topic can use it.
 """

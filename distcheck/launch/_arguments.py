@@ -1,9 +1,11 @@
-"""Read launcher options as Python's argparse reads them, for a table of options.
+"""Parse launcher options like Python's argparse, with a table of options.
 
-torchrun, accelerate and deepspeed all leave their command line to argparse, with the script as a positional and the
-rest as a remainder. The rules (CPython ``Lib/argparse.py``, 3.10 to 3.14): a long option may be cut short where only
-one option string begins so (two spellings of one option count as two), a value may look like a negative number but
-not like an option, ``--`` ends the options, and nothing behind the script is an option. It knows no launcher.
+torchrun, accelerate and deepspeed use argparse, with the script as a positional and the rest as a remainder. The rules
+are those of CPython ``Lib/argparse.py``, 3.10 to 3.14:
+
+- A long option may be abbreviated if only one option string begins so. Two spellings of one option count as two.
+- A value may look like a negative number, but not like an option.
+- ``--`` ends the options, and nothing after the script is an option.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from ._shell import has_expansion, is_expansion
 from .model import LaunchProblem
 
 _NEGATIVE_NUMBER = r"-\d+|-\d*\.\d+"
-#: Dashes that text processors and web pages put in the place of two hyphens.
+#: Dashes that text processors and web pages use instead of two hyphens.
 _LONG_DASHES = "\u2012\u2013\u2014\u2015\u2212"
-#: Names between these lengths, in characters with their hyphens, are compared with the options.
-_SHORTEST_NAME, _LONGEST_NAME = 6, 64
-# What a variable's name says about what it holds.
+#: Shortest and longest name that is compared with the options, in characters with hyphens.
+_SHORTEST_NAME, _MAX_NAME_LENGTH = 6, 64
+# What the name of a variable suggests about its value.
 _HOLDS_SCRIPT = r"(?i)SCRIPT|FILE|ENTRY|PROGRAM|MODULE|MAIN|TRAIN\b|\.py"
 _HOLDS_OPTIONS = r"(?i)(?:\b|_)ARGS?|OPTS|OPTIONS|FLAGS|PARAMS|DIST|LAUNCH|RDZV|\[[@*]\]|\$[@*]"
 
@@ -29,45 +31,45 @@ class OptionTable(NamedTuple):
     """The options of one launcher."""
 
     launcher: str
-    #: every spelling of every option, to the option's name
+    #: the option's name for every spelling
     options: Mapping[str, str]
     #: names of the options that take no value
     flags: frozenset[str]
-    #: long options may be cut short (argparse's ``allow_abbrev``)
+    #: long options may be abbreviated (argparse's ``allow_abbrev``)
     abbreviations: bool = True
-    #: an option that is not listed is unknown to the launcher, not only to this table
+    #: the launcher refuses unlisted options
     complete: bool = True
-    #: beginnings of long options that all take a value, written with ``_`` (``--fsdp_``)
+    #: prefixes of long options with a value, written with ``_`` (``--fsdp_``)
     families: tuple[str, ...] = ()
-    #: what stands in a message about an option that the launcher does not have
+    #: the release in a message about an unknown option
     release: str = ""
 
 
 class GivenValue(NamedTuple):
-    """A value, and the option or variable that gave it, as it was written."""
+    """A value, and the option or variable that gave it, as written."""
 
     value: str
     word: str
 
 
 class OptionReading(NamedTuple):
-    """What a launcher reads out of its words."""
+    """What a launcher reads from its words."""
 
     given: Mapping[str, GivenValue]
     flags: frozenset[str]
     #: from the script on; empty where there is none
     rest: tuple[str, ...]
     problems: tuple[LaunchProblem, ...]
-    #: a variable among the options may hold any more of them
+    #: a variable among the options may hold more of them
     open_ended: bool
     #: ``--`` stood before the script
     separated: bool
 
 
 def candidates(word: str, table: OptionTable) -> list[tuple[str, str | None]] | None:
-    """The options that a word can mean, each with the value that is glued to it.
+    """Return the options that a word can mean, each with the value after ``=``.
 
-    None: the word is no option; an empty list: an option that the launcher does not have; several: ambiguous.
+    None: the word is no option. An empty list: an unknown option. Several: ambiguous.
     """
     if not word.startswith("-"):
         return None
@@ -98,9 +100,9 @@ def candidates(word: str, table: OptionTable) -> list[tuple[str, str | None]] | 
 
 
 def shadowed(words: Sequence[str], table: OptionTable) -> tuple[str, ...]:
-    """Words behind the script that argparse calls ambiguous all the same, before Python 3.12.8 and 3.13.1.
+    """Return the words after the script that argparse calls ambiguous before Python 3.12.8 and 3.13.1.
 
-    Those versions sort out every word of the line before the script claims the rest (CPython gh-58573,
+    Those versions classify every word of the line before the script takes the rest (CPython gh-58573,
     pytorch/pytorch#120601).
     """
     found: list[str] = []
@@ -113,7 +115,7 @@ def shadowed(words: Sequence[str], table: OptionTable) -> tuple[str, ...]:
 
 
 def read_arguments(words: Sequence[str], table: OptionTable) -> OptionReading:
-    """Read the words behind the launcher's name, up to and including the script and its arguments."""
+    """Parse the words after the launcher's name, up to the script and its arguments."""
     return _OptionReader(words, table, variables_are_options=False).read()
 
 
@@ -162,7 +164,7 @@ class _OptionReader:
         self.problems.append(LaunchProblem(kind, word, text))
 
     def _holds(self, word: str) -> str:
-        """What a variable in the place of the script holds: ``options``, the ``script``, or perhaps ``both``."""
+        """Return what a variable instead of the script holds: ``options``, the ``script``, or perhaps ``both``."""
         likely = re.search(_HOLDS_OPTIONS, word) is not None
         if not likely and (re.search(_HOLDS_SCRIPT, word) or "module" in self.flags):
             return "script"
@@ -170,7 +172,7 @@ class _OptionReader:
             return "options"
         ahead = _OptionReader(self.words[self.position + 1 :], self.table, variables_are_options=True).read()
         if ahead.problems or not ahead.rest:
-            # What follows is no line of options that ends in a script.
+            # The rest is no line of options that ends in a script.
             return "both" if likely else "script"
         script = ahead.rest[0]
         sure = script.endswith(".py") or "module" in ahead.flags or is_expansion(script)
@@ -220,7 +222,7 @@ class _OptionReader:
         self._problem(
             "unknown-option",
             word,
-            f"{self.table.launcher} can't tell which option {name} is, expected one of {', '.join(spellings)} in full",
+            f"{self.table.launcher} finds {name} ambiguous, expected one of {', '.join(spellings)} in full",
         )
         options = {option for option, _ in found}
         if not options & self.table.flags:
@@ -245,7 +247,7 @@ class _OptionReader:
             self.position += 1
 
     def _takes_value(self, near: str | None) -> bool:
-        """Whether the word behind an option that is not known is its value: the script must not be taken for it."""
+        """Return whether the word after an unknown option is its value, not the script."""
         if self.position + 1 >= len(self.words):
             return False
         following = self.words[self.position]
@@ -259,13 +261,13 @@ class _OptionReader:
 def _nearest(name: str, table: OptionTable) -> str | None:
     import difflib  # slow to import, and only needed where something is wrong
 
-    spelling = "--" + name.strip("-").replace("_", "-")[:_LONGEST_NAME]
+    spelling = "--" + name.strip("-").replace("_", "-")[:_MAX_NAME_LENGTH]
     plain: dict[str, str] = {}
     for option in table.options:
         if option.startswith("--") and (option.replace("_", "-") not in plain or "_" in name):
             plain[option.replace("_", "-")] = option
-    # Where the table is not complete, a word that is merely alike may be an option of another release.
+    # The table is incomplete: a similar word may be an option of another release.
     near = difflib.get_close_matches(spelling, plain, n=1, cutoff=0.8 if table.complete else 0.9)
-    # --nprocs is far from --nproc-per-node by letters, and still nothing else can be meant.
+    # --nprocs differs from --nproc-per-node in many letters, but its meaning is clear.
     near = near or [option for option in plain if option.startswith(spelling[:-1]) and len(spelling) > _SHORTEST_NAME]
     return plain[near[0]] if len(near) == 1 else None

@@ -1,23 +1,21 @@
-"""The launch command while it is being read: what is known so far, and how a value comes in.
+"""The launch command while it is parsed.
 
-Each part of a command line (wrappers, launcher, variables) writes into one draft; :meth:`Draft.finish` makes the
-immutable :class:`~distcheck.launch.model.LaunchCommand` of it. A value that only the shell knows goes to ``unknown``.
+Each part of a command line (wrappers, launcher, variables) writes to one draft. :meth:`Draft.finish` returns the
+immutable :class:`~distcheck.launch.model.LaunchCommand`. A value that only the shell knows is in ``unknown``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ._shell import has_expansion
-from .model import LaunchCommand, LaunchProblem
-
-#: Ports are 16-bit numbers (RFC 9293); 0 lets the system choose one.
-HIGHEST_PORT = 65535
+from .model import HIGHEST_PORT, LaunchCommand, LaunchProblem
 
 
 def integer(text: str) -> int | None:
-    """The number, as Python's ``int`` reads it (the launchers use it too), or None."""
+    """Return the number as Python's ``int`` reads it (like the launchers), or None."""
     try:
         return int(text)
     except ValueError:
@@ -25,7 +23,7 @@ def integer(text: str) -> int | None:
 
 
 class Draft:
-    """What has been read of a command so far."""
+    """What was read of a command so far."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = dict(environ)
@@ -37,42 +35,41 @@ class Draft:
         self.problems: list[LaunchProblem] = []
 
     def copy(self) -> Draft:
-        """A draft of its own with the same content, to try a reading on."""
+        """Return an independent draft with the same content."""
         other = Draft(self.environ)
-        other.launcher = self.launcher
-        other.wrappers = list(self.wrappers)
-        other.assignments = dict(self.assignments)
-        other.fields = dict(self.fields)
-        other.unknown = set(self.unknown)
-        other.problems = list(self.problems)
+        other.__dict__.update({name: copy(value) for name, value in vars(self).items()})
         return other
 
     def take(self, other: Draft) -> None:
-        """Go on with what another draft holds."""
+        """Continue with the content of another draft."""
         self.__dict__.update(other.__dict__)
 
     def assign(self, name: str, value: str) -> None:
-        """A variable is set for the command: it is in the environment of what follows."""
+        """Set a variable for the command and its environment."""
         self.assignments[name] = value
         self.environ[name] = value
 
     def set(self, field: str, value: Any) -> None:
-        """A value is known."""
+        """Set a field to a known value."""
         self.unknown.discard(field)
         self.fields[field] = value
 
     def leave_open(self, fields: Iterable[str]) -> None:
-        """These can't be known before the shell runs."""
+        """Mark fields that only the shell knows."""
         for field in fields:
             self.fields.pop(field, None)
             self.unknown.add(field)
 
     def problem(self, kind: str, word: str, text: str) -> None:
-        """Something can't work."""
+        """Add a problem."""
         self.problems.append(LaunchProblem(kind, word, text))
 
+    def refuse(self, word: str, value: str, expected: str) -> None:
+        """Add the problem of a value that the launcher refuses."""
+        self.problem("bad-value", word, f"{word} is {value!r}, expected {expected}")
+
     def text(self, field: str, value: str) -> None:
-        """A field that is a text."""
+        """Set a text field."""
         if has_expansion(value):
             self.leave_open((field,))
         else:
@@ -88,28 +85,28 @@ class Draft:
         high: int | None = None,
         what: str = "a whole number",
     ) -> None:
-        """A field that is a whole number between two bounds, both included."""
+        """Set a field that is a whole number between two bounds, both included."""
         if has_expansion(value):
             self.leave_open((field,))
             return
         number = integer(value)
         if number is None or (low is not None and number < low) or (high is not None and number > high):
-            self.problem("bad-value", word, f"{word} is {value!r}, expected {what}")
+            self.refuse(word, value, what)
         else:
             self.set(field, number)
 
     def port(self, field: str, value: str, word: str) -> None:
-        """A field that is a port."""
+        """Set a field that is a port."""
         self.number(field, value, word, low=0, high=HIGHEST_PORT, what=f"a port from 0 to {HIGHEST_PORT}")
 
     def script(self, rest: Sequence[str], *, module: bool) -> None:
-        """The words from the script (or module) on."""
+        """Set the script (or module) and its arguments."""
         self.text("script", rest[0])
         self.set("module", module)
         self.set("script_args", tuple(rest[1:]))
 
     def finish(self, argv: Sequence[str]) -> LaunchCommand:
-        """The immutable command."""
+        """Return the immutable command."""
         return LaunchCommand(
             launcher=self.launcher,
             wrappers=tuple(self.wrappers),

@@ -1,7 +1,7 @@
-"""What torchrun, torch.distributed.launch, accelerate and DeepSpeed make of their options: values, defaults, refusals.
+"""How torchrun, torch.distributed.launch, accelerate and DeepSpeed parse their options: values, defaults, errors.
 
-Each function reads the words behind the launcher's name into a draft. A problem is reported only where the launcher
-itself is sure to refuse (or to ignore) what was written; options alone are judged, never a host.
+Each function reads the words after the launcher's name into a draft. A problem is reported only if the launcher itself
+certainly refuses or ignores a word. Hosts are not checked.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 
 from ._arguments import GivenValue, OptionReading, OptionTable, read_arguments, shadowed
-from ._draft import HIGHEST_PORT, Draft, integer
+from ._draft import Draft, integer
 from ._options import ACCELERATE, DEEPSPEED, LAUNCH, TORCHRUN, TORCHRUN_CHOICES, TORCHRUN_NUMBERS, WITHOUT_VARIABLE
 from ._shell import has_expansion
 from .endpoint import split_endpoint
+from .model import HIGHEST_PORT
 
 #: Words that ``--nproc-per-node`` takes besides numbers (torch 2.13, ``determine_local_world_size``).
 NPROC_WORDS = frozenset({"gpu", "cpu", "auto", "xpu"})
@@ -36,20 +37,20 @@ _DEEPSPEED_FIELDS = (
     "module",
 )  # fmt: skip
 
-#: Options that only a launcher has: a script's own parser rarely knows them, so behind the script they are lost.
+#: Options of launchers only: scripts rarely have them, so after the script they are lost.
 _LAUNCHER_ONLY = r"(?s)--(nproc[-_]per[-_]node|nnodes|rdzv[-_](?:backend|endpoint|id|conf)|standalone)(?:=.*)?"
-#: Words among the script's arguments with which another command begins.
+#: Words among the script's arguments that start another command.
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 
 
 def read_torchrun(words: Sequence[str], draft: Draft) -> None:
-    """``torchrun …``, without its name."""
+    """Read ``torchrun …``, without its name."""
     draft.launcher = "torchrun"
     _torchrun(words, draft, TORCHRUN)
 
 
 def read_distributed_launch(words: Sequence[str], draft: Draft) -> None:
-    """``python -m torch.distributed.launch …``, without its name: torchrun that adds ``--local-rank``."""
+    """Read ``python -m torch.distributed.launch …``, without its name: torchrun that adds ``--local-rank``."""
     draft.launcher = "torch.distributed.launch"
     reading = _torchrun(words, draft, LAUNCH)
     if "use-env" not in reading.flags:
@@ -68,7 +69,7 @@ def _torchrun(words: Sequence[str], draft: Draft, table: OptionTable) -> OptionR
     if reading.open_ended:
         draft.leave_open(_TORCHRUN_FIELDS)
     given, flags = dict(reading.given), reading.flags
-    # Options that are not known yet win over the environment.
+    # Options that are not known yet override the environment.
     if not reading.open_ended:
         given = {**_variables(draft, table), **given}
         flags |= _flag_variables(draft, table)
@@ -114,7 +115,7 @@ def _torchrun(words: Sequence[str], draft: Draft, table: OptionTable) -> OptionR
 
 
 def _variables(draft: Draft, table: OptionTable) -> dict[str, GivenValue]:
-    """Values of the PET_ variables, from which torchrun takes its defaults."""
+    """Return the values of the PET_ variables, torchrun's defaults."""
     found: dict[str, GivenValue] = {}
     for option in set(table.options.values()) - table.flags - WITHOUT_VARIABLE:
         name = _variable(option)
@@ -134,7 +135,7 @@ def _flag_variables(draft: Draft, table: OptionTable) -> frozenset[str]:
         if has_expansion(value):
             draft.leave_open({flag.replace("-", "_")} & set(_TORCHRUN_FIELDS))
         elif number is None:
-            draft.problem("bad-value", name, f"{name} is {value!r}, expected 0 or 1")
+            draft.refuse(name, value, "0 or 1")
         elif number:
             found.add(flag)
     return frozenset(found)
@@ -151,15 +152,9 @@ def _nnodes(draft: Draft, given: GivenValue) -> None:
     numbers = [integer(part) for part in given.value.split(":")]
     low, high = numbers[0], numbers[-1]
     if len(numbers) > 2 or low is None or high is None:
-        draft.problem(
-            "bad-value", given.word, f"{given.word} is {given.value!r}, expected a number of nodes or MIN:MAX"
-        )
+        draft.refuse(given.word, given.value, "a number of nodes or MIN:MAX")
     elif not 0 < low <= high:
-        draft.problem(
-            "bad-value",
-            given.word,
-            f"{given.word} is {given.value!r}, expected at least one node and MIN not above MAX",
-        )
+        draft.refuse(given.word, given.value, "at least one node and MIN not above MAX")
     else:
         draft.set("nnodes_min", low)
         draft.set("nnodes_max", high)
@@ -173,9 +168,9 @@ def _nproc(draft: Draft, given: GivenValue) -> None:
     number = integer(value)
     if number is None:
         hint = ", write gpu" if value in ("cuda", "gpus", "GPU") else ""
-        draft.problem("bad-value", word, f"{word} is {value!r}, expected a number, gpu, cpu, xpu or auto{hint}")
+        draft.refuse(word, value, f"a number, gpu, cpu, xpu or auto{hint}")
     elif number < 1:
-        draft.problem("bad-value", word, f"{word} is {value!r}, expected at least one process")
+        draft.refuse(word, value, "at least one process")
 
 
 def _rdzv_conf(draft: Draft, given: GivenValue) -> None:
@@ -195,7 +190,7 @@ def _rdzv_conf(draft: Draft, given: GivenValue) -> None:
 
 
 def _endpoint(draft: Draft, given: dict[str, GivenValue]) -> None:
-    """Whether torch can make a host and a port out of ``--rdzv-endpoint``."""
+    """Check that torch can parse ``--rdzv-endpoint`` as host and port."""
     endpoint = draft.fields.get("rdzv_endpoint")
     if endpoint is None or "rdzv_backend" in draft.unknown:
         return
@@ -218,28 +213,24 @@ def _endpoint(draft: Draft, given: dict[str, GivenValue]) -> None:
                 f"{word} is {endpoint!r} without a port, expected HOST:PORT with the static rendezvous",
             )
     elif re.fullmatch(r"[0-9]{1,5}", port) is None or int(port) > HIGHEST_PORT:
-        draft.problem(
-            "bad-value", word, f"{word} is {endpoint!r}, expected HOST:PORT with a port from 0 to {HIGHEST_PORT}"
-        )
+        draft.refuse(word, endpoint, f"HOST:PORT with a port from 0 to {HIGHEST_PORT}")
 
 
 def _convert(draft: Draft, given: dict[str, GivenValue]) -> None:
-    """Values that argparse converts or compares, and refuses."""
+    """Check the values that argparse converts or compares."""
     for option, convert in TORCHRUN_NUMBERS.items():
         if option in given and not has_expansion(given[option].value):
             try:
                 convert(given[option].value)
             except ValueError:
-                word = given[option].word
-                draft.problem("bad-value", word, f"{word} is {given[option].value!r}, expected a number")
+                draft.refuse(given[option].word, given[option].value, "a number")
     for option, choices in TORCHRUN_CHOICES.items():
         if option in given and not has_expansion(given[option].value) and given[option].value not in choices:
-            word = given[option].word
-            draft.problem("bad-value", word, f"{word} is {given[option].value!r}, expected one of {', '.join(choices)}")
+            draft.refuse(given[option].word, given[option].value, f"one of {', '.join(choices)}")
 
 
 def _script(draft: Draft, reading: OptionReading, table: OptionTable, *, module: bool) -> bool:
-    """The script and its arguments; False where there is none."""
+    """Read the script and its arguments; return whether there is one."""
     if reading.rest:
         draft.script(reading.rest, module=module)
         if reading.open_ended and not module:
@@ -255,7 +246,7 @@ def _script(draft: Draft, reading: OptionReading, table: OptionTable, *, module:
 
 
 def _misplaced(draft: Draft, reading: OptionReading, given: dict[str, GivenValue], flags: frozenset[str]) -> None:
-    """Launcher options behind the script: the script gets them and torchrun goes on without."""
+    """Report launcher options after the script: the script gets them, and torchrun does not."""
     if reading.open_ended or "no-python" in flags:
         return
     for word in reading.rest[1:]:
@@ -274,14 +265,14 @@ def _misplaced(draft: Draft, reading: OptionReading, given: dict[str, GivenValue
             )
 
 
-#: Flags and options with which accelerate takes another way than that of ``--cpu``, or may.
+#: Options with which accelerate does not, or may not, use the path of ``--cpu``.
 _STARTS_SEVERAL = frozenset(
     {"multi-gpu", "use-deepspeed", "use-fsdp", "use-megatron-lm", "tpu", "mpirun-hostfile", "config-file"}
 )
 
 
 def read_accelerate(words: Sequence[str], draft: Draft) -> None:
-    """``accelerate launch …``, without these two words."""
+    """Read ``accelerate launch …``, without these two words."""
     draft.launcher = "accelerate"
     reading = read_arguments(words, ACCELERATE)
     draft.problems.extend(reading.problems)
@@ -315,7 +306,7 @@ def read_accelerate(words: Sequence[str], draft: Draft) -> None:
     if "multi-gpu" in reading.flags and processes is not None and processes < 2:
         word = given["num-processes"].word
         draft.problem("bad-value", word, f"{word} is {processes}, expected at least 2 with --multi_gpu")
-    # accelerate 1.15, run: one plain process, whatever --num_processes says, where no mpirun starts the others
+    # accelerate 1.15, run: one plain process for any --num_processes, unless mpirun starts the others
     if "cpu" in reading.flags and not _STARTS_SEVERAL & (reading.flags | given.keys()):
         draft.set("processes", 1)
     if "no-python" in reading.flags:
@@ -324,7 +315,7 @@ def read_accelerate(words: Sequence[str], draft: Draft) -> None:
 
 
 def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
-    """``deepspeed …``, without its name."""
+    """Read ``deepspeed …``, without its name."""
     draft.launcher = "deepspeed"
     reading = read_arguments(words, DEEPSPEED)
     draft.problems.extend(reading.problems)
@@ -334,7 +325,7 @@ def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
     for option in ("hostfile", "include", "exclude", "master_addr"):
         if option in given and given[option].value:
             draft.text(option, given[option].value)
-    # -1 is DeepSpeed's own word for "all that there are" and "not given".
+    # -1 means "all" and "not given" for DeepSpeed.
     for option, field in (("num_nodes", "nnodes_min"), ("node_rank", "node_rank")):
         if option in given and given[option].value != "-1":
             draft.number(field, *given[option])
@@ -343,7 +334,7 @@ def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
         word, value = given["num_gpus"].word, given["num_gpus"].value
         draft.text("nproc", value)
         if "nproc" not in draft.unknown and integer(value) is None:
-            draft.problem("bad-value", word, f"{word} is {value!r}, expected a whole number")
+            draft.refuse(word, value, "a whole number")
     if "master_port" in given:
         draft.port("master_port", *given["master_port"])
     _included(draft)
@@ -355,7 +346,7 @@ def read_deepspeed(words: Sequence[str], draft: Draft) -> None:
 
 
 def _included(draft: Draft) -> None:
-    """``--include host:0,1@host2:0,1`` says the nodes, and the processes where all have the same number."""
+    """Read the nodes of ``--include host:0,1@host2:0,1``, and the processes if all nodes have as many."""
     include = draft.fields.get("include")
     if include is None:
         return

@@ -1,8 +1,9 @@
-"""Which options the launchers have: torchrun and its deprecated twin, accelerate, DeepSpeed.
+"""The options of the launchers: torchrun and its deprecated form, accelerate, DeepSpeed.
 
-Sources: torch 2.13.0 and 2.15.0 ``torch/distributed/run.py`` and ``launch.py`` (every option with a dash has a twin
-with an underscore), accelerate 1.15.0 ``accelerate/commands/launch.py`` (no abbreviations), DeepSpeed
-``deepspeed/launcher/runner.py`` as of 2025 (underscores only). Names only; what they mean stands in ``_launchers.py``.
+Sources: torch 2.13.0 and 2.15.0 ``torch/distributed/run.py`` and ``launch.py`` (every option exists with dashes and
+with
+underscores), accelerate 1.15.0 ``accelerate/commands/launch.py`` (no abbreviations), DeepSpeed
+``deepspeed/launcher/runner.py`` as of 2025 (underscores only). ``_launchers.py`` gives the names their meaning.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ._arguments import OptionTable
 
 
 def _spellings(names: str) -> dict[str, str]:
-    """Both spellings of each long option, to its name with dashes."""
+    """Return both spellings of each long option, with its name with dashes."""
     return {spelling: name for name in names.split() for spelling in (f"--{name}", f"--{name.replace('-', '_')}")}
 
 
@@ -43,14 +44,14 @@ LAUNCH = OptionTable(
 #: Options without a PET_ variable: they do not use ``torch.distributed.argparse_util.env``.
 WITHOUT_VARIABLE = frozenset({"help", "use-env", "logs-specs", "numa-binding", "print-completion"})
 
-#: Options of torchrun that argparse converts, besides those that become fields of the command.
+#: Options of torchrun that argparse converts and that are no fields of the command.
 TORCHRUN_NUMBERS = {"monitor-interval": float, "shutdown-timeout": int}
 TORCHRUN_CHOICES = {
     "start-method": ("spawn", "fork", "forkserver"),
     "numa-binding": ("node", "socket", "exclusive", "core-complex"),
 }
 
-# ipex, use-xpu, use-mps-device and mpirun-ccl: accelerate before 1.9 or so.
+# ipex, use-xpu, use-mps-device and mpirun-ccl: accelerate before about 1.9.
 _ACCELERATE_FLAGS = """
     cpu multi-gpu tpu ipex use-xpu use-mps-device enable-cpu-affinity
     dynamo-use-fullgraph dynamo-use-dynamic dynamo-use-regional-compilation

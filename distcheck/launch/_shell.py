@@ -1,38 +1,38 @@
-"""Split the text of ``bash -c '…'`` into simple commands, as far as that can be done without running a shell.
+"""Split the text of ``bash -c '…'`` into simple commands, without a shell.
 
-It knows quotes, continuation lines, comments, operators and redirections. Nothing is expanded: ``$X``, ``${X:-8}``,
-``$(…)`` and backticks stay in the word as they stand, and :func:`has_expansion` tells that a word holds one. It is
-no checker of shell syntax: a quote that is never closed ends with the text.
+It handles quotes, continuation lines, comments, operators and redirections. Nothing is expanded: ``$X``, ``${X:-8}``,
+``$(…)`` and backticks stay in the word, and :func:`has_expansion` finds them. Syntax is not checked: an unclosed quote
+ends with the text.
 """
 
 from __future__ import annotations
 
 import re
 
-#: Words that may stand in front of a command inside of a compound command (bash 5.2, "Reserved Words").
+#: Words before a command inside a compound command (bash 5.2, "Reserved Words").
 _KEYWORDS = frozenset({"!", "{", "}", "if", "then", "elif", "else", "while", "until", "do", "coproc"})
 
-# Patterns are texts, here and beside: most commands need none of them, and compiling all would cost 5 ms at start.
-# A dollar sign that bash would expand, a backtick, or a placeholder of a template (Jinja, Helm).
+# Patterns are texts in this package: most commands need none, and compiling all takes 5 ms at start. This one matches
+# an expansion of bash, a backtick, or a placeholder of a template (Jinja, Helm).
 _EXPANSION = r"\$[A-Za-z0-9_{(@*#?!$]|`|\{\{"
 _WHOLE_EXPANSION = r"(?s)\$(?:\w+|[@*]|\{[^{}]*\}|\(.*\))|`[^`]*`"
 _BACKSLASH_IN_DOUBLE_QUOTES = frozenset('$`"\\\n')
 
 
 def has_expansion(text: str) -> bool:
-    """Whether the text holds something that is only known when the shell (or a template) has run."""
+    """Return whether the text holds something that only the running shell (or a template) knows."""
     return ("$" in text or "`" in text or "{{" in text) and re.search(_EXPANSION, text) is not None
 
 
 def is_expansion(word: str) -> bool:
-    """Whether the word is one variable or substitution and nothing else: it can become several words, or none."""
+    """Return whether the word is exactly one variable or substitution: it can become several words, or none."""
     return word.startswith(("$", "`")) and re.fullmatch(_WHOLE_EXPANSION, word) is not None
 
 
 def split_commands(text: str) -> list[list[str]]:
-    """The simple commands of a shell text in their order, each as its words; redirections are left out.
+    """Return the simple commands of a shell text in order, each as its words without redirections.
 
-    Whatever joins them (``;``, ``&&``, ``||``, ``|``, ``&``, a line's end, brackets) is not told apart.
+    The operators between them (``;``, ``&&``, ``||``, ``|``, ``&``, a line end, brackets) are not distinguished.
     """
     commands: list[list[str]] = [[]]
     position = 0
@@ -44,9 +44,10 @@ def split_commands(text: str) -> list[list[str]]:
         elif text.startswith("\\\n", position):
             position += 2
         elif char == "#":
-            position = _end_of_line(text, position)
+            end = text.find("\n", position)
+            position = len(text) if end < 0 else end
         elif text.startswith(("&>", ">", "<"), position):
-            # A file descriptor in front was read as a word of digits right before: 2>&1.
+            # A file descriptor directly before it was read as a word of digits: 2>&1.
             if (
                 char != "&"
                 and position
@@ -70,7 +71,7 @@ def split_commands(text: str) -> list[list[str]]:
 
 
 def quote_unexpanded(word: str) -> str:
-    """The word as a shell would read it again, with what is expanded in it left to be expanded."""
+    """Return the word quoted for a shell, with its expansions left active."""
     if re.fullmatch(r"[\w@%+=:,./${}\[\]*-]+", word):
         return word
     parts: list[str] = []
@@ -93,11 +94,6 @@ def _without_keywords(words: list[str]) -> list[str]:
     return words[start:]
 
 
-def _end_of_line(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
-
-
 def _end_of_redirection(text: str, position: int) -> int:
     end = position
     while end < len(text) and text[end] in "<>&|-":
@@ -106,7 +102,7 @@ def _end_of_redirection(text: str, position: int) -> int:
 
 
 def _word(text: str, start: int) -> tuple[str, int]:
-    """The word that begins at ``start``, its quotes removed, and the position behind it."""
+    """Return the word that begins at ``start``, without quotes, and the offset after it."""
     parts: list[str] = []
     position = start
     while position < len(text):
@@ -157,7 +153,7 @@ def _double_quoted(text: str, start: int) -> tuple[str, int]:
 
 
 def _end_of_expansion(text: str, start: int) -> int:
-    """The position behind a variable's dollar sign, ``${…}``, ``$(…)``, a pair of backticks or ``{{…}}``."""
+    """Return the offset after a variable, ``${…}``, ``$(…)``, a pair of backticks or ``{{…}}``."""
     for opening, closing in (("`", "`"), ("{{", "}}")):
         if text.startswith(opening, start):
             end = text.find(closing, start + len(opening))

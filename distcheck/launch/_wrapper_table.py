@@ -1,7 +1,8 @@
-"""One row for each program that stands in front of a launcher: which of its words are its own.
+"""One row for each program that starts a launcher: which words belong to it.
 
-Options that are not listed are taken as the row says (a flag, or an option with a value), without a word: these
-programs change often, and none of them is judged here. How a row is used stands in ``_wrappers.py``.
+The row decides whether an unlisted option is a flag or has a value. No message is printed, because these programs
+change
+often. ``_wrappers.py`` uses the rows.
 """
 
 from __future__ import annotations
@@ -10,27 +11,27 @@ from typing import NamedTuple
 
 
 class Wrapper(NamedTuple):
-    """How the words of a program that starts another program are read."""
+    """How to read the words of a program that starts another program."""
 
-    #: options that take the next word as their value (unless it is glued to them)
+    #: options with the next word as their value (unless it is attached)
     valued: frozenset[str] = frozenset()
-    #: if not None: options that take no value, and every other one does
+    #: if not None: options without a value; every other one has a value
     flags: frozenset[str] | None = None
-    #: options that take the next two words
+    #: options with the next two words
     pairs: frozenset[str] = frozenset()
-    #: words of its own between its options and the command: a duration, a mask, an image
+    #: its own words between its options and the command: a duration, a mask, an image
     operands: int = 0
-    #: one of these words must stand in front of its own options (``uv run``)
+    #: one of these words must come before its own options (``uv run``)
     subcommands: tuple[str, ...] = ()
-    #: short options can be clustered (``-it``) and glued to their value (``-n4``)
+    #: short options can be clustered (``-it``) and attached to their value (``-n4``)
     clusters: bool = True
-    #: what follows is started by python: a script, or ``-m`` and a module
+    #: python starts the rest: a script, or ``-m`` and a module
     python: bool = False
-    #: what follows is one shell text, its words joined
+    #: the rest is one shell text, its words joined
     joined: bool = False
-    #: the command does not see this environment
+    #: the command does not get this environment
     elsewhere: bool = False
-    #: the command stands behind a ``--`` only
+    #: the command comes only after ``--``
     after_dashes: bool = False
 
 
@@ -174,7 +175,7 @@ WRAPPERS: dict[str, Wrapper] = {
         ("poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba"), _ENVIRONMENT_RUNNER
     ),
     **dict.fromkeys(("srun", "salloc"), _SLURM),
-    # A wait is an option with a value for srun and a flag for sbatch.
+    # --wait has a value for srun and is a flag for sbatch.
     "sbatch": Wrapper(flags=_SLURM_FLAGS | {"-W", "--wait"}),
     "flux": Wrapper(
         flags=_words("-h --help -v --verbose -l --label-io -u --unbuffered --exclusive -x"),
@@ -221,7 +222,7 @@ WRAPPERS: dict[str, Wrapper] = {
     ),
 }
 
-#: Modules that start a script or module which follows on their line.
+#: Modules that start a script or module from their arguments.
 PYTHON_WRAPPERS: dict[str, Wrapper] = {
     "pdb": Wrapper(_words("-c --command"), python=True),
     "cProfile": Wrapper(_words("-o --outfile -s --sort"), python=True),
@@ -238,7 +239,7 @@ PYTHON_WRAPPERS: dict[str, Wrapper] = {
     "viztracer": Wrapper(_words("-o --output_file --max_stack_depth --tracer_entries"), python=True),
 }
 
-#: Wrappers that start one process a task, all over the job.
+#: Wrappers that start one process per task, for the whole job.
 TASK_STARTERS = _words(
     """
     srun flux jsrun ibrun aprun mpirun mpiexec mpiexec.hydra mpiexec.openmpi mpirun.openmpi mpirun_rsh mpiexec.mpich

@@ -1,7 +1,8 @@
-"""What stands in front of a launcher, read with the rows of ``_wrapper_table.py``: where it ends, and what it says.
+"""The programs before a launcher, read with the rows of ``_wrapper_table.py``: their end and their options.
 
-Options are read as getopt reads them, as these programs do. Tasks, nodes, GPUs and variables go into the draft. Which
-launcher comes behind is not looked at here.
+Options are parsed like getopt, as these programs do. Tasks, nodes, GPUs and variables go to the draft. The launcher
+after
+them is not read here.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ _MODULE_OPTIONS = frozenset({"-m", "--module"})
 class WrapperWords(NamedTuple):
     """The words that belong to a wrapper."""
 
-    #: its options and their values ("" for a flag), in their order
+    #: its options with their values ("" for a flag), in order
     options: tuple[tuple[str, str], ...]
-    #: where what it starts begins; past the end where it starts nothing
+    #: the index of its command; past the end without one
     end: int
-    #: a variable among its options may hold any more of them
+    #: a variable among its options may hold more of them
     open_ended: bool = False
 
 
 def own_words(words: Sequence[str], wrapper: Wrapper) -> WrapperWords | None:
-    """The wrapper's own words at the beginning of ``words`` (its name first); None where it starts nothing."""
+    """Return the wrapper's own words at the beginning of ``words`` (its name first), or None if it starts nothing."""
     start = _subcommand(words, wrapper)
     if start is None:
         return None
@@ -46,7 +47,7 @@ def own_words(words: Sequence[str], wrapper: Wrapper) -> WrapperWords | None:
 
 
 def _subcommand(words: Sequence[str], wrapper: Wrapper) -> int | None:
-    """Where the options of the wrapper or of its subcommand begin; None where another subcommand is given."""
+    """Return the index of the options of the wrapper or its subcommand; None for another subcommand."""
     if not wrapper.subcommands:
         return 1
     position = _options(words, 1, wrapper)[1]
@@ -74,7 +75,7 @@ def _options(words: Sequence[str], start: int, wrapper: Wrapper) -> tuple[tuple[
         position += 1
         name, equals, value = word.partition("=")
         if word in wrapper.pairs and position < len(words):
-            # Hydra takes -genv NAME VALUE and -genv NAME=VALUE.
+            # Hydra accepts -genv NAME VALUE and -genv NAME=VALUE.
             if "env" in word and "=" in words[position]:
                 found.append((word, words[position]))
                 position += 1
@@ -95,7 +96,7 @@ def _options(words: Sequence[str], start: int, wrapper: Wrapper) -> tuple[tuple[
 
 
 def _cluster(words: Sequence[str], position: int, wrapper: Wrapper, found: list[tuple[str, str]]) -> int:
-    """Short options in one word (``-it``, ``-n4``), the last perhaps with a value; returns where the next word is."""
+    """Read short options in one word (``-it``, ``-n4``), the last perhaps with a value; return the next index."""
     word = words[position - 1]
     if wrapper.flags is not None and word in wrapper.flags:
         found.append((word, ""))
@@ -122,18 +123,18 @@ def _takes_value(option: str, wrapper: Wrapper) -> bool:
 
 
 def is_assignment(word: str) -> bool:
-    """Whether a shell takes the word for ``NAME=value``."""
+    """Return whether a shell reads the word as ``NAME=value``."""
     name, equals, _ = word.partition("=")
     return bool(equals) and name.isascii() and name.isidentifier()
 
 
 def holds_options(word: str) -> bool:
-    """Whether a word is a variable that, by its name, holds options."""
+    """Return whether a word is a variable whose name suggests options."""
     return word.startswith("$") and re.fullmatch(_OPTIONS_VARIABLE, word) is not None
 
 
 def note_assignments(program: str, options: Sequence[tuple[str, str]], draft: Draft) -> None:
-    """Variables that a wrapper sets for what it starts."""
+    """Record the variables that a wrapper sets for its command."""
     for option, value in options:
         if program in ("docker", "podman", "nvidia-docker", "singularity", "apptainer"):
             pairs = value.split(",") if option == "--env" and program in ("singularity", "apptainer") else [value]
@@ -199,7 +200,7 @@ _MPI_FIELDS = {
 
 
 def note_tasks(program: str, own: WrapperWords, draft: Draft) -> None:
-    """Tasks, nodes, GPUs and cores that a scheduler's or MPI's launcher is told to use."""
+    """Record the tasks, nodes, GPUs and cores from the options of a scheduler or MPI."""
     if program in SLURM:
         fields = _SLURM_FIELDS
     elif program == "flux":
@@ -223,7 +224,7 @@ def note_tasks(program: str, own: WrapperWords, draft: Draft) -> None:
 
 
 def _count(draft: Draft, field: str, value: str | None) -> None:
-    """A count, where the value is a plain number; a range of nodes (``2-4``) or a unit says nothing sure."""
+    """Record a count if the value is a plain number; a range of nodes (``2-4``) or a unit is uncertain."""
     if value is not None and has_expansion(value):
         draft.leave_open((field,))
     elif value is not None and re.fullmatch(r"[0-9]{1,9}", value):
@@ -231,7 +232,7 @@ def _count(draft: Draft, field: str, value: str | None) -> None:
 
 
 def _gpus_of(option: str, value: str) -> str | None:
-    """How many GPUs ``--gpus=a100:4`` or ``--gres=gpu:a100:4(S:0-1),nvme:1`` ask for, as a text; None for none."""
+    """Return the GPUs of ``--gpus=a100:4`` or ``--gres=gpu:a100:4(S:0-1),nvme:1`` as a text, or None."""
     if has_expansion(value):
         return value
     total = 0
@@ -258,7 +259,7 @@ def _mpi_places(options: Sequence[tuple[str, str]], draft: Draft) -> None:
 
 
 def _hosts(value: str, draft: Draft) -> None:
-    """``a:4,b:4``: nodes, and tasks per node where all slots are used and every host has as many."""
+    """Record the nodes of ``a:4,b:4``, and the tasks per node if all slots are used and equal."""
     slots: dict[str, int] = {}
     for part in filter(None, value.split(",")):
         host, _, count = part.partition(":")
@@ -275,7 +276,7 @@ def _hosts(value: str, draft: Draft) -> None:
 
 
 def _resource_sets(options: Sequence[tuple[str, str]], draft: Draft) -> None:
-    """jsrun counts resource sets: tasks are sets times tasks of a set."""
+    """Record the tasks of jsrun: resource sets times tasks of a set."""
     names = {
         "-n": "sets",
         "--nrs": "sets",

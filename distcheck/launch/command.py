@@ -1,8 +1,8 @@
-"""The one parser of launch commands: from the words that a user typed to a :class:`LaunchCommand`.
+"""The parser of launch commands: from the words of a user to a :class:`LaunchCommand`.
 
-It reads a command as the programs in it would: through nohup, srun, containers and ``bash -c`` to the launcher, then
-the launcher's options by the launcher's own rules. It runs nothing, opens no file, judges no host and never raises;
-what only the shell knows (``$SLURM_NNODES``) is named in ``unknown`` and stays without a value.
+It reads a command as its programs do: nohup, srun, containers and ``bash -c``, then the launcher's options by the
+launcher's own rules. It runs nothing, opens no file and never raises. Values that only the shell knows
+(``$SLURM_NNODES``) are named in ``unknown``.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ._wrapper_table import PYTHON_WRAPPERS, TASK_STARTERS, WRAPPERS, Wrapper
 from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
 from .model import LaunchCommand
 
-__all__ = ["line_with_processes", "nproc_on", "parse_command", "shell_line"]
+__all__ = ["line_with_processes", "nproc_on", "parse_command", "program_name", "shell_argument", "shell_line"]
 
-#: Shells within shells that are looked into; deeper ones are left as they are.
-_DEEPEST_SHELL = 8
+#: Limit of nested shells.
+_MAX_SHELL_DEPTH = 8
 
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
-_PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+PYTHON = r"(?:python|pypy)[0-9.]*[tdw]?"
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".sub", ".pbs", ".lsf", ".job")
 #: ``$(which torchrun)`` and ``$(command -v torchrun)``, also in backticks.
-_LOOKED_UP = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
+WHICH = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]"
 _LAUNCHER_IN_NAME = r"(?i)torchrun|accelerate|deepspeed"
 _PYTHON_IN_NAME = r"(?i)\$\{?(?:\w+_)?(?:PYTHON[0-9]*|PY)(?:_?(?:BIN|EXE|EXECUTABLE|EXEC|INTERPRETER|PATH))?\b.*"
-#: What a variable that holds a launcher may hold besides its name.
+#: Further contents of a variable that holds a launcher.
 _ITS_OPTIONS = "${OPTIONS[@]}"
 
-#: Python options that take the next word (``python3 --help``, 3.13); ``-c`` and ``-m`` end the options.
+#: Python options with the next word as their value (``python3 --help``, 3.13); ``-c`` and ``-m`` end the options.
 _PYTHON_VALUED = frozenset("XW")
 
 _MODULES: Mapping[str, Callable[[Sequence[str], Draft], None]] = {
@@ -51,10 +51,10 @@ _PROGRAMS: Mapping[str, Callable[[Sequence[str], Draft], None]] = {
 
 
 def parse_command(argv: Sequence[str], environ: Mapping[str, str] = {}) -> LaunchCommand:
-    """Read a launch command.
+    """Parse a launch command.
 
-    :param argv: its words, as a shell hands them over, or unexpanded as they stand in a file
-    :param environ: the environment it would run in; its ``PET_`` variables are torchrun's defaults
+    :param argv: its words, as a shell passes them, or unexpanded as in a file
+    :param environ: its environment; ``PET_`` variables are torchrun's defaults
     """
     draft = Draft(environ)
     _read(list(argv), draft, 0)
@@ -62,9 +62,9 @@ def parse_command(argv: Sequence[str], environ: Mapping[str, str] = {}) -> Launc
 
 
 def nproc_on(command: LaunchCommand, *, gpus: int | None, cpus: int) -> int | None:
-    """Processes that the command starts on one host, counted as the launcher counts; None where that is not known.
+    """Return the number of processes on one host, counted like the launcher, or None if unknown.
 
-    :param gpus: GPUs that the launcher would see there, None where that is not known
+    :param gpus: GPUs that the launcher would see, or None if unknown
     :param cpus: logical cores of the host
     """
     if command.launcher in ("torchrun", "torch.distributed.launch"):
@@ -93,7 +93,7 @@ def nproc_on(command: LaunchCommand, *, gpus: int | None, cpus: int) -> int | No
 
 
 def _tasks_on(command: LaunchCommand) -> int | None:
-    """Tasks on a node, for a plain program behind srun or mpirun; one where nothing of that kind stands before it."""
+    """Return the tasks on a node for a plain program after srun or mpirun; 1 without them."""
     if not TASK_STARTERS.intersection(command.wrappers):
         return 1
     if command.tasks_per_node is not None or "tasks_per_node" in command.unknown:
@@ -109,7 +109,7 @@ def _positive(number: int | None) -> int | None:
     return number if number is not None and number > 0 else None
 
 
-#: The option that says how many processes start, by launcher; accelerate counts those of all machines.
+#: The option for the number of processes, by launcher; accelerate counts those of all machines.
 _PROCESS_OPTIONS = {
     "torchrun": r"--nproc[-_]per[-_]node",
     "torch.distributed.launch": r"--nproc[-_]per[-_]node",
@@ -119,7 +119,7 @@ _PROCESS_OPTIONS = {
 
 
 def line_with_processes(command: LaunchCommand, count: int) -> str | None:
-    """The command as one line to paste, with another number of processes; None where it does not state a number."""
+    """Return the command as a line to paste with another number of processes, or None if it gives none."""
     option = _PROCESS_OPTIONS.get(command.launcher)
     words = list(command.argv)
     for index in range(len(words) - len(command.script_args)):
@@ -137,13 +137,15 @@ def line_with_processes(command: LaunchCommand, count: int) -> str | None:
 
 
 def shell_line(command: LaunchCommand, *, expanded: bool = True) -> str:
-    """The command as one line to paste, with its assignments.
+    """Return the command as a line to paste, with its assignments.
 
-    An assignment that was added to ``command.assignments``, changed or taken away there is written so. New ones stand
-    in front of the line: whether they get through a container, ssh or sbatch is for the caller to know, and what
-    ``bash -c`` sets inside of its text stays as it is.
+    An assignment that was added to ``command.assignments``, changed or removed there is written so. New ones come first
+    in
+    the line. The caller must know whether they pass a container, ssh or sbatch. Assignments inside the text of ``bash
+    -c``
+    stay as they are.
 
-    :param expanded: the words have been through a shell; False: they stand in a file, and ``$X`` is to be kept
+    :param expanded: a shell has expanded the words; false: they are from a file, and ``$X`` is kept
     """
     wanted = command.assignments
     written = parse_command(command.argv).assignments
@@ -185,16 +187,16 @@ def _read(words: list[str], draft: Draft, depth: int) -> None:
 
 
 def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
-    """Read the outermost program; what it starts is returned, None where it is the innermost one."""
-    program = _program(words[0])
+    """Read the outermost program; return what it starts, or None for the innermost one."""
+    program = program_name(words[0])
     if program in _PROGRAMS:
         _PROGRAMS[program](words[1:], draft)
     elif program == "accelerate":
         if words[1:2] == ["launch"]:
             read_accelerate(words[2:], draft)
-    elif re.fullmatch(_PYTHON, program):
+    elif re.fullmatch(PYTHON, program):
         return _python(words, draft)
-    elif program in _SHELLS:
+    elif program in SHELLS:
         _shell(program, words, draft, depth)
     elif program in WRAPPERS:
         return _wrapper(program, WRAPPERS[program], words, draft, depth)
@@ -208,17 +210,17 @@ def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
     return None
 
 
-def _program(word: str) -> str:
-    """The plain name of a program: ``torchrun`` for ``/opt/venv/bin/torchrun`` and ``$(which torchrun)``."""
-    looked_up = re.fullmatch(_LOOKED_UP, word) if word.startswith(("$", "`")) else None
-    if looked_up:
-        word = looked_up[1]
+def program_name(word: str) -> str:
+    """Return the name of a program: ``torchrun`` for ``/opt/venv/bin/torchrun`` and ``$(which torchrun)``."""
+    which = re.fullmatch(WHICH, word) if word.startswith(("$", "`")) else None
+    if which:
+        word = which[1]
     name = word.replace("\\", "/").rpartition("/")[2]
     return name.removesuffix(".exe").removesuffix(".EXE")
 
 
 def _variable(words: list[str], draft: Draft) -> list[str] | None:
-    """A program that is a variable: its name often says which one it is."""
+    """Read a program in a variable, whose name often shows which one it is."""
     if re.fullmatch(_PYTHON_IN_NAME, words[0]):
         return ["python", *words[1:]]
     named = re.search(_LAUNCHER_IN_NAME, words[0])
@@ -233,7 +235,7 @@ def _variable(words: list[str], draft: Draft) -> list[str] | None:
 
 
 def _python(words: list[str], draft: Draft) -> list[str] | None:
-    """``python [options] script`` or ``python [options] -m module``."""
+    """Read ``python [options] script`` or ``python [options] -m module``."""
     draft.launcher = "python"
     position = 1
     while position < len(words):
@@ -258,7 +260,7 @@ def _python(words: list[str], draft: Draft) -> list[str] | None:
 
 
 def _python_script(words: list[str], draft: Draft) -> list[str] | None:
-    program = _program(words[0])
+    program = program_name(words[0])
     path = words[0].replace("\\", "/")
     for module, read in _MODULES.items():
         if path.endswith(module.replace(".", "/") + ".py"):
@@ -295,20 +297,9 @@ def _python_module(words: list[str], draft: Draft) -> list[str] | None:
 
 
 def _shell(program: str, words: list[str], draft: Draft, depth: int) -> None:
-    """``bash -c 'text'`` or ``bash script``."""
+    """Read ``bash -c 'text'`` or ``bash script``."""
     draft.wrappers.append(program)
-    is_text = False
-    position = 1
-    while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
-        word = words[position]
-        position += 1
-        if word == "--":
-            break
-        if word.startswith("--"):
-            position += word in ("--rcfile", "--init-file")
-        else:
-            is_text = is_text or (word[0] == "-" and "c" in word)
-            position += word[1:].count("o")
+    position, is_text, _ = shell_argument(words, 1)
     if position >= len(words):
         return
     if is_text:
@@ -317,9 +308,29 @@ def _shell(program: str, words: list[str], draft: Draft, depth: int) -> None:
         draft.script(words[position:], module=False)
 
 
+def shell_argument(words: Sequence[str], position: int) -> tuple[int, bool, bool]:
+    """Return the index after a shell's options, and whether it runs a text (``-c``) or its standard input (``-s``).
+
+    :param position: the index of the first option
+    """
+    is_text = reads_input = False
+    while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
+        word = words[position]
+        position += 1
+        if word == "--":
+            break
+        if word.startswith("--"):
+            position += word in ("--rcfile", "--init-file")
+            continue
+        is_text = is_text or (word[0] == "-" and "c" in word)
+        reads_input = reads_input or (word[0] == "-" and "s" in word)
+        position += word[1:].count("o")
+    return position, is_text, reads_input
+
+
 def _text(text: str, draft: Draft, depth: int) -> None:
-    """A shell text: the command in it that starts a launcher, else the first that starts python, else the last."""
-    if depth >= _DEEPEST_SHELL:
+    """Read the command of a shell text that starts a launcher, otherwise the first with python, otherwise the last."""
+    if depth >= _MAX_SHELL_DEPTH:
         return
     best: Draft | None = None
     setting = draft
@@ -347,7 +358,8 @@ def _wrapper(program: str, wrapper: Wrapper, words: list[str], draft: Draft, dep
     if own is None:
         return None
     draft.wrappers.append(program)
-    if wrapper.elsewhere or (program == "sudo" and not _keeps_environment(own.options)):
+    keeps_environment = program != "sudo" or any(option in ("-E", "--preserve-env") for option, _ in own.options)
+    if wrapper.elsewhere or not keeps_environment:
         draft.environ.clear()
     note_assignments(program, own.options, draft)
     note_tasks(program, own, draft)
@@ -368,7 +380,3 @@ def _wrapper(program: str, wrapper: Wrapper, words: list[str], draft: Draft, dep
     if not rest:
         return None
     return ["python", *rest] if wrapper.python and rest[0].startswith("-") else rest
-
-
-def _keeps_environment(options: Sequence[tuple[str, str]]) -> bool:
-    return any(option in ("-E", "--preserve-env") for option, _ in options)

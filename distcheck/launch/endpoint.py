@@ -1,10 +1,10 @@
-"""Host and port of an endpoint, as torchrun splits them."""
+"""Host and port of an endpoint, split like torchrun does."""
 
 from __future__ import annotations
 
 
 def split_endpoint(endpoint: str) -> tuple[str, str | None]:
-    """Host and port of ``HOST:PORT``, ``[V6]:PORT`` or ``HOST``, as torch splits them; the port is a text, or None."""
+    """Return host and port of ``HOST:PORT``, ``[V6]:PORT`` or ``HOST`` as torch splits them; the port may be None."""
     endpoint = endpoint.strip()
     if endpoint.startswith("[") and endpoint.endswith("]"):
         return endpoint[1:-1], None

@@ -1,4 +1,4 @@
-"""The facts about a launch: what a launch command says, and what this process or the coming job will be.
+"""The facts about a launch: the launch command, and this process or the coming job.
 
 Values only. ``command.py`` makes a :class:`LaunchCommand` from an argument list; ``reader.py`` makes a
 :class:`Launch` from the environment, from options or from a command.
@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-#: The five variables that ``init_method="env://"`` and device binding need, in the order in which torch asks for them.
+#: The variables for ``init_method="env://"`` and device binding, in the order in which torch reads them.
 RENDEZVOUS_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")
 
 #: torchrun's default port of the static rendezvous (torch 2.13, ``torch.distributed.run``); c10d takes 29400.
 DEFAULT_PORT = 29500
 
+#: Highest port number: ports have 16 bits (RFC 9293). 0 lets the system choose one.
+HIGHEST_PORT = 65535
+
 #: Launchers that run torchrun's agent: it sets OMP_NUM_THREADS=1 for several workers, and a handler for SIGHUP
 #: (torch 2.13, ``torch.distributed.run``).
 ELASTIC_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
 
-#: Launchers that start all ranks of a node themselves, and so belong once on each.
+#: Launchers that start all ranks of a node themselves, once per node.
 NODE_LAUNCHERS = ELASTIC_LAUNCHERS | {"deepspeed"}
 
 #: Host names and addresses that mean "this machine" on every machine.
@@ -27,21 +30,21 @@ LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "
 
 
 class LaunchProblem(NamedTuple):
-    """Something in a launch command that can't work, as data: a probe makes a finding of it."""
+    """An error in a launch command, as data for a probe."""
 
     #: ``misplaced-option``, ``bad-value``, ``unknown-option``, ``missing-script`` or ``missing-value``
     kind: str
-    #: the option or word that is at fault, as it was written
+    #: the faulty option or word, as written
     word: str
     #: what is wrong, one clause
     text: str
 
 
 class LaunchCommand(NamedTuple):
-    """A launch command, read as the launcher itself would read it.
+    """A launch command, parsed like the launcher does.
 
-    A value is None where the command does not say it; a name stands in ``unknown`` where the command says
-    something that can't be known before the shell runs (``$SLURM_NNODES``): such a value is compared with nothing.
+    A value is None if the command does not give it. A name is in ``unknown`` if only the running shell knows the value
+    (``$SLURM_NNODES``). Such a value is not compared.
     """
 
     #: ``torchrun``, ``torch.distributed.launch``, ``accelerate``, ``deepspeed``, ``python`` or ``other``:
@@ -68,7 +71,7 @@ class LaunchCommand(NamedTuple):
     max_restarts: int | None = None
     virtual_local_rank: bool = False
     signals_to_handle: str | None = None
-    #: what srun, mpirun or sbatch around it says: tasks in all, tasks per node, nodes, GPUs per task and per node
+    #: the options of srun, mpirun or sbatch around it: tasks in all, tasks per node, nodes, GPUs per task and per node
     tasks: int | None = None
     tasks_per_node: int | None = None
     nodes: int | None = None
@@ -79,11 +82,11 @@ class LaunchCommand(NamedTuple):
     script: str | None = None
     module: bool = False
     script_args: tuple[str, ...] = ()
-    #: the script is started as it is, not by python (torchrun's and accelerate's ``--no-python``)
+    #: the script runs directly, not with python (torchrun's and accelerate's ``--no-python``)
     no_python: bool = False
-    #: processes over all machines, where the launcher counts them so (``accelerate launch --num_processes``)
+    #: processes of all machines, if the launcher counts them so (``accelerate launch --num_processes``)
     processes: int | None = None
-    #: GPUs in all that srun, sbatch or salloc ask for
+    #: all GPUs that srun, sbatch or salloc request
     gpus: int | None = None
     #: the argument with its rank that the launcher adds to the script's own: ``--local-rank``
     #: (torch.distributed.launch without ``--use-env``), ``--local_rank`` (DeepSpeed), or None
@@ -104,33 +107,32 @@ class LaunchCommand(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The launch that is judged: the one that this process is in, or one that is yet to come.
+    """The launch that is checked: that of this process, or a planned one.
 
-    Counts and ranks are None where nothing says them, or where what is said can't be read
-    (the raw text stands in ``variables``).
+    Counts and ranks are None if they are missing or malformed (the raw text is in ``variables``).
     """
 
     #: ``shell`` (no launch), ``planned`` (a command or options were given), ``rank`` (a launched process)
     stage: str = "shell"
     #: who started or will start the ranks: ``torchrun``, ``torch.distributed.launch``, ``accelerate``,
-    #: ``deepspeed``, ``slurm``, ``openmpi``, ``pmi``, ``mvapich``, ``python`` …; None where nothing tells
+    #: ``deepspeed``, ``slurm``, ``openmpi``, ``pmi``, ``mvapich``, ``python`` …; None if unknown
     launcher: str | None = None
     #: the scheduler or operator around it: ``slurm``, ``kubernetes``, ``pbs``, ``lsf``, ``ray``, ``flux``; None
     scheduler: str | None = None
-    #: torch's variables as they stand, set and not empty
+    #: torch's variables that are set and not empty
     variables: Mapping[str, str] = {}
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
     local_world_size: int | None = None
     node_rank: int | None = None
-    #: nodes of the job, the least where a range was given
+    #: nodes of the job, the minimum of a range
     nnodes: int | None = None
     nnodes_max: int | None = None
-    #: processes on this node: the number, or None; ``nproc_text`` is what was written (``gpu``)
+    #: processes on this node: the number, or None; ``nproc_text`` is the text (``gpu``)
     nproc: int | None = None
     nproc_text: str | None = None
-    #: the address and port on which torch's store will be served
+    #: the address and port of torch's store
     master_addr: str | None = None
     master_port: int | None = None
     rdzv_backend: str | None = None
@@ -142,45 +144,44 @@ class Launch(NamedTuple):
     #: ``nccl``, ``gloo`` …: what the user stated; None: not known
     backend: str | None = None
     script: str | None = None
-    #: the command, where one was given
+    #: the command, if one was given
     command: LaunchCommand | None = None
-    #: false where the job will run elsewhere (sbatch, srun or kubectl from a login node)
+    #: false if the job will run elsewhere (sbatch, srun or kubectl from a login node)
     on_this_host: bool = True
     #: the master port was chosen by the user (an option, or an exported variable without an agent)
     port_chosen: bool = False
-    #: this process was started by torchrun, whose agent serves the store on the master port
+    #: torchrun started this process, and its agent serves the store on the master port
     agent_store: bool = False
-    #: variables of torch that are set but empty, which torch takes for not set
+    #: variables of torch that are set but empty, which torch treats as not set
     empty: frozenset[str] = frozenset()
 
     @property
     def launched(self) -> bool:
-        """Launch rules may speak: a launch is planned, or this process is in one."""
+        """Return whether a launch is planned, or this process is in one."""
         return self.stage in ("planned", "rank")
 
     @property
     def several_nodes(self) -> bool:
-        """True only where it is known that the job has more than one node."""
+        """Return whether the job is known to have more than one node."""
         return (self.nnodes_max or self.nnodes or 1) > 1
 
     @property
     def ranks_here(self) -> int | None:
-        """Processes that the launch has on this host, None where it is not known."""
+        """Return the processes of the launch on this host, or None if unknown."""
         return self.local_world_size if self.local_world_size is not None else self.nproc
 
     @property
     def static_rendezvous(self) -> bool:
-        """The store is served on the address and port that the user gave, not on one that c10d picks."""
+        """Return whether the store uses the user's address and port, not those of c10d."""
         if self.standalone or self.rdzv_backend == "c10d":
             return False
         return self.rdzv_backend in (None, "static") and self.master_port is not None
 
     @property
     def serves_store(self) -> bool | None:
-        """Someone on this host must listen on the master port; None where that can't be told.
+        """Return whether a process on this host must listen on the master port, or None if unknown.
 
-        Rank 0's process (or the agent of node 0) serves torch's store; nobody else may judge whether the
-        port is free.
+        Rank 0's process (or the agent of node 0) serves torch's store. Only there the port must be free.
         """
         if not self.launched or not self.on_this_host:
             return False

@@ -1,7 +1,7 @@
-"""Makes the one :class:`Launch` that is judged: from the environment, from options, or from a command.
+"""Make the :class:`Launch` that is checked: from the environment, from options, or from a command.
 
-Here it is decided in which stage a run is, which values count (torchrun does not look at an exported MASTER_PORT, a
-plain ``python train.py`` does), and whether the job will run on this host at all. Nothing is judged.
+This module decides the stage of a run, which values count, and whether the job will run on this host. For example,
+torchrun ignores an exported MASTER_PORT, and a plain ``python train.py`` uses it.
 """
 
 from __future__ import annotations
@@ -13,35 +13,33 @@ from distcheck.core.redaction import mask, mask_arguments
 
 from ._shell import has_expansion
 from .endpoint import split_endpoint
-from .model import DEFAULT_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
+from .model import DEFAULT_PORT, HIGHEST_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
 from .schedulers import Scheduler, expand_hostlist, scheduler_of, started_by, task_starter
 
-#: The port of a c10d endpoint that names none (torch 2.15, ``elastic/rendezvous/c10d_rendezvous_backend.py``).
+#: The default port of a c10d endpoint (torch 2.15, ``elastic/rendezvous/c10d_rendezvous_backend.py``).
 C10D_DEFAULT_PORT = 29400
-#: Highest port number: ports have 16 bits (RFC 9293).
-HIGHEST_PORT = 65535
 
-#: A process in which one of these is set was launched.
+#: A launched process has one of these.
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _TORCH_NAMES = frozenset(
     {
         "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "NODE_RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE",
-        # what tells why they look as they do
+        # the cause of their values
         "KUBERNETES_SERVICE_HOST", "MASTER_SERVICE_HOST",
     }
 )  # fmt: skip
 _TORCH_PREFIXES = ("TORCHELASTIC_", "PET_")
-#: Programs that hand the job over to other hosts, wherever they are started.
+#: Programs that start the job on other hosts.
 _ELSEWHERE = frozenset({"sbatch", "salloc", "kubectl", "oc", "ssh", "pdsh", "clush", "jsrun", "aprun"})
-#: Programs that start tasks on the hosts of the allocation that they are started in.
+#: Programs that start tasks on the hosts of the current allocation.
 _IN_ALLOCATION = frozenset({"srun", "ibrun"})
 _HOST_OPTIONS = frozenset({"-H", "-host", "--host", "--hosts", "-hosts"})
 _TORCHRUN = ("torchrun", "torch.distributed.launch")
 
 
 class LaunchOptions(NamedTuple):
-    """The options of ``distcheck env`` that describe a launch; None where not given."""
+    """The options of ``distcheck env`` that describe a launch; None if not given."""
 
     nproc_per_node: str | None = None
     nnodes: str | None = None
@@ -54,12 +52,12 @@ class LaunchOptions(NamedTuple):
 
     @property
     def given(self) -> bool:
-        """At least one of them was given."""
+        """Return whether at least one of them was given."""
         return any(value is not None for value in self)
 
 
 def without_credentials(launch: Launch) -> Launch:
-    """The launch as it may be shown and saved: its command line without what looks like a credential."""
+    """Return the launch for output: its command line without credentials."""
     command = launch.command
     if command is None:
         return launch
@@ -82,15 +80,14 @@ def make_launch(
     launched: bool = False,
     host_name: str = "",
 ) -> Launch:
-    """The launch that the run is about.
+    """Return the launch of the run.
 
-    A command is about what is yet to come, also where it is given inside of a rank. Options alone say more about the
-    launch that this process is in, where it is in one; elsewhere they describe one that is yet to come. An empty
-    variable counts as unset, as it does for torch.
+    A command describes a planned launch, even inside a rank. Options alone complete the launch of this process if it is
+    in one; otherwise they describe a planned one. An empty variable counts as unset, as for torch.
 
-    :param launched: this is a launched process, even where no variable says so
-    :param host_name: the name of this host; with it, a job whose list of hosts lacks it is known to run elsewhere
-    :raises ValueError: an option that can't be read; the message says what was seen and what was expected
+    :param launched: this is a launched process, even without variables
+    :param host_name: the name of this host; a job whose list of hosts lacks it runs elsewhere
+    :raises ValueError: a malformed option; the message has its value and what is expected
     """
     stated = _stated(options)
     seen = dict(environ) if command is None else {**environ, **command.assignments}
@@ -112,7 +109,7 @@ def make_launch(
 
 
 def _names_the_pod(variables: Mapping[str, str], scheduler: Scheduler | None) -> bool:
-    """RANK and WORLD_SIZE are an operator's numbers of pods, and no launcher has started a process in this one yet."""
+    """Return whether RANK and WORLD_SIZE count pods, and no launcher has started a process in this one."""
     if "LOCAL_RANK" in variables or "TORCHELASTIC_RUN_ID" in variables:
         return False
     if scheduler is not None and scheduler.numbered_by is not None:
@@ -124,14 +121,14 @@ def _names_the_pod(variables: Mapping[str, str], scheduler: Scheduler | None) ->
 
 
 def _shell(base: Launch, scheduler: Scheduler | None) -> Launch:
-    """No launch yet: only what the scheduler or operator has decided already."""
+    """Return the launch before any launcher: only the values of the scheduler or operator."""
     if scheduler is None:
         return base
     return base._replace(nnodes=scheduler.nodes, nnodes_max=scheduler.nodes, node_rank=scheduler.node_rank)
 
 
 def _rank(base: Launch, environ: Mapping[str, str], scheduler: Scheduler | None) -> Launch:
-    """This process is one of the ranks."""
+    """Return the launch of a rank."""
     variables = base.variables
     elastic = "TORCHELASTIC_RUN_ID" in variables
     numbering = None if scheduler is None or elastic or scheduler.numbered_by is None else scheduler
@@ -165,7 +162,7 @@ def _rank(base: Launch, environ: Mapping[str, str], scheduler: Scheduler | None)
 
 
 def _launcher(variables: Mapping[str, str], environ: Mapping[str, str], scheduler: Scheduler | None) -> str | None:
-    """Who started this rank. What was started last has the say: torchrun inside of a task of srun is torchrun."""
+    """Return the launcher of this rank. The innermost one counts: torchrun in a task of srun is torchrun."""
     if "TORCHELASTIC_RUN_ID" in variables:
         return "torchrun"
     if environ.get("CROSS_RANK") and environ.get("CROSS_SIZE"):  # set by deepspeed/launcher/launch.py
@@ -178,7 +175,7 @@ def _launcher(variables: Mapping[str, str], environ: Mapping[str, str], schedule
 def _planned(
     base: Launch, command: LaunchCommand, stated: dict[str, Any], environ: Mapping[str, str], host_name: str
 ) -> Launch:
-    """A command was given."""
+    """Return the launch of a command."""
     from .command import nproc_on
 
     launch = base._replace(
@@ -187,7 +184,7 @@ def _planned(
         nnodes=command.nnodes_min,
         nnodes_max=command.nnodes_max,
         nproc_text=command.nproc,
-        # the number of GPUs and of cores is not known here: gpu, auto and cpu stay texts
+        # the numbers of GPUs and cores are unknown here: gpu, auto and cpu stay texts
         nproc=None if command.nproc == "cpu" else nproc_on(command, gpus=None, cpus=1),
         node_rank=command.node_rank,
         local_addr=command.local_addr,
@@ -207,11 +204,11 @@ def _planned(
 
 
 def _torchrun(launch: Launch, command: LaunchCommand) -> Launch:
-    """torchrun reads its options and PET_ variables, which the command holds, and no exported MASTER_PORT."""
+    """Return a launch of torchrun: its options and PET_ variables, and no exported MASTER_PORT."""
     nodes_open = bool(command.unknown & {"nnodes_min", "nnodes_max"})
     if not nodes_open and command.nnodes_max is None:
         launch = launch._replace(nnodes=1, nnodes_max=1)
-    return _meeting_place(
+    return _rendezvous(
         launch,
         standalone=command.standalone,
         backend=command.rdzv_backend,
@@ -222,7 +219,7 @@ def _torchrun(launch: Launch, command: LaunchCommand) -> Launch:
     )
 
 
-def _meeting_place(
+def _rendezvous(
     launch: Launch,
     *,
     standalone: bool,
@@ -233,23 +230,23 @@ def _meeting_place(
     open_fields: frozenset[str],
     default_address: str | None = "127.0.0.1",
 ) -> Launch:
-    """Where torchrun's agents meet, by the rules of ``run()`` and of the rendezvous (torch 2.13 and 2.15).
+    """Return the launch with torchrun's rendezvous, by the rules of ``run()`` (torch 2.13 and 2.15).
 
-    Without an endpoint and a port, one node meets on a free port of its own, whatever else is said.
+    Without an endpoint and a port, a single node uses a free port, for any other options.
     """
     kind = None if "rdzv_backend" in open_fields else backend or "static"
-    says_endpoint = endpoint is not None or "rdzv_endpoint" in open_fields
-    says_port = port is not None or "master_port" in open_fields
+    has_endpoint = endpoint is not None or "rdzv_endpoint" in open_fields
+    has_port = port is not None or "master_port" in open_fields
     alone = launch.nnodes_max == 1 and "nnodes" not in open_fields
-    if standalone or (kind == "static" and alone and not says_endpoint and not says_port):
+    if standalone or (kind == "static" and alone and not has_endpoint and not has_port):
         return launch._replace(rdzv_backend="c10d", rdzv_endpoint="localhost:0", standalone=True, node_rank=None)
     launch = launch._replace(rdzv_backend=kind, rdzv_endpoint=endpoint)
-    if kind == "static" and not says_endpoint:
+    if kind == "static" and not has_endpoint:
         if alone and launch.node_rank is None and "node_rank" not in open_fields:
             launch = launch._replace(node_rank=0)
         return launch._replace(
             master_addr=_unbracketed(address) if address or "master_addr" in open_fields else default_address,
-            master_port=port if says_port else DEFAULT_PORT,
+            master_port=port if has_port else DEFAULT_PORT,
             port_chosen=port is not None,
         )
     if kind not in ("static", "c10d"):
@@ -260,15 +257,17 @@ def _meeting_place(
         launch = launch._replace(node_rank=None)
         if "rdzv_endpoint" in open_fields:
             return launch
-        meeting = C10D_DEFAULT_PORT if text is None else _port(text)
+        rendezvous_port = C10D_DEFAULT_PORT if text is None else _port(text)
         host = host or "localhost"
     else:
-        meeting = _port(text)
-    return launch._replace(master_addr=host or None, master_port=meeting or None, port_chosen=bool(text and meeting))
+        rendezvous_port = _port(text)
+    return launch._replace(
+        master_addr=host or None, master_port=rendezvous_port or None, port_chosen=bool(text and rendezvous_port)
+    )
 
 
 def _accelerate(launch: Launch, command: LaunchCommand) -> Launch:
-    """accelerate starts torchrun's agent; on one machine it takes another port where its own is in use."""
+    """Return a launch of accelerate: torchrun's agent; on one machine it uses another port if its own is in use."""
     machines = command.nnodes_min
     port = command.master_port
     if command.config_file is None:
@@ -287,7 +286,7 @@ def _accelerate(launch: Launch, command: LaunchCommand) -> Launch:
 
 
 def _deepspeed(launch: Launch, command: LaunchCommand) -> Launch:
-    """DeepSpeed's launcher sets MASTER_PORT for all ranks; rank 0 listens on it."""
+    """Return a launch of DeepSpeed, which sets MASTER_PORT for all ranks; rank 0 listens on it."""
     known = not command.unknown & {"hostfile", "include", "nnodes_min"} and command.hostfile is None
     alone = known and command.nnodes_min in (None, 1) and command.include is None
     nodes = 1 if alone else command.nnodes_min
@@ -302,7 +301,7 @@ def _deepspeed(launch: Launch, command: LaunchCommand) -> Launch:
 
 
 def _plain(launch: Launch, command: LaunchCommand) -> Launch:
-    """A plain program: it sees the variables that are exported here, or set on its line."""
+    """Return a launch of a plain program, with the exported variables and those on its line."""
     starter = task_starter(command)
     values = {name: value for name, value in launch.variables.items() if not has_expansion(value)}
     port = _port(values.get("MASTER_PORT"))
@@ -314,7 +313,7 @@ def _plain(launch: Launch, command: LaunchCommand) -> Launch:
         local_world_size=_integer(values.get("LOCAL_WORLD_SIZE")),
         nnodes=command.nodes,
         nnodes_max=command.nodes,
-        # a plain program without a starter of tasks may start its ranks itself, as many as it likes
+        # without a starter of tasks, a plain program may start any number of ranks itself
         nproc=launch.nproc if starter else None,
         master_addr=values.get("MASTER_ADDR"),
         master_port=port,
@@ -323,7 +322,7 @@ def _plain(launch: Launch, command: LaunchCommand) -> Launch:
 
 
 def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
-    """Options alone. All but the backend are torchrun's, so that its rules hold; the backend says nothing about it."""
+    """Return a launch from options alone. All but the backend are torchrun's, so its rules apply."""
     if not stated.keys() - {"backend"}:
         values = base.variables
         port = _port(values.get("MASTER_PORT"))
@@ -331,7 +330,7 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
         return base._replace(**stated, master_addr=address, master_port=port, port_chosen=port is not None)
     pet = {name.removeprefix("PET_"): value for name, value in base.variables.items() if name.startswith("PET_")}
     low, high = _nodes_or_none(pet.get("NNODES"))
-    said = {
+    fields = {
         "nproc_text": pet.get("NPROC_PER_NODE"),
         "nproc": _positive(pet.get("NPROC_PER_NODE")),
         "nnodes": low,
@@ -339,13 +338,13 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
         "node_rank": _integer(pet.get("NODE_RANK")),
         **stated,
     }
-    place = {name: said.pop(name, None) for name in ("master_addr", "master_port", "rdzv_backend", "rdzv_endpoint")}
-    launch = base._replace(launcher="torchrun", **said)
+    place = {name: fields.pop(name, None) for name in ("master_addr", "master_port", "rdzv_backend", "rdzv_endpoint")}
+    launch = base._replace(launcher="torchrun", **fields)
     places = {"node_rank", "master_addr", "rdzv_endpoint"} & stated.keys()
     if launch.nnodes_max is None and not places:
-        # torchrun's default; but who says where the nodes meet has more than one in mind
+        # torchrun's default; but a rendezvous address implies more than one node
         launch = launch._replace(nnodes=1, nnodes_max=1)
-    return _meeting_place(
+    return _rendezvous(
         launch,
         standalone=pet.get("STANDALONE", "0") not in ("0", ""),
         backend=place["rdzv_backend"] or pet.get("RDZV_BACKEND"),
@@ -353,7 +352,7 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
         address=place["master_addr"] or pet.get("MASTER_ADDR"),
         port=place["master_port"] if place["master_port"] is not None else _port(pet.get("MASTER_PORT")),
         open_fields=frozenset(),
-        # options describe a launch in part: an address that was not mentioned is not torchrun's default yet
+        # options describe a launch in part: a missing address is not torchrun's default yet
         default_address="127.0.0.1" if launch.nnodes_max == 1 else None,
     )
 
@@ -362,8 +361,8 @@ def _from_options(base: Launch, stated: dict[str, Any]) -> Launch:
 
 
 def _stated(options: LaunchOptions) -> dict[str, Any]:
-    """The options as fields of a launch, only those given; raises ValueError."""
-    said: dict[str, Any] = {
+    """Return the given options as fields of a launch; raises ValueError."""
+    fields: dict[str, Any] = {
         name: value
         for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "backend")
         if (value := getattr(options, name)) is not None
@@ -373,30 +372,30 @@ def _stated(options: LaunchOptions) -> dict[str, Any]:
         if text not in ("gpu", "cpu", "auto", "xpu") and _positive(text) is None:
             expected = "a number of at least 1, gpu, cpu, xpu or auto"
             raise ValueError(f"--nproc-per-node is {options.nproc_per_node!r}, expected {expected}")
-        said["nproc_text"], said["nproc"] = text, _positive(text)
+        fields["nproc_text"], fields["nproc"] = text, _positive(text)
     if options.nnodes is not None:
         low, high = _nodes_or_none(options.nnodes)
         if low is None:
             raise ValueError(f"--nnodes is {options.nnodes!r}, expected a number of at least 1, or MIN:MAX")
-        said["nnodes"], said["nnodes_max"] = low, high
+        fields["nnodes"], fields["nnodes_max"] = low, high
     if options.node_rank is not None and options.node_rank < 0:
         raise ValueError(f"--node-rank is {options.node_rank}, expected 0 or more")
     if options.master_port is not None and not 0 <= options.master_port <= HIGHEST_PORT:
         raise ValueError(f"--master-port is {options.master_port}, expected a port from 0 to {HIGHEST_PORT}")
-    return said
+    return fields
 
 
 def _fill(launch: Launch, stated: dict[str, Any], *, over: bool = False) -> Launch:
-    """The launch with what options say: only where nothing else tells it, or ``over`` what does."""
-    said = stated if over else {name: value for name, value in stated.items() if getattr(launch, name) is None}
-    return launch._replace(**said, port_chosen=launch.port_chosen or "master_port" in said)
+    """Return the launch with the options: only for missing fields, or ``over`` all of them."""
+    fields = stated if over else {name: value for name, value in stated.items() if getattr(launch, name) is None}
+    return launch._replace(**fields, port_chosen=launch.port_chosen or "master_port" in fields)
 
 
 # values
 
 
 def _integer(text: str | None) -> int | None:
-    """As torch reads it, with Python's ``int``; None for what that refuses, and for nothing."""
+    """Return the number as torch reads it, with Python's ``int``, or None."""
     if text is None:
         return None
     try:
@@ -416,24 +415,24 @@ def _port(text: str | None) -> int | None:
 
 
 def _nodes_or_none(text: str | None) -> tuple[int | None, int | None]:
-    """``2`` or ``1:4`` as least and most."""
+    """Return the least and most of ``2`` or ``1:4``."""
     low, colon, high = (text or "").partition(":")
     least, most = _positive(low), _positive(high if colon else low)
     return (least, most) if least is not None and most is not None and least <= most else (None, None)
 
 
 def _unbracketed(address: str | None) -> str | None:
-    """torchrun wants an IPv6 address in brackets, and hands it on without them."""
+    """Return an address without brackets: torchrun needs them around IPv6 and removes them."""
     if address is not None and address.startswith("[") and address.endswith("]") and ":" in address:
         return address[1:-1]
     return address
 
 
-# places
+# hosts
 
 
 def _on_this_host(command: LaunchCommand, environ: Mapping[str, str], host_name: str) -> bool:
-    """Whether some of the job's ranks will run here. Where nothing tells, they do."""
+    """Return whether some ranks of the job will run here; true if unknown."""
     wrappers = frozenset(command.wrappers)
     if wrappers & _ELSEWHERE:
         return False
@@ -462,12 +461,12 @@ def _in_allocation(environ: Mapping[str, str], host_name: str) -> bool:
 
 
 def _same_host(one: str, other: str) -> bool:
-    """Names of one host, where at least one of them may lack its domain."""
+    """Return whether two names are of one host; one of them may lack its domain."""
     return one == other or (one.partition(".")[0] == other.partition(".")[0] and ("." not in one or "." not in other))
 
 
 def _named_hosts(argv: tuple[str, ...]) -> list[str]:
-    """The hosts that ``mpirun -H a:4,b:4`` names."""
+    """Return the hosts that ``mpirun -H a:4,b:4`` names."""
     for position, word in enumerate(argv[:-1], 1):
         if word in _HOST_OPTIONS and not has_expansion(argv[position]):
             return [part.partition(":")[0] for part in argv[position].split(",") if part]

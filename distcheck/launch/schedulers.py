@@ -1,7 +1,8 @@
-"""What a scheduler or an MPI launcher says about this process: Slurm, Kubernetes, PBS, LSF, Flux, Open MPI, PMI …
+"""What a scheduler or an MPI launcher sets for this process: Slurm, Kubernetes, PBS, LSF, Flux, Open MPI, PMI …
 
-It reads what they set for a job and for its tasks, expands Slurm's host lists, and writes the lines that hand a task's
-number on to torch. Whether that number fits the launch is judged elsewhere.
+It reads the variables of a job and its tasks, expands Slurm's host lists, and writes the lines that pass a task's
+number
+to torch. Other modules check whether the numbers fit the launch.
 """
 
 from __future__ import annotations
@@ -16,30 +17,31 @@ from distcheck.core.world import World
 
 from .model import LaunchCommand
 
-#: Most hosts that a list is expanded to. The largest Slurm cluster that was published has fewer than 20,000 nodes.
-MOST_HOSTS = 100_000
-#: From here on Slurm numbers what are no steps of the user's: interactive, batch, extern (slurm.h, Slurm 23.11).
+#: Limit of expanded hosts. The largest published Slurm cluster has fewer than 20,000 nodes.
+MAX_HOSTS = 100_000
+#: From here on Slurm numbers its own steps: interactive, batch, extern (slurm.h, Slurm 23.11).
 _FIRST_SPECIAL_STEP = 0xFFFFFFFA
 #: Free on most hosts, and below the ephemeral ports, which start at 32768 (Linux, ip_local_port_range).
 _PORT_OF_JOB = "$((10000 + SLURM_JOB_ID % 20000))"
 
 
 class Scheduler(NamedTuple):
-    """A job, and the place of this process in it. None: nobody says so, or it can't be read."""
+    """A job and this process in it. None: unknown."""
 
-    #: who runs the job: ``slurm``, ``kubernetes``, ``pbs``, ``lsf``, ``flux``, ``ray``; else the launcher of the tasks
+    #: the scheduler of the job: ``slurm``, ``kubernetes``, ``pbs``, ``lsf``, ``flux``, ``ray``; otherwise the launcher
+    #: of the tasks
     name: str
-    #: who started and numbered this task: ``slurm``, ``openmpi``, ``mvapich``, ``pmi``, ``pmix``, ``flux``, ``jsrun``;
+    #: the program that numbered this task: ``slurm``, ``openmpi``, ``mvapich``, ``pmi``, ``pmix``, ``flux``, ``jsrun``;
     #: None in a job script's body, an interactive allocation or a pod
     numbered_by: str | None = None
     #: ``task``, ``batch`` (the body of a job script, or an allocation's shell) or ``pod``
     place: str = "task"
     job_id: str | None = None
     step_id: str | None = None
-    #: number of this task among all, and on its node
+    #: the number of this task among all, and on its node
     rank: int | None = None
     local_rank: int | None = None
-    #: tasks in all and on this node: of the step in a task, of the allocation in a job script's body
+    #: tasks in all and on this node: those of the step in a task, of the allocation in a job script's body
     tasks: int | None = None
     tasks_on_node: int | None = None
     nodes: int | None = None
@@ -50,9 +52,9 @@ class Scheduler(NamedTuple):
     gpus_on_node: int | None = None
     gpus_per_task: int | None = None
     cpus_per_task: int | None = None
-    #: processes for each pod as an operator of Kubernetes passes it to torchrun: a number, ``gpu`` or ``auto``
+    #: processes per pod that an operator passes to torchrun: a number, ``gpu`` or ``auto``
     nproc_text: str | None = None
-    #: when the job will be ended, and when that was read, in seconds since 1970
+    #: when the job will end, and when that was read, in seconds since 1970
     end_time_s: float | None = None
     now_s: float | None = None
     #: the variables that number a task: torch's name to the name here
@@ -60,17 +62,17 @@ class Scheduler(NamedTuple):
 
     @property
     def runs_the_job(self) -> bool:
-        """The name is that of a scheduler or operator, not of a launcher that nobody stands behind."""
+        """Return whether the name is that of a scheduler or operator, not of a launcher alone."""
         return self.job_id is not None or self.name == "kubernetes"
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until the job will be ended, None where nobody says."""
+        """Return the seconds until the job will end, or None if unknown."""
         return None if self.end_time_s is None or self.now_s is None else self.end_time_s - self.now_s
 
 
-#: How each launcher of tasks names rank, local rank and world size, in the order in which they are believed: what was
-#: started inside of another's task still sees the other's variables.
+#: The variables of each launcher of tasks for rank, local rank and world size, in order of precedence: a launcher
+#: inside another's task still sees the other's variables.
 _TASK_VARIABLES: tuple[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
     # name, rank, local rank, world size, tasks on the node
     (
@@ -108,7 +110,7 @@ _NODE_LISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "L
 
 @fact(of_this_host=False)
 def read_scheduler(world: World) -> Scheduler:
-    """From the variables that schedulers and MPI launchers set."""
+    """Read the variables of schedulers and MPI launchers."""
     found = scheduler_of(world.environ, now_s=world.now())
     if found is None:
         raise NotApplicable("no scheduler or MPI launcher set variables here")
@@ -116,7 +118,7 @@ def read_scheduler(world: World) -> Scheduler:
 
 
 def scheduler_of(environ: Mapping[str, str], *, now_s: float | None = None) -> Scheduler | None:
-    """The scheduler or MPI launcher that set these variables, None without any.
+    """Return the scheduler or MPI launcher that set these variables, or None.
 
     :param now_s: seconds since 1970
     """
@@ -157,7 +159,7 @@ def scheduler_of(environ: Mapping[str, str], *, now_s: float | None = None) -> S
 
 
 def _pod_variables(environ: Mapping[str, str]) -> bool:
-    """An operator numbers the pods and sets torchrun's defaults, also where the cluster's own names are hidden."""
+    """Return whether an operator numbers the pods, even if the cluster's own variables are hidden."""
     return bool(environ.get("PET_NNODES") and environ.get("RANK")) and not environ.get("LOCAL_RANK")
 
 
@@ -186,12 +188,12 @@ def _with_slurm(found: Scheduler, environ: Mapping[str, str]) -> Scheduler:
 
 
 def _numbering(environ: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
-    """Who numbered this task, and by which variables."""
+    """Return the program that numbered this task, and its variables."""
     for name, *variables in _TASK_VARIABLES:
         if not _first(environ, variables[0]) or (name == "slurm" and not _is_slurm_step(environ)):
             continue
         if name in ("pmi", "flux") and _is_slurm_step(environ) and _same_numbers(environ, variables[0], variables[2]):
-            continue  # srun --mpi=pmi2 sets them beside its own, and its own tell more
+            continue  # srun --mpi=pmi2 sets them in addition to its own, which hold more
         mapping = {}
         for torch_name, names in zip(("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"), variables, strict=True):
             used = next((variable for variable in names if environ.get(variable)), None)
@@ -202,7 +204,10 @@ def _numbering(environ: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
 
 
 def _is_slurm_step(environ: Mapping[str, str]) -> bool:
-    """A task that srun started. The body of a job script has SLURM_PROCID=0 as well, but no step (sbatch(1), 23.11)."""
+    """Return whether srun started this task.
+
+    The body of a job script has SLURM_PROCID=0, but no step (sbatch(1), 23.11).
+    """
     step = _first(environ, ("SLURM_STEP_ID", "SLURM_STEPID"))
     if step is None or not environ.get("SLURM_PROCID"):
         return False
@@ -217,12 +222,12 @@ def _same_numbers(environ: Mapping[str, str], rank: tuple[str, ...], size: tuple
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """The first of these variables that is set and not empty."""
+    """Return the first of these variables that is set and not empty."""
     return next((value for name in names if (value := environ.get(name))), None)
 
 
 def _number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    """The first of these variables that holds a whole number; no real count has more than 18 digits."""
+    """Return the first of these variables with a whole number; no real count has more than 18 digits."""
     for name in names:
         text = environ.get(name, "")
         if text.isascii() and text.isdigit() and len(text) <= 18:
@@ -231,7 +236,7 @@ def _number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
 
 
 def _gpus(text: str) -> int | None:
-    """``4``, ``a100:4`` or ``a100:2,v100:1`` as a number of GPUs."""
+    """Return ``4``, ``a100:4`` or ``a100:2,v100:1`` as a number of GPUs."""
     counts = [part.rpartition(":")[2] for part in text.split(",")]
     if not all(count.isascii() and count.isdigit() and len(count) < 9 for count in counts):
         return None
@@ -239,7 +244,7 @@ def _gpus(text: str) -> int | None:
 
 
 def tasks_on_node(text: str, node_rank: int) -> int | None:
-    """Tasks on one node by Slurm's short form: ``tasks_on_node("8(x2),4", 2) == 4``; None where it does not say."""
+    """Return the tasks on one node by Slurm's short form: ``tasks_on_node("8(x2),4", 2) == 4``; None if not given."""
     position = 0
     for part in text.split(","):
         match = re.fullmatch(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?", part)
@@ -252,9 +257,9 @@ def tasks_on_node(text: str, node_rank: int) -> int | None:
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """The hosts of a list as Slurm writes it: ``gpu[01-02,07],login1`` gives gpu01, gpu02, gpu07 and login1.
+    """Return the hosts of a list in Slurm's form: ``gpu[01-02,07],login1`` is gpu01, gpu02, gpu07 and login1.
 
-    :raises ValueError: brackets that do not match, a range that runs backwards, or more than MOST_HOSTS hosts
+    :raises ValueError: brackets that do not match, a range in reverse order, or more than MAX_HOSTS hosts
     """
     names: list[str] = []
     for item in _items(text):
@@ -266,23 +271,23 @@ def expand_hostlist(text: str) -> tuple[str, ...]:
             if index % 2 == 0:
                 hosts = [host + part for host in hosts]
                 continue
-            numbers = list(_ranges(part, MOST_HOSTS // max(1, len(hosts))))
+            numbers = list(_ranges(part, MAX_HOSTS // max(1, len(hosts))))
             hosts = [host + number for host in hosts for number in numbers]
-        if len(names) + len(hosts) > MOST_HOSTS:
-            raise ValueError(f"{_short(text)!r} names more than {MOST_HOSTS} hosts")
+        if len(names) + len(hosts) > MAX_HOSTS:
+            raise ValueError(f"{_short(text)!r} names more than {MAX_HOSTS} hosts")
         names.extend(hosts)
     return tuple(names)
 
 
 def _items(text: str) -> Iterator[str]:
-    """The parts between commas outside of brackets."""
+    """Yield the parts between commas outside brackets."""
     for item in re.split(r",(?![^\[\]]*\])", text):
         if item.strip():
             yield item.strip()
 
 
 def _ranges(text: str, most: int) -> Iterator[str]:
-    """``01-03,7`` as 01, 02, 03 and 7."""
+    """Yield ``01-03,7`` as 01, 02, 03 and 7."""
     count = 0
     for part in text.split(","):
         match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", part.strip())
@@ -293,7 +298,7 @@ def _ranges(text: str, most: int) -> Iterator[str]:
             raise ValueError(f"the range {_short(part)!r} runs backwards")
         count += high - low + 1
         if count > most:
-            raise ValueError(f"[{_short(text)}] names more than {MOST_HOSTS} hosts")
+            raise ValueError(f"[{_short(text)}] names more than {MAX_HOSTS} hosts")
         for number in range(low, high + 1):
             yield str(number).zfill(len(match[1]))
 
@@ -303,7 +308,7 @@ def _short(text: str) -> str:
 
 
 def first_host(node_list: str | None) -> str | None:
-    """The first host of a list, None where there is none or the list can't be read."""
+    """Return the first host of a list, or None if there is none or the list is malformed."""
     if not node_list:
         return None
     try:
@@ -313,8 +318,8 @@ def first_host(node_list: str | None) -> str | None:
     return hosts[0] if hosts else None
 
 
-#: Programs that start one process a task, and whose variables their tasks get. mpirun and mpiexec have the same names
-#: in Open MPI and in MPICH, so that their tasks are asked for both.
+#: Programs that start one process per task, with the kind of their variables. mpirun and mpiexec have the same names in
+#: Open MPI and MPICH, so both kinds of variables are read.
 _STARTERS = {
     "srun": "slurm", "ibrun": "mpi", "flux": "flux", "jsrun": "jsrun", "mpirun_rsh": "mvapich",
     **dict.fromkeys(("mpirun", "mpiexec"), "mpi"),
@@ -324,12 +329,12 @@ _STARTERS = {
 
 
 def task_starter(command: LaunchCommand) -> str | None:
-    """The innermost program of a command that starts one process a task (``srun``, ``mpirun``), None without one."""
+    """Return the innermost program that starts one process per task (``srun``, ``mpirun``), or None."""
     return next((program for program in reversed(command.wrappers) if program in _STARTERS), None)
 
 
 def started_by(program: str) -> Scheduler:
-    """What a task of ``srun``, ``mpirun`` and the like will see, as far as that is known before it runs."""
+    """Return what a task of ``srun``, ``mpirun`` and similar will see, as far as it is known before."""
     kind = _STARTERS[program]
     if kind == "mpi":
         return Scheduler(
@@ -349,13 +354,15 @@ def started_by(program: str) -> Scheduler:
 
 
 def mapping_lines(scheduler: Scheduler, run: str = "python train.py") -> tuple[str, ...]:
-    """The lines that hand a task's number on to torch: a comment, then what to type.
+    """Return the lines that pass a task's number to torch: a comment, then the command.
 
-    They must run in each task: in the body of a job script the shell would put one number, 0, in for all tasks. For
-    Slurm and MPI the second line can be pasted into a job script, because it starts the tasks itself; what nobody
-    can know beforehand (the host of task 0 under Flux or jsrun) stands in angle brackets.
+    They must run in each task: the body of a job script would use the number 0 for all tasks. For Slurm and MPI the
+    second
+    line starts the tasks itself, so it works in a job script. Unknown values (the host of task 0 under Flux or jsrun)
+    are
+    in angle brackets.
 
-    :param run: what each task runs, as a shell text without single quotes
+    :param run: the command of each task, as a shell text without single quotes
     """
     kind = scheduler.numbered_by
     exports = " ".join(f"{name}=${value}" for name, value in scheduler.mapping.items())
@@ -366,7 +373,7 @@ def mapping_lines(scheduler: Scheduler, run: str = "python train.py") -> tuple[s
         address = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
         return (why, f"srun bash -c 'export {exports} MASTER_ADDR={address} MASTER_PORT={_PORT_OF_JOB}; exec {run}'")
     if kind in ("openmpi", "pmi", "mvapich"):
-        # env, because each MPI has another option for it, and Open MPI passes on nothing that is only exported
+        # env, because each MPI has another option for it, and Open MPI does not pass exported variables
         count = f" -n {scheduler.tasks}" if scheduler.tasks else ""
         meet = 'env MASTER_ADDR="$(hostname)" MASTER_PORT=29500'
         return (why, f"mpirun{count} {meet} bash -c 'export {exports}; exec {run}'")

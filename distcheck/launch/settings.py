@@ -1,6 +1,6 @@
-"""Which variables are in force, and who set them: the environment, the launcher, a command, NCCL's configuration files.
+"""The variables that apply, and who set them: the environment, the launcher, a command, NCCL's configuration files.
 
-It gives texts. What a library makes of a text is the matter of ``values.py``, whether that is wise that of the probes.
+The values are texts. ``values.py`` knows how a library parses them, and the probes report problems.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from distcheck.core.world import World
 from .model import Launch
 from .values import unknown_log_names
 
-#: Where NCCL looks for settings of the whole machine, and below the home directory for those of a user
-#: (NVIDIA/nccl 2.30.7, src/misc/param.cc).
+#: NCCL's settings of the machine, and below the home directory those of a user (NVIDIA/nccl 2.30.7, src/misc/param.cc).
 SITE_FILE = "/etc/nccl.conf"
 USER_FILE = ".nccl.conf"
-#: Longest name and longest value that NCCL keeps of a line, in bytes (the same file).
-_LONGEST_PART = 1023
+#: Longest name and value that NCCL keeps of a line, in bytes (the same file).
+_MAX_PART_LENGTH = 1023
 
 ENVIRONMENT = "environment"
 LAUNCHER = "launcher"
 COMMAND = "command"
 
-#: What torchrun gives to each worker (torch 2.13.0, torch/distributed/elastic/agent/server/local_elastic_agent.py).
+#: Variables that torchrun sets for each worker (torch 2.13.0,
+#: torch/distributed/elastic/agent/server/local_elastic_agent.py).
 _SET_BY_TORCHRUN = frozenset(
     {
         "GROUP_RANK",
@@ -55,7 +55,7 @@ _SET_BY_TORCHRUN = frozenset(
 
 
 class Setting(NamedTuple):
-    """One variable in force."""
+    """One variable that applies."""
 
     name: str
     value: str
@@ -65,57 +65,57 @@ class Setting(NamedTuple):
 
     @property
     def by_user(self) -> bool:
-        """Set in this environment or on the command line, not by a launcher and not by a file."""
+        """Return whether this environment or the command line sets it, not a launcher or a file."""
         return self.origin in (ENVIRONMENT, COMMAND)
 
     @property
     def by_site(self) -> bool:
-        """Set by the machine's configuration file."""
+        """Return whether the machine's configuration file sets it."""
         return self.origin.startswith(SITE_FILE + ":")
 
 
 class Settings(NamedTuple):
-    """All variables in force that bear on training, sorted by name."""
+    """All variables that concern training, sorted by name."""
 
     items: tuple[Setting, ...] = ()
-    #: why the file that NCCL_CONF_FILE names was not read; NCCL then reads no file of the user and says nothing
+    #: why the file that NCCL_CONF_FILE names was not read; NCCL then reads no file of the user and prints nothing
     unread: str | None = None
-    #: names in TORCH_LOGS that are no log of torch, but a module that can be imported
+    #: names in TORCH_LOGS that are not registered, but importable modules
     importable: frozenset[str] = frozenset()
-    #: names that the configuration calls its own: they are nobody's slip
+    #: names from the configuration: they are no typing errors
     known: frozenset[str] = frozenset()
-    #: the configuration files of this host are those that the job reads
+    #: the job reads the configuration files of this host
     files_apply: bool = True
 
     def of(self, name: str) -> Setting | None:
-        """The variable with its origin, also where it is empty; None where it is not set."""
+        """Return the variable with its origin, even if it is empty; None if it is not set."""
         return next((item for item in self.items if item.name == name), None)
 
     def get(self, name: str) -> str | None:
-        """The text in force, None where it is not set. NCCL takes an empty variable for one that is not set."""
+        """Return the text of a variable, or None if it is not set. For NCCL an empty variable is not set."""
         found = self.of(name)
         if found is None or (not found.value and name.startswith("NCCL_")):
             return None
         return found.value
 
     def with_command(self, assignments: Mapping[str, str]) -> Settings:
-        """These settings under another command than the one that they were read for."""
+        """Return these settings with the assignments of another command."""
         kept = {item.name: item for item in self.items if item.origin != COMMAND}
         for name, value in assignments.items():
             kept[name] = Setting(name, mask(value, name=name), COMMAND)
         return self._replace(items=tuple(sorted(kept.values())))
 
     def origin(self, name: str) -> str | None:
-        """Who set it, None where it is not set."""
+        """Return who set it, or None if it is not set."""
         found = self.of(name)
         return None if found is None else found.origin
 
 
 def parse_nccl_conf(text: str) -> list[tuple[int, str, str]]:
-    """The lines of a configuration file as NCCL reads them: line number from 1, name, value.
+    """Return the lines of a configuration file as NCCL reads them: line number from 1, name, value.
 
     Nothing is trimmed: a blank around the ``=`` belongs to the name or the value. Only a # in the first column makes
-    a comment. Where a name stands twice, the first one counts.
+    a comment. The first value of each name counts.
     """
     found = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -128,12 +128,12 @@ def parse_nccl_conf(text: str) -> list[tuple[int, str, str]]:
 
 
 def _cut(text: str) -> str:
-    return text.encode("utf-8", "replace")[:_LONGEST_PART].decode("utf-8", "replace")
+    return text.encode("utf-8", "replace")[:_MAX_PART_LENGTH].decode("utf-8", "replace")
 
 
 @fact(of_this_host=False)
 def read_settings(world: World, launch: Launch, configuration: Configuration | Unavailable) -> Settings:
-    """The environment, the assignments of the planned command, and NCCL's files, in the order in which they win."""
+    """Read the environment, the planned command's assignments, and NCCL's files, in order of precedence."""
     found: dict[str, Setting] = {}
     command = {} if launch.command is None else launch.command.assignments
     for name, value in command.items():
@@ -146,7 +146,7 @@ def read_settings(world: World, launch: Launch, configuration: Configuration | U
         table = VariableTable()
         for shown, text in files:
             for line, name, value in parse_nccl_conf(text):
-                # a line such as "export NCCL_DEBUG=INFO" sets a variable of just that name
+                # a line such as "export NCCL_DEBUG=INFO" sets a variable with that whole name
                 if table.bears_on_training(name.split()[-1] if name.strip() else name):
                     found.setdefault(name, Setting(name, mask(value, name=name), f"{shown}:{line}"))
     return Settings(
@@ -161,12 +161,12 @@ def read_settings(world: World, launch: Launch, configuration: Configuration | U
 
 
 def _origin(name: str, environ: Mapping[str, str]) -> str:
-    """Who set a variable of this environment: torchrun's workers find some that no user set."""
+    """Return who set a variable of this environment: torchrun's workers have some that no user set."""
     if "TORCHELASTIC_RUN_ID" not in environ:
         return ENVIRONMENT
     if name in _SET_BY_TORCHRUN:
         return LAUNCHER
-    # torchrun sets these two only where the user has not; a user's own 1 can't be told apart, and means the same
+    # torchrun sets these two only if the user does not; a user's own 1 has the same meaning
     if name == "TORCH_NCCL_ASYNC_ERROR_HANDLING" and environ[name] == "1":
         return LAUNCHER
     if name == "OMP_NUM_THREADS" and environ[name] == "1" and environ.get("LOCAL_WORLD_SIZE") != "1":
@@ -175,9 +175,9 @@ def _origin(name: str, environ: Mapping[str, str]) -> str:
 
 
 def _files(world: World, named: Setting | None) -> tuple[list[tuple[str, str]], str | None]:
-    """NCCL's files, the winning one first, each as it is shown and its text; and why the named one was not read.
+    """Return NCCL's files by precedence, each with its name and text, and why the named one was not read.
 
-    A file that this user can't read is none for NCCL either.
+    NCCL skips a file that this user can't read.
     """
     user: tuple[str, str] | None = None
     if named is not None and named.value:
@@ -198,7 +198,7 @@ def _files(world: World, named: Setting | None) -> tuple[list[tuple[str, str]], 
 
 
 def _importable(world: World, launch: Launch, logs: Setting | None) -> Iterator[str]:
-    """Which of the unknown names in TORCH_LOGS are modules that Python would find. Nothing is imported."""
+    """Yield the unknown names in TORCH_LOGS that are modules on Python's path. Nothing is imported."""
     names = () if logs is None else unknown_log_names(logs.value)
     if not names:
         return

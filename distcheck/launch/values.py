@@ -1,7 +1,7 @@
-"""What the library that reads a variable makes of its text: pure parsers, one for each way of reading.
+"""How a library parses the text of a variable: pure parsers, one per form.
 
-They say how a text is taken and what follows where that is not what it says. Whether that matters for a launch is
-for the probes to judge; which text is in force is the matter of ``settings.py``. Nothing here looks at the world.
+They return the effective value and the consequence of a wrong text. The probes decide whether it matters for a launch,
+and ``settings.py`` knows which text applies. Nothing outside is read.
 """
 
 from __future__ import annotations
@@ -12,47 +12,47 @@ from typing import Literal, NamedTuple
 
 from distcheck.core.variable_table import Variable, edit_distance
 
-#: What follows from a text that a library can't use as it stands. ``crash``: the import, the launcher or the start of
-#: the process group fails; ``misread``: it is taken for something else than it says; ``ignored``: it, or a part of it,
-#: has no effect; ``fallback``: the library replaces it by its default or by what it can do.
+#: The consequence of a text that a library can't use as it is. ``crash``: the import, the launcher or the start of the
+#: process group fails. ``misread``: it gets another meaning. ``ignored``: it, or a part of it, has no effect.
+#: ``fallback``: the library uses its default or a similar value.
 Consequence = Literal["crash", "misread", "ignored", "fallback"]
 
 
 class ValueReading(NamedTuple):
-    """How a text is taken."""
+    """How a library reads a text."""
 
-    #: what the library works with; None where it works with its default, or not at all
+    #: the value that the library uses; None for its default, or none
     effective: str | None
-    #: one clause that follows the name and the value; None where the text is taken as it is meant
+    #: one clause that follows the name and the value; None without a problem
     problem: str | None = None
     consequence: Consequence | None = None
-    #: the problem is there only where this does not hold: one clause, ``the installed NCCL is older than 2.24``
+    #: the problem exists unless this holds: one clause, ``the installed NCCL is older than 2.24``
     unless: str | None = None
 
 
-#: Words that people write for "off" and "on".
+#: Words for "off" and "on".
 _OFF = frozenset({"0", "false", "no", "off", "n", "f", "disable", "disabled"})
 _ON = frozenset({"1", "true", "yes", "on", "y", "t", "enable", "enabled"})
 
-#: What torch says where it can't read a number or a switch. Where the flight recorder asks, the exception meets running
-#: threads: the process dies with SIGABRT or waits for ever, by chance (run with torch 2.13.0).
+#: torch's message for a number or switch that it can't parse. If the flight recorder reads it, the exception
+#: reaches running threads: the process exits with SIGABRT or hangs, by chance (run with torch 2.13.0).
 _INVALID = "'Invalid value for environment variable:"
 
-#: What ``isspace`` takes for blank in the C locale.
+#: Characters that ``isspace`` matches in the C locale.
 _C_BLANK = " \t\n\v\f\r"
 _LONG_LONG_MIN, _LONG_LONG_MAX = -(1 << 63), (1 << 63) - 1
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _UNIT = re.compile(r"\s*([kmgt])(?:i?b)?(?:ytes)?\s*$", re.IGNORECASE)
 _UNIT_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-#: Names that NCCL itself uses for "not set" (NCCL_CONFIG_UNDEF_INT and its parameters' sentinels).
+#: NCCL's own values for "not set" (NCCL_CONFIG_UNDEF_INT and its parameters' sentinels).
 _NCCL_NOT_SET = (-1, -2)
 
 #: Longest lists that NCCL keeps (MAX_IFS in src/include/socket.h, MAX_IB_DEVS in src/transport/net_ib, 2.30.7).
 _MAX_INTERFACES = 16
 _MAX_DEVICES = 32
 
-#: The names that TORCH_LOGS takes: what torch 2.13.0 registers (``torch/_logging/_registrations.py``); those of
-#: 2.2.2, 2.5.1 and 2.8.0 are all among them.
+#: The names that TORCH_LOGS accepts: those that torch 2.13.0 registers (``torch/_logging/_registrations.py``). They
+#: include those of 2.2.2, 2.5.1 and 2.8.0.
 TORCH_LOG_NAMES = frozenset(
     """
     all annotation aot aot_graphs aot_graphs_effects aot_joint_graph async_compile auto_chunker autograd autotuning
@@ -67,25 +67,25 @@ TORCH_LOG_NAMES = frozenset(
 )
 #: The grammar of TORCH_LOGS (``_gen_settings_regex``): blanks only after a comma, one sign at most.
 _TORCH_LOGS = re.compile(r"(?:[+-]?[\w.]+,\s*)*[+-]?[\w.]+")
-#: Words that people write there for a level; no module of that name can be imported.
+#: Words that users write for a level; no module has such a name.
 _LEVEL_WORDS = frozenset(
     {"critical", "debug", "error", "false", "info", "none", "off", "on", "true", "warn", "warning"}
 )
 
 
 def read_value(variable: Variable, text: str) -> ValueReading:
-    """What the reader of a variable makes of a text. Never raises.
+    """Return how the library of a variable reads a text. Never raises.
 
-    A variable of which nobody knows how it is read takes every text as it stands.
+    A variable without a known parser accepts every text.
     """
     reader = _READERS.get(variable.parse or "")
     return ValueReading(text) if reader is None else reader(variable, text)
 
 
 def c_integer(text: str) -> tuple[int | None, str]:
-    """C's ``strtoll`` with base 0 on the beginning of a text: the number and the rest.
+    """Return the number and the rest of a text like C's ``strtoll`` with base 0.
 
-    The number is 0 where there is none (the rest is then the whole text), and None where it does not fit 64 bits.
+    The number is 0 without digits (the rest is then the whole text), and None if it does not fit 64 bits.
     """
     match = re.match(r"[ \t\n\v\f\r]*([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))", text)
     if match is None:
@@ -93,7 +93,7 @@ def c_integer(text: str) -> tuple[int | None, str]:
     sign, hexadecimal, octal, decimal = match.groups()
     digits, base = (hexadecimal, 16) if hexadecimal else (octal, 8) if octal else (decimal, 10)
     rest = text[match.end() :]
-    # more digits than any 64-bit number has, written out, need no conversion (and Python would refuse 4300 of them)
+    # longer numbers fit no 64 bits, and Python would refuse 4300 digits
     if len(digits.lstrip("0")) > 24:
         return None, rest
     value = int(digits, base) * (-1 if sign == "-" else 1)
@@ -101,7 +101,7 @@ def c_integer(text: str) -> tuple[int | None, str]:
 
 
 def torch_integer(text: str) -> int | None:
-    """C++'s ``std::stoi``: the number at the beginning of a text, None where it raises."""
+    """Return the number at the beginning of a text like C++'s ``std::stoi``, or None if that raises."""
     match = re.match(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]*)", text)
     if match is None or not match[0][-1:].isdigit() or len(match[2]) > 10:
         return None
@@ -110,7 +110,7 @@ def torch_integer(text: str) -> int | None:
 
 
 def unknown_log_names(text: str) -> tuple[str, ...]:
-    """The names in a TORCH_LOGS setting that torch does not register: it takes them only if a module is called so."""
+    """Return the names in TORCH_LOGS that torch does not register: it accepts them only as importable modules."""
     names = (part.strip().lstrip("+-") for part in text.split(","))
     return tuple(name for name in names if name and name not in TORCH_LOG_NAMES and "." not in name)
 
@@ -128,40 +128,36 @@ def _c_int(variable: Variable, text: str) -> ValueReading:
         return _default(f"does not fit 64 bits, and {library} falls back to its default")
     if rest == text:
         return _word_for_number(variable, text)
-    if (trouble := _after_number(variable, text, value, rest)) is not None:
-        return trouble
+    if (misreading := _after_number(variable, text, value, rest)) is not None:
+        return misreading
     if not _in_ranges(variable, value) and not (variable.owner == "nccl" and value in _NCCL_NOT_SET):
         return ValueReading(str(value), f"is outside of what {library} takes ({variable.values})", "fallback")
     return ValueReading(str(value))
 
 
 def _word_for_number(variable: Variable, text: str) -> ValueReading:
-    """A text without a number where C's parser expects one: it gives 0."""
+    """Read a text without a number where C's parser expects one: it gives 0."""
     library = _library(variable)
     if variable.type == "bool" and text.strip().lower() in _OFF:
         return ValueReading("0")
     means = ", which means off" if variable.type == "bool" else ""
-    return ValueReading("0", f"is read by {library} as 0{means}: it takes numbers only", "misread")
+    return _misread("0", f"is read by {library} as 0{means}: it takes numbers only")
 
 
 def _after_number(variable: Variable, text: str, value: int, rest: str) -> ValueReading | None:
-    """What follows a number that C's parser has read, where it changes what the text says."""
+    """Return the problem of the text after a number, if it changes the meaning."""
     library = _library(variable)
     written = re.match(r"[ \t\n\v\f\r]*[+-]?0+([0-9]+)", text)
     if written is not None and written[1] != str(abs(value)):
-        return ValueReading(
-            str(value), f"is read by {library} as {value}: a leading 0 makes it an octal number", "misread"
-        )
+        return _misread(str(value), f"is read by {library} as {value}: a leading 0 makes it an octal number")
     tail = rest.strip()
     if not tail or tail.startswith("#") or re.fullmatch(r"\.0*", tail):
         return None
     if unit := _UNIT.match(rest):
         meant = value * 1024 ** _UNIT_POWERS[unit[1].lower()]
-        return ValueReading(
-            str(value), f"is read by {library} as {value}: it knows no units; {meant} is meant", "misread"
-        )
+        return _misread(str(value), f"is read by {library} as {value}: it knows no units; {meant} is meant")
     if re.match(r"\.\d|[eE][+-]?\d", tail):
-        return ValueReading(str(value), f"is read by {library} as {value}: it takes whole numbers only", "misread")
+        return _misread(str(value), f"is read by {library} as {value}: it takes whole numbers only")
     return ValueReading(str(value), f"is read by {library} as {value}, and the rest of the text is ignored", "ignored")
 
 
@@ -208,7 +204,7 @@ def _python_float(variable: Variable, text: str) -> ValueReading:
 
 
 def _plain_int(variable: Variable, text: str) -> ValueReading:
-    """A documented range of numbers, of which nobody looked up what is done with other texts."""
+    """A documented range of numbers; the handling of other texts is unknown."""
     value = torch_integer(text) if re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) else None
     if value is None or not _in_ranges(variable, value):
         return _default(f"is no number of {variable.values}")
@@ -220,12 +216,12 @@ def _openmp_threads(variable: Variable, text: str) -> ValueReading:
     parts = [part.strip(_C_BLANK) for part in text.split(",")]
     numbers = [torch_long(part) for part in parts]
     if any(number is None or number < 1 for number in numbers):
-        return _default("is no number of threads: OpenMP says so on stderr and takes every core for every rank")
+        return _default("is no number of threads: OpenMP warns on stderr and uses every core for every rank")
     return ValueReading(str(numbers[0]))
 
 
 def torch_long(text: str) -> int | None:
-    """A whole text as a decimal number that fits C's ``long``; None where it does not."""
+    """Return a decimal number that fits C's ``long``, or None."""
     if re.fullmatch(r"[+-]?[0-9]{1,19}", text) is None:
         return None
     value = int(text)
@@ -265,31 +261,27 @@ def _torch_flag(variable: Variable, text: str) -> ValueReading:
 
 
 def _only_1(variable: Variable, text: str) -> ValueReading:
-    """A switch that is on for the text ``1`` alone."""
+    """A switch that is on only for the text ``1``."""
     if text == "1":
         return ValueReading("1")
     if not text.strip() or text.strip().lower() in _OFF:
         return ValueReading("0")
-    return ValueReading("0", f"is read by {_library(variable)} as off: only the text 1 switches it on", "misread")
+    return _misread("0", f"is read by {_library(variable)} as off: only the text 1 switches it on")
 
 
 def _only_true(variable: Variable, text: str) -> ValueReading:
-    """A switch that is on for the text ``True`` alone."""
+    """A switch that is on only for the text ``True``."""
     if text == "True":
         return ValueReading("True")
     if text.strip().lower() in _ON:
-        return ValueReading(
-            "False", f"is read by {_library(variable)} as off: only the text True switches it on", "misread"
-        )
+        return _misread("False", f"is read by {_library(variable)} as off: only the text True switches it on")
     return ValueReading("False")
 
 
 def _presence(variable: Variable, text: str) -> ValueReading:
-    """A switch that is on where the variable is set at all."""
+    """A switch that is on if the variable is set."""
     if not text.strip() or text.strip().lower() in _OFF:
-        return ValueReading(
-            "1", f"switches it on: {_library(variable)} only asks whether the variable is set", "misread"
-        )
+        return _misread("1", f"switches it on: {_library(variable)} only checks whether the variable is set")
     return ValueReading("1")
 
 
@@ -314,7 +306,7 @@ def _torch_log_level(variable: Variable, text: str) -> ValueReading:
     """Read by c10's logging; run with torch 2.13.0."""
     if not text or text.upper() in variable.words or text in ("0", "1", "2", "3"):
         return ValueReading(text.upper() or None)
-    return _no_effect("is no level that torch knows; it says so on stderr and ignores it")
+    return _no_effect("is no level that torch knows; it warns on stderr and ignores it")
 
 
 def _python_log_level(variable: Variable, text: str) -> ValueReading:
@@ -348,7 +340,7 @@ def _torch_logs(variable: Variable, text: str) -> ValueReading:
 
 
 def _near_log_name(name: str) -> str | None:
-    """A registered name that differs in case or in one letter, or by the prefix that torch's own code once used."""
+    """Return a registered name that differs in case, in one letter, or by a prefix of old torch code."""
     lower = name.lower()
     if lower in TORCH_LOG_NAMES:
         return lower
@@ -360,7 +352,7 @@ def _near_log_name(name: str) -> str | None:
 
 
 def _word(variable: Variable, text: str) -> ValueReading:
-    """One of a few words; any other has no effect, and no message says so."""
+    """One of a few words; any other has no effect, and no message is printed."""
     if not text:
         return ValueReading(None)
     exact = "exact" in (variable.values or "")
@@ -371,7 +363,7 @@ def _word(variable: Variable, text: str) -> ValueReading:
 
 
 def _nccl_word(variable: Variable, text: str) -> ValueReading:
-    """``ncclParamOneOf`` (from 2.30); before that blanks were not taken off."""
+    """``ncclParamOneOf`` (from 2.30); earlier versions did not remove blanks."""
     if not text:
         return ValueReading(None)
     word = text.strip(_C_BLANK).upper()
@@ -385,7 +377,7 @@ def _nccl_word(variable: Variable, text: str) -> ValueReading:
 
 
 def _nccl_words(variable: Variable, text: str) -> ValueReading:
-    """``ncclParamBitsetOf`` (from 2.30); before that an unknown word was skipped."""
+    """``ncclParamBitsetOf`` (from 2.30); earlier versions skipped an unknown word."""
     words = [word for word in text.removeprefix("^").split(",") if word.strip(_C_BLANK)]
     for word in words:
         if word.strip(_C_BLANK).upper() not in variable.words:
@@ -443,7 +435,7 @@ def _nccl_selection(variable: Variable, text: str) -> ValueReading:
 
 
 def _nccl_interfaces(variable: Variable, text: str) -> ValueReading:
-    """``parseStringList`` in src/misc/utils.cc and its callers: nothing is trimmed, marks stand before the list."""
+    """``parseStringList`` in src/misc/utils.cc and its callers: nothing is trimmed, and marks come before the list."""
     devices = variable.name == "NCCL_IB_HCA"
     if not text:
         return ValueReading(None)
@@ -473,7 +465,7 @@ def _nccl_interfaces(variable: Variable, text: str) -> ValueReading:
 
 
 def _nothing(devices: bool) -> Consequence:
-    """What follows where no name matches: without an interface NCCL stops, without an RDMA device it takes sockets."""
+    """Return the consequence if no name matches: NCCL stops without an interface, and uses sockets without RDMA."""
     return "ignored" if devices else "crash"
 
 
@@ -497,7 +489,7 @@ def _gloo_interfaces(variable: Variable, text: str) -> ValueReading:
 
 
 def _gloo_transport(variable: Variable, text: str) -> ValueReading:
-    """The registry of ``GlooDeviceFactory``: exact names, also the empty one is looked up."""
+    """The registry of ``GlooDeviceFactory``: exact names, even the empty one."""
     stops = "makes gloo stop with 'unsupported gloo device'"
     if text == "TCP":
         return ValueReading(text)
@@ -543,7 +535,7 @@ def _openmp_bind(variable: Variable, text: str) -> ValueReading:
     words = [word.strip(_C_BLANK).lower() for word in text.split(",")]
     known = set(words) <= set(variable.words) and (len(words) == 1 or not {"true", "false"} & set(words))
     if not known:
-        return _default(f"is refused by OpenMP, which says so on stderr; it knows {variable.values}")
+        return _default(f"is refused by OpenMP with a message on stderr; it knows {variable.values}")
     return ValueReading(",".join(words))
 
 
@@ -612,17 +604,22 @@ def _rendezvous_endpoint(variable: Variable, text: str) -> ValueReading:
 
 
 def _crash(problem: str, unless: str | None = None) -> ValueReading:
-    """Nothing works with the text."""
+    """Return the reading of a text with which nothing works."""
     return ValueReading(None, problem, "crash", unless)
 
 
+def _misread(effective: str, problem: str) -> ValueReading:
+    """Return the reading of a text with another meaning."""
+    return ValueReading(effective, problem, "misread")
+
+
 def _no_effect(problem: str) -> ValueReading:
-    """The reader goes on as if nothing were set."""
+    """Return the reading of a text without effect."""
     return ValueReading(None, problem, "ignored")
 
 
 def _default(problem: str) -> ValueReading:
-    """The reader takes its default."""
+    """Return the reading of a text that is replaced by the default."""
     return ValueReading(None, problem, "fallback")
 
 
@@ -633,7 +630,7 @@ def _in_ranges(variable: Variable, value: int) -> bool:
 
 
 def _library(variable: Variable) -> str:
-    """The reader's name as people write it."""
+    """Return the usual spelling of the library's name."""
     names = {
         "nccl": "NCCL",
         "rccl": "RCCL",
@@ -683,5 +680,5 @@ _READERS: Mapping[str, Callable[[Variable, str], ValueReading]] = {
     "word": _word,
 }
 
-#: The kinds of parsing that are known: the table names no other.
+#: The known parsers: the table of variables names no other.
 KINDS = frozenset(_READERS)

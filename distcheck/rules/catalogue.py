@@ -44,13 +44,13 @@ DC117 = _rule("DC117", "hangup-kills-launcher", "WE", "launch env log", "The lau
 DC118 = _rule("DC118", "restarts-hide-first-error", "I", "env launch log", "Automatic restarts hide the first error")
 DC119 = _rule("DC119", "error-handling-disabled", "W", "env lint", "Error handling of collectives is switched off, so that a failure hangs")
 DC120 = _rule("DC120", "backend-absent", "EW", "env ranks live lint log", "The installed torch lacks the backend that the launch asks for")
-DC121 = _rule("DC121", "nproc-gpu-without-cuda", "E", "env launch log", "One process a GPU is asked for, but no GPU can be used")
+DC121 = _rule("DC121", "nproc-gpu-without-cuda", "E", "env launch log", "One process per GPU is requested, but no GPU is usable")
 DC122 = _rule("DC122", "module-shadowing", "E", "env log", "A file of the working directory shadows torch or one of its modules")
 DC123 = _rule("DC123", "windows-no-libuv", "E", "env log", "torch for Windows lacks libuv, which its store uses by default")
 DC124 = _rule("DC124", "proxy-interferes", "WE", "env log", "A proxy stands between the nodes and the etcd rendezvous")
 DC125 = _rule("DC125", "time-limit-near", "WE", "env log", "The scheduler's time limit is near")
 DC126 = _rule("DC126", "device-max-connections", "I", "env", "CUDA_DEVICE_MAX_CONNECTIONS does not fit the kind of parallelism")
-DC127 = _rule("DC127", "hang-can-not-be-asked", "I", "env", "No rank that hangs could be asked for its last collectives")
+DC127 = _rule("DC127", "hang-can-not-be-asked", "I", "env", "The last collectives of a hung rank can not be read")
 DC128 = _rule("DC128", "detail-debug-crashes-ddp", "W", "env", "TORCH_DISTRIBUTED_DEBUG=DETAIL crashes DDP on gloo")
 
 # DC2xx: Ranks and devices

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distcheck.core.model import Unavailable
 from distcheck.launch.command import parse_command
 from distcheck.launch.schedulers import (
-    MOST_HOSTS,
+    MAX_HOSTS,
     Scheduler,
     expand_hostlist,
     first_host,
@@ -211,7 +211,7 @@ def test_good_hostlist(text: str, hosts: tuple[str, ...]) -> None:
         ("gpu[4-1]", "backwards"),
         ("gpu[a-c]", "no number"),
         ("gpu[]", "no number"),
-        (f"gpu[1-{MOST_HOSTS + 1}]", "more than"),
+        (f"gpu[1-{MAX_HOSTS + 1}]", "more than"),
         ("gpu[1-999999999999999999]", "more than"),
         ("a[1-1000]b[1-1000]", "more than"),
         (",".join(["a[1-60000]", "b[1-60000]"]), "more than"),
@@ -235,7 +235,7 @@ def test_any_text_is_a_list_or_a_value_error(text: str) -> None:
         hosts = expand_hostlist(text)
     except ValueError:
         return
-    assert len(hosts) <= MOST_HOSTS
+    assert len(hosts) <= MAX_HOSTS
     assert not any("[" in host or "," in host for host in hosts)
 
 

@@ -1,57 +1,21 @@
-"""Launch files: shell and Slurm scripts, manifests of Kubernetes, configurations of launchers; read, never run.
+"""Launch files: shell and Slurm scripts, Kubernetes manifests, configurations of launchers. They are read, never run.
 
-Importing this package imports nothing of it: most trees hold files that may be launch files, and are none. A checker
-that is given this room asks for its probes.
+Importing this package imports none of its modules, because most trees hold few launch files. The checker loads the
+probes with :func:`load_probes`.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
-#: Readers and values; every other module of the package is a room of probes.
-_READERS = frozenset(
-    [
-        "accelerate_config",
-        "context",
-        "plain_commands",
-        "containers",
-        "counts",
-        "deepspeed_config",
-        "dockerfile",
-        "engine",
-        "files",
-        "fragments",
-        "hostfiles",
-        "json_text",
-        "kubernetes",
-        "makefile",
-        "markdown",
-        "model",
-        "nodes",
-        "paths",
-        "scripts",
-        "shell",
-        "shell_assignments",
-        "shell_builtins",
-        "shell_commands",
-        "shell_expressions",
-        "shell_flow",
-        "shell_grammar",
-        "shell_state",
-        "shell_tests",
-        "shell_words",
-        "slurm",
-        "training_signs",
-        "workflow",
-        "workloads",
-        "yaml_text",
-    ]
-)
+#: The modules that hold probes; the others are readers and values.
+PROBES = (
+    "configurations", "container_runs", "launcher", "malformed", "node_ranks", "pods", "ports", "rendezvous",
+    "resources", "started_scripts", "variable_forwarding", "variables",
+)  # fmt: skip
 
 
 def load_probes() -> None:
-    """Import the modules that register probes: :class:`distcheck.core.checker.Checker` does so for its rooms."""
-    for module in pkgutil.iter_modules(__path__):
-        if module.name not in _READERS:
-            importlib.import_module(f"{__name__}.{module.name}")
+    """Register the probes; :class:`distcheck.core.checker.Checker` calls this."""
+    from importlib import import_module
+
+    for name in PROBES:
+        import_module(f"{__name__}.{name}")

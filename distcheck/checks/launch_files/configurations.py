@@ -1,7 +1,7 @@
-"""Probes about configurations of accelerate and DeepSpeed: do the values fit each other, and the line that names them.
+"""Probes for configurations of accelerate and DeepSpeed, and for the launch lines that name them.
 
-An option on the launch line wins over the configuration, so both are judged together where a line names one; what is
-written nowhere, or by a template, is compared with nothing.
+An option on the launch line overrides the configuration, so both are checked together. A value that is missing or
+comes from a template is not compared.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
-from distcheck.launch.model import LOOPBACK_NAMES
+from distcheck.launch.model import HIGHEST_PORT, LOOPBACK_NAMES
 
-from .context import of_span, once
-from .deepspeed_config import REPEATED
+from .context import counted, worst_per_location
 from .fragments import Span
+from .launcher_configs import REPEATED
 from .model import TORCHRUN_LAUNCHERS, Configured, HostSlots, LaunchFile, LaunchFiles, LaunchSite, Scalar
-from .paths import the_one
-from .variables import is_sure
+from .paths import normalized, the_one
+from .variables import is_certain
 
-#: Ports are 16-bit numbers (RFC 9293); accelerate takes 0 for "find a free one".
-_HIGHEST_PORT = 65535
-#: Kinds of a run whose processes accelerate does not start by torchrun, or does not count so.
+#: Kinds of runs that accelerate starts without torchrun, or whose processes it counts in another way.
 _COUNTED_OTHERWISE = frozenset({"NO", "TPU", "XLA", "MULTI_CPU", "DATA_PARALLEL", "MODEL_PARALLEL"})
-#: What a configuration calls a value, the field of a launch command, and the options that stand for it.
+#: For each key of a configuration: the field of a launch command, and the option that sets it.
 _FIELDS: Mapping[str, tuple[str, str]] = {
     "num_machines": ("nnodes_min", "--num-machines"),
     "num_processes": ("processes", "--num-processes"),
@@ -36,7 +34,7 @@ _FIELDS: Mapping[str, tuple[str, str]] = {
     "main_process_port": ("master_port", "--main-process-port"),
     "gpu_ids": ("gpu_ids", "--gpu-ids"),
 }
-#: Files of one job are numbered, or named by what the machine is.
+#: File names of one job contain a number, or the role of the machine.
 _INDEX = re.compile(r"[0-9]+|(?:^|(?<=[^a-z]))(?:main|master|head|leader|worker|slave|child|host)(?=$|[^a-z])")
 
 
@@ -44,13 +42,13 @@ _INDEX = re.compile(r"[0-9]+|(?:^|(?<=[^a-z]))(?:main|master|head|leader|worker|
 
 
 class _Choice(NamedTuple):
-    """The values of a run: a configuration, and the line that starts with it. ``site`` is None where none is known."""
+    """The values of a run: a configuration and the line that starts it. ``site`` is None if no line is known."""
 
     config: Configured
     site: LaunchSite | None
 
     def get(self, name: str) -> Scalar | None:
-        """A value as the launcher sees it: that of the line, else that of the configuration."""
+        """Return a value as the launcher sees it: that of the line, otherwise that of the configuration."""
         if self.site is not None and name in _FIELDS:
             field, option = _FIELDS[name]
             word = self.site.value(option)
@@ -70,13 +68,9 @@ class _Choice(NamedTuple):
         found = self.get(name)
         return found.value if found is not None and found.known and isinstance(found.value, str) else None
 
-    def unknown(self, name: str) -> bool:
-        found = self.get(name)
-        return found is not None and not found.known
-
 
 class _Fault(NamedTuple):
-    """Values that don't fit each other. The last of ``names`` is where the finding stands."""
+    """Values that contradict each other. The finding is located at the last of ``names``."""
 
     names: tuple[str, ...]
     message: str
@@ -84,16 +78,23 @@ class _Fault(NamedTuple):
     severity: Severity | None = None
 
 
+#: The files of one launcher by path, each with its configuration.
+_Configurations = Mapping[str, tuple[LaunchFile, Configured]]
+
+
+def _configurations(launch_files: LaunchFiles, kind: str) -> _Configurations:
+    return {
+        normalized(file.path): (file, file.configurations[0])
+        for file in launch_files.files
+        if file.kind == kind and file.configurations
+    }
+
+
 @probe(rules.DC811)
 def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """What a configuration of accelerate says of machines, processes and addresses fits together, line and all."""
+    """A configuration of accelerate and its launch line agree on machines, processes and addresses."""
     yield from _bare_lines(launch_files)
-    every = {
-        _plain(file.path): (file, config)
-        for file in launch_files.files
-        if file.kind == "accelerate"
-        for config in file.configurations[:1]
-    }
+    every = _configurations(launch_files, "accelerate")
     if not every:
         return
     named: dict[str, list[LaunchSite]] = {path: [] for path in every}
@@ -127,38 +128,44 @@ def accelerate_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _bare_lines(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """X1 where a line says both numbers itself, and names no configuration."""
+    """Yield X1 for lines that give both numbers and name no configuration."""
     seen = set()
     for _, site in launch_files.sites():
         command = site.command
         machines, processes = command.nnodes_min, command.processes
-        said = site.value("--num-processes")
-        if command.launcher != "accelerate" or said is None or said.span in seen or machines is None or not processes:
+        reported = site.value("--num-processes")
+        if (
+            command.launcher != "accelerate"
+            or reported is None
+            or reported.span in seen
+            or machines is None
+            or not processes
+        ):
             continue
         own = command.argv[: len(command.argv) - len(command.script_args)]
         elsewhere = command.config_file is not None or command.unknown & {"config_file", "processes", "nnodes_min"}
-        # DeepSpeed counts by its hostfile, and other kinds of hardware in their own way
+        # DeepSpeed counts by its hostfile, and other hardware is counted in other ways
         if elsewhere or any(word.replace("-", "_").startswith(("__use_deepspeed", "__tpu", "__cpu")) for word in own):
             continue
         fault = _not_shared(machines, processes, "--num_processes")
         if fault is not None:
-            seen.add(said.span)
+            seen.add(reported.span)
             yield rules.DC811.found(
                 fault.message,
-                where=of_span(said.span, option="num_processes"),
+                where=reported.span.where(object="num_processes"),
                 evidence={"num_machines": machines, "num_processes": processes},
                 fix=Fix(fault.fix, where="launch-line"),
             )
 
 
 def _simulated(site: LaunchSite, sites: Iterable[LaunchSite]) -> bool:
-    """Several machines are played on one on purpose: agents in the background, each with another rank."""
+    """Return whether one machine simulates several: agents in the background, each with its own rank."""
     ranks = {other.command.node_rank for other in sites if other.span.path == site.span.path}
     return len(ranks) > 1 and any(other.background for other in sites)
 
 
 def _may_be_overridden(fault: _Fault, sites: Iterable[LaunchSite]) -> bool:
-    """Whether a line that names an unknown configuration gives one of the values itself."""
+    """Return whether a line with an unknown configuration may set one of the values."""
     for site in sites:
         for name in fault.names:
             field, option = _FIELDS.get(name, ("", ""))
@@ -172,7 +179,7 @@ def _may_be_overridden(fault: _Fault, sites: Iterable[LaunchSite]) -> bool:
 
 
 def _span_of(choice: _Choice, fault: _Fault) -> Span:
-    """Where a fault is to be fixed: in the line, where one of its values stands there."""
+    """Return where to fix a fault: in the line if it holds one of the values."""
     spans = [found.span for name in fault.names if (found := choice.get(name)) is not None]
     if choice.site is not None:
         here = [span for span in spans if span.path != choice.config.span.path or _within(span, choice.site.span)]
@@ -192,7 +199,7 @@ def _accelerate_finding(file: LaunchFile, choice: _Choice, fault: _Fault) -> Fin
     origin = f" ({file.path})" if in_line else ""
     return rules.DC811.found(
         f"{fault.message}{origin}",
-        where=of_span(span, option=fault.names[-1]),
+        where=span.where(object=fault.names[-1]),
         evidence={name: found.value for name in fault.names if (found := choice.get(name)) is not None},
         severity=fault.severity,
         fix=Fix(fault.fix, where="launch-line" if in_line else "job-script"),
@@ -216,16 +223,16 @@ def _accelerate_faults(choice: _Choice) -> Iterator[_Fault]:
         yield from _addresses(choice, kind, machines)
     yield from _gpu_ids(choice, kind, machines, processes)
     port = choice.number("main_process_port")
-    if port is not None and not 0 <= port <= _HIGHEST_PORT:
+    if port is not None and not 0 <= port <= HIGHEST_PORT:
         yield _Fault(
             ("main_process_port",),
-            f"main_process_port is {port}, and the highest port is {_HIGHEST_PORT}",
+            f"main_process_port is {port}, and the highest port is {HIGHEST_PORT}",
             "give a free port from 1024 to 32767: main_process_port: 29500",
         )
 
 
 def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: int | None) -> Iterator[_Fault]:
-    """X1, and what accelerate makes of no kind or no number at all."""
+    """Yield X1, and faults of a missing kind or number."""
     options = () if choice.site is None else choice.site.command.argv
     plain = not any(word.replace("-", "_").startswith(("__multi_gpu", "__use_", "__tpu", "__cpu")) for word in options)
     if kind == "NO" and processes is not None and processes > 1 and plain and machines == 1:
@@ -233,7 +240,7 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
             ("num_processes", "distributed_type"),
             f"distributed_type is NO, so accelerate starts one process, though num_processes is {processes}",
             "write distributed_type: MULTI_GPU (or num_processes: 1 where one is meant)",
-            # a file for one GPU that was made from one for several starts and trains as its name says
+            # a file for one GPU that was copied from one for several still starts, and trains as its name suggests
             Severity.INFO,
         )
     if kind in _COUNTED_OTHERWISE or kind is None or _on_cpu(choice):
@@ -242,7 +249,7 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
     if missing and choice.site is not None and plain:
         yield _Fault(
             ("num_processes",),
-            "num_processes is given neither here nor on the launch line, and accelerate refuses to start without it",
+            "num_processes is given neither here nor on the launch line, and accelerate does not start without it",
             f"add num_processes: with the GPUs of all {machines or ''} machines together, or --num_processes on the "
             "launch line".replace("  ", " "),
         )
@@ -253,26 +260,26 @@ def _counts(choice: _Choice, kind: str | None, machines: int | None, processes: 
 
 
 def _not_shared(machines: int, processes: int, of_processes: str) -> _Fault | None:
-    """Processes that the machines can't have in equal numbers.
+    """Return the fault if the machines can't share the processes evenly.
 
-    :param of_processes: how their number is set there
+    :param of_processes: how the file or line sets their number
     """
     if machines < 2 or processes < 1:
         return None
     names = ("num_machines", "num_processes")
-    said = of_processes.rstrip(":")
+    name = of_processes.rstrip(":")
     each = processes // machines
     if not each:
         return _Fault(
             names,
-            f"{said} is {processes} for {machines} machines: it counts those of all machines together, so that "
+            f"{name} is {processes} for {machines} machines: it counts those of all machines together, so "
             "there is none for each",
             f"count all machines: {of_processes} {processes * machines} for {processes} on each",
         )
     if processes % machines:
         return _Fault(
             names,
-            f"{said} is {processes}, which {machines} machines can't share: accelerate starts {each} on each, "
+            f"{name} is {processes}, which {machines} machines can't share evenly: accelerate starts {each} on each, "
             f"{each * machines} in all",
             f"give a multiple of {machines}: {of_processes} {each * machines} or {(each + 1) * machines}",
         )
@@ -285,7 +292,7 @@ def _on_cpu(choice: _Choice) -> bool:
 
 
 def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fault]:
-    """X2, and a rank that no machine can have."""
+    """Yield X2, and a rank that no machine can have."""
     rank = choice.number("machine_rank")
     if rank is not None and not 0 <= rank < machines and kind != "NO":
         yield _Fault(
@@ -300,7 +307,7 @@ def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fa
     if isinstance(host, str) and host.strip().lower() in LOOPBACK_NAMES:
         yield _Fault(
             ("num_machines", "main_process_ip"),
-            f"main_process_ip is {host} for {machines} machines: each of them looks for the others on itself",
+            f"main_process_ip is {host} for {machines} machines: each of them finds only itself",
             "give the address of the machine with rank 0, as the others reach it: main_process_ip: 10.0.0.1",
         )
     elif host in (None, "", "null", "None") and not _finds_its_address(choice, kind):
@@ -309,16 +316,19 @@ def _addresses(choice: _Choice, kind: str | None, machines: int) -> Iterator[_Fa
             return
         yield _Fault(
             ("num_machines", "main_process_ip") if stated else ("main_process_ip", "num_machines"),
-            f"there are {machines} machines, but no main_process_ip says where they meet",
+            f"there are {machines} machines, but no main_process_ip for the rendezvous",
             "add the address of the machine with rank 0: main_process_ip: 10.0.0.1, or give --main_process_ip on the "
             "launch line",
-            # with no line that names it, the address may well be on one that is not here
+            # the address may be on a line outside the known files
             Severity.INFO if choice.site is None else None,
         )
 
 
 def _finds_its_address(choice: _Choice, kind: str | None) -> bool:
-    """DeepSpeed's starters ask the first host of the hostfile for its address (accelerate 1.15, utils/launch.py)."""
+    """Return whether accelerate finds the address: DeepSpeed's starters use the first host of the hostfile.
+
+    Source: accelerate 1.15, utils/launch.py.
+    """
     if kind is None:
         return True
     if kind != "DEEPSPEED":
@@ -327,14 +337,14 @@ def _finds_its_address(choice: _Choice, kind: str | None) -> bool:
 
 
 def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes: int | None) -> Iterator[_Fault]:
-    """X4."""
+    """Yield X4: GPUs that do not match the processes."""
     found = choice.get("gpu_ids")
     if found is None or not found.known or found.value in (None, "all", ""):
         return
     if isinstance(found.value, int) and not isinstance(found.value, bool):
         yield _Fault(
             ("gpu_ids",),
-            f"gpu_ids is the number {found.value}, and accelerate, which splits a text at its commas, ends with an "
+            f"gpu_ids is the number {found.value}, but accelerate splits a text at its commas and raises "
             "AttributeError",
             f"put it in quotes: gpu_ids: '{found.value}'",
         )
@@ -345,12 +355,12 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
     if not all(part.isdigit() for part in ids) or not machines or processes is None or processes < machines:
         return
     each = processes // machines
-    place = "" if machines == 1 else " on each machine"
+    location = "" if machines == 1 else " on each machine"
     if each > len(set(ids)):
         yield _Fault(
             ("num_processes", "gpu_ids"),
-            f"gpu_ids shows {_many(len(set(ids)), 'GPU')} ({_short(found.value)}) to {each} processes{place}, of which "
-            "each takes its own",
+            f"gpu_ids names {counted(len(set(ids)), 'GPU')} ({_short(found.value)}) for {each} processes{location}; "
+            "each process needs its own",
             f"name {each} GPUs, write gpu_ids: all, or set num_processes: {len(set(ids)) * machines}",
         )
     elif each < len(set(ids)) and machines == 1:
@@ -362,16 +372,12 @@ def _gpu_ids(choice: _Choice, kind: str | None, machines: int | None, processes:
         )
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
 def _siblings(
-    every: Mapping[str, tuple[LaunchFile, Configured]],
+    every: _Configurations,
     named: Mapping[str, list[LaunchSite]],
     open_sites: Iterable[LaunchSite],
 ) -> Iterator[Finding]:
-    """X3: the configurations of the machines of one job differ in their rank, and in nothing that all must agree on."""
+    """Yield X3: configurations for the machines of one job with the same rank."""
     groups: dict[tuple[str, str], list[str]] = {}
     for path in every:
         folder, name = posixpath.split(path)
@@ -391,7 +397,7 @@ def _siblings(
 
 
 def _all_but_rank(config: Configured) -> str:
-    """Everything that a configuration says but its rank, in one text: files that agree in it belong to one job."""
+    """Return everything in a configuration except its rank as one text. Files with the same text belong to one job."""
     return repr(
         sorted(
             (name, scalar.known, repr(scalar.value), "" if scalar.known else scalar.written)
@@ -401,15 +407,13 @@ def _all_but_rank(config: Configured) -> str:
     )
 
 
-def _same_rank(
-    members: list[str], every: Mapping[str, tuple[LaunchFile, Configured]], open_sites: Iterable[LaunchSite]
-) -> Iterator[Finding]:
+def _same_rank(members: list[str], every: _Configurations, open_sites: Iterable[LaunchSite]) -> Iterator[Finding]:
     taken: dict[int, str] = {}
     for path in sorted(members):
         config = every[path][1]
         rank = config.get("machine_rank")
         machines = config.get("num_machines")
-        # accelerate takes 0 where nothing is said
+        # accelerate uses 0 by default
         number = 0 if rank is None else rank.number
         if number is None or machines is None or len(members) > (machines.number or 0):
             continue
@@ -419,7 +423,7 @@ def _same_rank(
             free = next(one for one in range(len(members) + 1) if one not in taken)
             yield rules.DC811.found(
                 f"machine_rank is {number} here and in {other}, which is for another machine of the same job",
-                where=of_span(config.span if rank is None else rank.span, option="machine_rank"),
+                where=(config if rank is None else rank).span.where(object="machine_rank"),
                 evidence={"machine_rank": number, "other": other},
                 fix=Fix(f"give each machine its own number: machine_rank: {free} here", where="job-script"),
             )
@@ -433,27 +437,17 @@ def _same_rank(
 
 @probe(rules.DC812)
 def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The batch sizes and number formats of a configuration of DeepSpeed fit together, and to the ranks of a run."""
-    every = {
-        _plain(file.path): config
-        for file in launch_files.files
-        if file.kind == "deepspeed"
-        for config in file.configurations[:1]
-    }
+    """The batch sizes and number formats of a DeepSpeed configuration are consistent, also with the ranks of a run."""
+    every = _configurations(launch_files, "deepspeed")
     if not every:
         return
     runs: dict[str, list[LaunchSite]] = {path: [] for path in every}
-    accelerate = {
-        _plain(file.path): config
-        for file in launch_files.files
-        if file.kind == "accelerate"
-        for config in file.configurations[:1]
-    }
+    accelerate = _configurations(launch_files, "accelerate")
     for _, site in launch_files.sites():
         path = _config_of(site, every.__contains__, accelerate)
         if path is not None:
             runs[path].append(site)
-    for path, config in every.items():
+    for path, (_, config) in every.items():
         yield from _alone(config)
         yield from _with_ranks(config, runs[path], launch_files)
 
@@ -461,8 +455,8 @@ def deepspeed_values_fit(launch_files: LaunchFiles) -> Iterator[Finding]:
 _CONFIG_OPTIONS = ("--deepspeed", "--deepspeed_config", "--ds_config", "--deepspeed_config_file", "--ds_config_file")
 
 
-def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Mapping[str, Configured]) -> str | None:
-    """The path of the configuration of DeepSpeed that a launch line names."""
+def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: _Configurations) -> str | None:
+    """Return the path of the DeepSpeed configuration that a launch line names."""
     words = site.command.script_args
     names = []
     for index, word in enumerate(words):
@@ -478,19 +472,19 @@ def _config_of(site: LaunchSite, is_there: Callable[[str], bool], accelerate: Ma
         names.append(before.text)
     elif site.command.config_file is not None:
         path = the_one(site, (site.command.config_file,), accelerate.__contains__)
-        given = accelerate[path].get("deepspeed_config.deepspeed_config_file") if path is not None else None
+        given = accelerate[path][1].get("deepspeed_config.deepspeed_config_file") if path is not None else None
         if given is not None and isinstance(given.value, str):
             names.append(given.value)
     return the_one(site, (names[-1],), is_there) if names else None
 
 
 def _alone(config: Configured) -> Iterator[Finding]:
-    """What contradicts itself whatever starts it."""
+    """Yield contradictions within a configuration."""
     repeated = config.get(REPEATED)
     if repeated is not None:
         yield rules.DC812.found(
-            f"{_short(str(repeated.value))} is given more than once, which DeepSpeed refuses",
-            where=of_span(repeated.span, option=str(repeated.value)[:100]),
+            f"{_short(str(repeated.value))} is given more than once; DeepSpeed refuses that",
+            where=repeated.span.where(object=str(repeated.value)[:100]),
             evidence={"keys": repeated.value},
             fix=Fix("keep one of them", where="job-script"),
         )
@@ -498,7 +492,7 @@ def _alone(config: Configured) -> Iterator[Finding]:
     if half is not None and brain is not None and half.value is True and brain.value is True:
         yield rules.DC812.found(
             "fp16 and bf16 are both enabled, which DeepSpeed refuses",
-            where=of_span(brain.span, option="bf16.enabled"),
+            where=brain.span.where(object="bf16.enabled"),
             fix=Fix(
                 'enable one of them: "bf16" on Ampere GPUs and later, "fp16" with its loss scaling on older ones',
                 where="job-script",
@@ -512,7 +506,7 @@ def _alone(config: Configured) -> Iterator[Finding]:
         if scalar is not None and batch is not None and not _fits(batch, scalar):
             yield _batch_finding(
                 batch,
-                f"train_batch_size is {batch.number}, no multiple of {name} {scalar.number}: it has to be the product "
+                f"train_batch_size is {batch.number}, no multiple of {name} {scalar.number}: it must be the product "
                 "of the other two and the number of ranks",
                 _product(batch, micro, steps),
             )
@@ -527,7 +521,10 @@ def _alone(config: Configured) -> Iterator[Finding]:
 
 
 def _sizes(config: Configured) -> tuple[Scalar | None, Scalar | None, Scalar | None]:
-    """The batch of all ranks, that of one, and the steps between updates, each only where it is a number from 1 on."""
+    """Return the global batch size, the micro batch size and the accumulation steps.
+
+    Each is None unless it is positive.
+    """
     found = []
     for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"):
         scalar = config.get(name)
@@ -547,32 +544,32 @@ def _product(batch: Scalar, micro: Scalar | None, steps: Scalar | None) -> str:
     one = (micro.number if micro and micro.number else 1) * (steps.number if steps and steps.number else 1)
     ranks = max((batch.number or 0) // one, 1)
     return (
-        'leave "train_batch_size" out, and DeepSpeed works it out from the other two; or write a multiple of '
-        f"{one}: {one * ranks} fits {_many(ranks, 'rank')}, {one * (ranks + 1)} fits {ranks + 1}"
+        'drop "train_batch_size", and DeepSpeed computes it from the other two; or write a multiple of '
+        f"{one}: {one * ranks} fits {counted(ranks, 'rank')}, {one * (ranks + 1)} fits {ranks + 1}"
     )
 
 
 def _batch_finding(batch: Scalar, message: str, fix: str) -> Finding:
     return rules.DC812.found(
         message,
-        where=of_span(batch.span, option="train_batch_size"),
+        where=batch.span.where(object="train_batch_size"),
         evidence={"train_batch_size": batch.number},
         fix=Fix(fix, where="job-script"),
     )
 
 
-#: Options and keys by which ranks share one model, so that fewer batches are made than there are ranks.
+#: Options and keys for ranks that share one model, so that there are fewer batches than ranks.
 _SHARED = re.compile(
     r"(?i)(?:^|[-_.])(?:tensor|pipe|pipeline|model|sequence|context|expert|ulysses)[-_.]?(?:model[-_.]?)?(?:parallel|size|degree|stages?|tp|pp|sp)"
     r"|^-*(?:tp|pp|mp|sp|cp|ep|autotp)(?:[-_.]?(?:size|degree|world))?$|num[-_]stages"
 )
 
-#: Options by which a script may put other sizes in the place of the configuration's.
+#: Options by which a script may override the sizes of the configuration.
 _OVERRIDES = re.compile(r"(?i)^--.*(?:batch|accum)")
 
 
 def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: LaunchFiles) -> Iterator[Finding]:
-    """S1 against the ranks that a launch line starts."""
+    """Yield S1 for the ranks that a launch line starts."""
     batch, micro, steps = _sizes(config)
     elastic = config.get("elasticity.enabled")
     if batch is None or (elastic is not None and elastic.value is not False):
@@ -582,14 +579,14 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
     if any(config.get(name) is not None and scalar is None for name, scalar in _named(micro, steps)):
         return  # "auto", or what no number is
     if not _fits(batch, *(part for part in (micro, steps) if part is not None)):
-        return  # said already
-    said: set[int] = set()
+        return  # reported already
+    reported: set[int] = set()
     for site in sites:
         options = [word.partition("=")[0] for word in site.command.script_args]
         if any(_SHARED.search(option) or _OVERRIDES.search(option) for option in options):
             continue
         ranks = ranks_of(site, launch_files)
-        if ranks is None or ranks in said:
+        if ranks is None or ranks in reported:
             continue
         parts = [part.number or 1 for part in (micro, steps) if part is not None]
         product = ranks
@@ -598,16 +595,16 @@ def _with_ranks(config: Configured, sites: Iterable[LaunchSite], launch_files: L
         wrong = product != batch.number if len(parts) == 2 else (batch.number or 0) % product != 0
         if not wrong:
             continue
-        said.add(ranks)
+        reported.add(ranks)
         shown = " * ".join(f"{name} {scalar.number}" for name, scalar in _named(micro, steps) if scalar is not None)
         sign = "is not" if len(parts) == 2 else "is no multiple of"
         yield rules.DC812.found(
-            f"train_batch_size {batch.number} {sign} {shown}{' * ' if shown else ''}{_many(ranks, 'rank')} "
+            f"train_batch_size {batch.number} {sign} {shown}{' * ' if shown else ''}{counted(ranks, 'rank')} "
             f"({product}), as {site.span.path}:{site.span.line} starts them",
-            where=of_span(batch.span, option="train_batch_size"),
+            where=batch.span.where(object="train_batch_size"),
             evidence={"train_batch_size": batch.number, "ranks": ranks, "product": product},
             fix=Fix(
-                f'write "train_batch_size": {product}, or leave it out: DeepSpeed works it out from the other two'
+                f'write "train_batch_size": {product}, or drop it: DeepSpeed computes it from the other two'
                 if len(parts) == 2
                 else f'write "train_batch_size": {max((batch.number or 0) // product, 1) * product}',
                 where="job-script",
@@ -620,7 +617,7 @@ def _named(micro: Scalar | None, steps: Scalar | None) -> tuple[tuple[str, Scala
 
 
 def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
-    """The ranks that a launch line starts on all nodes together; None where that is not known."""
+    """Return the number of ranks that a launch line starts on all nodes, or None if unknown."""
     command = site.command
     if command.launcher in TORCHRUN_LAUNCHERS:
         if command.unknown & {"nnodes_min", "nnodes_max", "nproc", "standalone"}:
@@ -643,11 +640,11 @@ def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
 
 @probe(rules.DC812)
 def deepspeed_gets_what_it_asks_for(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The hosts and GPUs that a deepspeed command asks for are those of its hostfile, and it does not ask twice."""
-    yield from once(_asked_of_deepspeed(launch_files))
+    """A deepspeed command uses hosts and GPUs of its hostfile, and selects them in one way only."""
+    yield from worst_per_location(_deepspeed_options(launch_files))
 
 
-def _asked_of_deepspeed(launch_files: LaunchFiles) -> Iterator[Finding]:
+def _deepspeed_options(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         if site.command.launcher == "deepspeed":
             yield from _filters(site)
@@ -661,7 +658,7 @@ _COUNTS = ("--num_nodes", "--num_gpus", "--num_accelerators")
 
 
 def _literal(site: LaunchSite, *options: str) -> str | None:
-    """The value of an option, where the words say it."""
+    """Return the value of an option if it is literal."""
     word = site.value(*options)
     return None if word is None or re.search(r"[$`]", word.text) else word.text
 
@@ -674,7 +671,7 @@ def _filters(site: LaunchSite) -> Iterator[Finding]:
             site,
             "--exclude",
             "--include and --exclude are both given, and deepspeed takes only one of them",
-            f"leave --exclude away, and name in --include what is left: --include {_short(include)}",
+            f"drop --exclude, and name the remaining GPUs in --include: --include {_short(include)}",
         )
     elif (include or exclude) and counts:
         option = "--include" if include else "--exclude"
@@ -682,14 +679,14 @@ def _filters(site: LaunchSite) -> Iterator[Finding]:
             site,
             counts[0],
             f"{' and '.join(counts)} and {option} are both given, and deepspeed takes only one of the two",
-            f"leave {' and '.join(counts)} away: {option} {_short(include or exclude or '')} says which GPUs are used",
+            f"drop {' and '.join(counts)}: {option} {_short(include or exclude or '')} selects the GPUs",
         )
 
 
 def _masked(site: LaunchSite) -> Iterator[Finding]:
-    """Without a hostfile deepspeed throws the mask away where an option says which GPUs to take (runner.py)."""
+    """Yield a mask that deepspeed drops: without a hostfile, if an option selects the GPUs (runner.py)."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
-    if mask is not None and not is_sure(mask, site):
+    if mask is not None and not is_certain(mask, site):
         return
     text = site.command.assignments.get("CUDA_VISIBLE_DEVICES", mask.value if mask is not None else None)
     if not text or not re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text):
@@ -710,30 +707,29 @@ def _masked(site: LaunchSite) -> Iterator[Finding]:
     yield _deepspeed_finding(
         site,
         option,
-        f"CUDA_VISIBLE_DEVICES={_short(text.strip())} has no effect together with {option}: deepspeed then takes the "
+        f"CUDA_VISIBLE_DEVICES={_short(text.strip())} has no effect together with {option}: deepspeed then uses the "
         f"GPUs {_short(','.join(map(str, sorted(taken))))} of this host",
-        f"leave {option} away to take the GPUs of CUDA_VISIBLE_DEVICES, or leave that away: --include "
-        f"localhost:{_short(numbers)}",
+        f"drop {option} to use the GPUs of CUDA_VISIBLE_DEVICES, or drop that: --include localhost:{_short(numbers)}",
     )
 
 
 def _hostfile_of(site: LaunchSite, launch_files: LaunchFiles) -> tuple[str, tuple[HostSlots, ...]] | None:
     if site.command.hostfile is None:
         return None
-    every = {_plain(file.path): file for file in launch_files.files if file.kind == "hostfile"}
+    every = {normalized(file.path): file for file in launch_files.files if file.kind == "hostfile"}
     path = the_one(site, (site.command.hostfile,), every.__contains__)
     return None if path is None else (every[path].path, every[path].hosts)
 
 
 def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) -> Iterator[Finding]:
-    """S2. The hosts of a project are often an example, so that only what no hosts can fix is an error."""
+    """Yield S2: the command contradicts the hostfile. The hosts are often an example, so most findings are warnings."""
     slots: dict[str, int | None] = {}
     for host in hosts:
         if host.slots is None or host.host in slots:
-            why = "stands in it twice" if host.host in slots else "has no slots=N behind it"
+            why = "is in it twice" if host.host in slots else "has no slots=N"
             yield rules.DC812.found(
                 f"deepspeed refuses this hostfile: {host.host[:60]} {why} ({site.span.path}:{site.span.line} names it)",
-                where=of_span(host.span, option=host.host[:60]),
+                where=host.span.where(object=host.host[:60]),
                 fix=Fix(
                     f"keep one line for it: {host.host[:60]} slots={host.slots or 8}, with the number of its GPUs",
                     where="job-script",
@@ -746,7 +742,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
         yield _deepspeed_finding(
             site,
             "--num_nodes",
-            f"--num_nodes is {nodes}, but {path} has {_many(len(slots), 'host')}: deepspeed goes on with these",
+            f"--num_nodes is {nodes}, but {path} has {counted(len(slots), 'host')}: deepspeed continues with these",
             f"add the hosts that are missing to {path}, or give --num_nodes {len(slots)}",
             Severity.WARNING,
         )
@@ -758,8 +754,8 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
         yield _deepspeed_finding(
             site,
             "--num_gpus",
-            f"--num_gpus is {count}, but {path} gives {first} slots={number}: deepspeed starts {count} processes there "
-            "all the same",
+            f"--num_gpus is {count}, but {path} gives {first} slots={number}: deepspeed still starts {count} processes "
+            "there",
             f"give --num_gpus {min(number for _, number in short)}, or correct the slots in {path}",
             Severity.WARNING,
         )
@@ -784,7 +780,7 @@ def _against_hosts(site: LaunchSite, path: str, hosts: tuple[HostSlots, ...]) ->
 
 
 def _slots_used(site: LaunchSite, launch_files: LaunchFiles) -> dict[str, tuple[int, ...]] | None:
-    """The GPUs of each host that a deepspeed command takes; None where that is not known."""
+    """Return the GPUs that a deepspeed command uses on each host, or None if unknown."""
     command = site.command
     if command.unknown & {"nproc", "nnodes_min", "hostfile", "include", "exclude"} or command.exclude:
         return None
@@ -807,7 +803,7 @@ def _slots_used(site: LaunchSite, launch_files: LaunchFiles) -> dict[str, tuple[
 
 
 def _node_specs(text: str) -> dict[str, tuple[int, ...]] | None:
-    """``worker-0@worker-1:0,2`` by host; all GPUs of a host are (); None for what deepspeed can't read."""
+    """Return the GPUs by host of ``worker-0@worker-1:0,2``; () is all GPUs, None what deepspeed can't parse."""
     found: dict[str, tuple[int, ...]] = {}
     for part in text.split("@"):
         host, colon, numbers = part.partition(":")
@@ -824,7 +820,7 @@ def _deepspeed_finding(
     word = site.option(option, *(("--num_accelerators",) if option == "--num_gpus" else (option[1:3],)))
     return rules.DC812.found(
         message,
-        where=site.where(None if word is None else word.span)._replace(object=option),
+        where=site.where(word, object=option),
         evidence={"option": option},
         severity=severity,
         fix=Fix(fix, where="launch-line"),
@@ -836,9 +832,5 @@ def _whole(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    """What a file says, as long as a message can show it."""
+    """Return a value, shortened for a message."""
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _plain(path: str) -> str:
-    return posixpath.normpath(path.replace("\\", "/"))

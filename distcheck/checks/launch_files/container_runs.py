@@ -1,6 +1,6 @@
-"""Containers that a launch line starts itself (``docker run``): the shared memory that they give to the ranks.
+"""The shared memory of containers that a launch line starts itself (``docker run``).
 
-What an image holds and how a daemon is set up is unknown; pods are the matter of ``pods.py``.
+The contents of an image and the setup of a daemon are unknown. Pods are checked in ``pods.py``.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix
+from distcheck.core.model import Finding, Fix
 from distcheck.core.registry import probe
 
-from .context import CONTAINER_PROGRAMS, once
+from .context import CONTAINER_PROGRAMS, worst_per_location
 from .counts import ranks_on_node
 from .model import LaunchFiles, LaunchSite, Word
 from .pods import CONTAINER_DEFAULT_BYTES, NEEDED_PER_RANK_BYTES, SMALL_BYTES
 
 _LAUNCHER = re.compile(r"(?:.*/)?(?:torchrun|accelerate|deepspeed|ds|python[0-9.]*|bash|sh)")
-#: What gives a container GPUs (docker-run(1), CDI's names of devices).
+#: What gives GPUs to a container (docker-run(1), CDI device names).
 _GIVES_GPUS = re.compile(r"--gpus(?:=.*)?|--runtime=nvidia|nvidia\.com/gpu=.*|--device=nvidia\.com/gpu=.*|nvidia")
-#: Options of docker run without a value (docker-run(1)); behind any other one a variable is its value.
+#: Options of docker run without a value (docker-run(1)). After any other option a variable is its value.
 _FLAGS = frozenset(
     {"--rm", "-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "--detach", "--init", "--privileged", "run"}
 )
@@ -31,8 +31,8 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 @probe(rules.DC320)
 def container_has_shared_memory(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A container with GPUs and several ranks is started with more shared memory than Docker's 64 MiB."""
-    yield from once(finding for _, site in launch_files.sites() for finding in _judge(site))
+    """A container with GPUs and several ranks has more shared memory than Docker's default of 64 MiB."""
+    yield from worst_per_location(finding for _, site in launch_files.sites() for finding in _judge(site))
 
 
 def _judge(site: LaunchSite) -> Iterator[Finding]:
@@ -45,23 +45,23 @@ def _judge(site: LaunchSite) -> Iterator[Finding]:
         return
     if not texts[0].endswith("nvidia-docker") and not any(map(_GIVES_GPUS.fullmatch, texts)):
         return
-    if any("/dev/shm" in text for text in texts) or _value(texts, "--ipc") is not None:
+    if any("/dev/shm" in text for text in texts) or site.value("--ipc") is not None:
         return
     needed = max(ranks * NEEDED_PER_RANK_BYTES, SMALL_BYTES)
-    given = _value(texts, "--shm-size")
-    size = CONTAINER_DEFAULT_BYTES if given is None else _bytes(given)
+    given = site.value("--shm-size")
+    size = CONTAINER_DEFAULT_BYTES if given is None else _bytes(given.text)
     if size is None or size >= needed:
         return
     program = texts[0].rpartition("/")[2]
     run = words[texts.index("run")]
-    said = f"--shm-size={given}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
+    stated = f"--shm-size={given.text}" if given is not None else f"no --shm-size, so 64 MiB (the default of {program})"
     yield rules.DC320.found(
-        f"the container is started with {said}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
-        where=site.where(words[0].span)._replace(object="/dev/shm"),
+        f"the container is started with {stated}; NCCL of {ranks} ranks can need {needed >> 20} MiB at /dev/shm",
+        where=site.where(words[0], object="/dev/shm"),
         evidence={"total_bytes": size, "ranks": ranks, "needed_bytes": needed},
         fix=Fix(
             f"write {program} run --shm-size=16g …, or --ipc=host",
-            edits=(_behind(run, " --shm-size=16g"),) if given is None else (),
+            edits=(run.span.followed_by(" --shm-size=16g"),) if given is None else (),
             where="launch-line",
             risk="what the ranks put there takes the host's memory, up to 16 GiB",
         ),
@@ -69,7 +69,7 @@ def _judge(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _own_words(site: LaunchSite) -> list[Word]:
-    """The words from ``docker`` up to what the container runs; the image is the last of them."""
+    """Return the words from ``docker`` up to the command in the container. The last one is the image."""
     words: list[Word] = []
     for word in site.words:
         name = word.text.rpartition("/")[2]
@@ -81,28 +81,14 @@ def _own_words(site: LaunchSite) -> list[Word]:
 
 
 def _is_open(words: list[Word]) -> bool:
-    """A variable may hold further options."""
+    """Return whether a variable may hold further options."""
     for before, word in pairwise(words[:-1]):
         if word.text.startswith(("$", "`")) and (not before.text.startswith("-") or before.text in _FLAGS):
             return True
     return False
 
 
-def _value(texts: list[str], option: str) -> str | None:
-    for index, text in enumerate(texts):
-        if text == option:
-            return texts[index + 1] if index + 1 < len(texts) else ""
-        if text.startswith(f"{option}="):
-            return text.partition("=")[2]
-    return None
-
-
 def _bytes(size: str) -> int | None:
-    """A size as Docker reads it (``16g``, ``512mb``), None for what is unknown."""
+    """Return a size as Docker parses it (``16g``, ``512mb``) in bytes, or None if unknown."""
     match = _SIZE.fullmatch(size.strip())
     return None if match is None else int(match[1]) * _UNITS[match[2].lower()]
-
-
-def _behind(word: Word, text: str) -> Edit:
-    span = word.span
-    return Edit(span.path, span.end_line, span.end_column, span.end_line, span.end_column, text)

@@ -1,7 +1,7 @@
-"""What a container of a pod is given: its command, variables, GPUs, CPUs, memory, shared memory and network.
+"""What a container of a pod gets: command, variables, GPUs, CPUs, memory, shared memory and network.
 
-Each function reads one part of a container or pod as Kubernetes would; what a template, a patch or a further object
-decides is unknown. Which pods there are is the matter of ``workloads.py``.
+Each function reads one part of a container or pod as Kubernetes does. Values from a template, a patch or another
+object are unknown. ``workloads.py`` finds the pods.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, Piece, Span
+from .fragments import Fragment, FragmentBuilder, Span
 from .model import FileSetting, Scalar, Word
 from .yaml_text import Node
 
-#: A GPU of a container under one of these names is a whole one; parts (MIG, shared) have names of their own.
+#: Resources for whole GPUs; parts of GPUs (MIG, shared) have other names.
 _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "gpu.intel.com/i915", "gpu.intel.com/xe")
 #: Names of resources that may be GPUs, or parts of some.
 _PERHAPS_GPU = re.compile(r"gpu|mig-|gaudi|accelerator|neuron|npu|mlu|ascend|cuda|tpu", re.IGNORECASE)
@@ -26,25 +26,25 @@ _SUFFIXES: Mapping[str, float] = {
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([numkMGTPE]i?|Ki)?|[eE]([+-]?[0-9]{1,2}))"
 )
-#: A reference to a variable of the container in its command, arguments or variables; two dollar signs are one.
+#: A reference to a variable of the container in its command, arguments or variables; ``$$`` is one dollar sign.
 _REFERENCE = re.compile(r"\$\$|\$\(([^()\n]*)\)")
-#: Longest value that is put in the place of a reference, so that a text can't grow beyond measure.
-_LONGEST_VALUE = 4096
+#: Longest value that replaces a reference, so that a text can't grow without bound.
+_MAX_VALUE_LENGTH = 4096
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh"})
 _COMMAND_OPTION = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 
 
 class Resources(NamedTuple):
-    """What a container may use: the limits of it. None where none is set, not known where something else decides."""
+    """The limits of a container. None means that none is set; an unknown value means that something else sets it."""
 
     gpus: Scalar | None = None
-    #: CPUs' worth of time, whole or not
+    #: CPU time in CPUs, whole or not
     cpus: Scalar | None = None
     memory_bytes: Scalar | None = None
 
 
 def quantity(text: str) -> int | float | None:
-    """The number that a quantity of Kubernetes means (``64Gi``, ``500m``, ``1e3``), None for what is none.
+    """Return the number of a Kubernetes quantity (``64Gi``, ``500m``, ``1e3``), or None if it is none.
 
     The unit is that of the resource: CPUs, bytes, or pieces.
     """
@@ -60,7 +60,7 @@ def quantity(text: str) -> int | float | None:
 
 
 def settings_of(container: Node) -> tuple[FileSetting, ...]:
-    """The variables of a container in their order; of a name that stands twice the last one counts."""
+    """Return the variables of a container in their order. The last one of each name counts."""
     found: dict[str, FileSetting] = {}
     for item in entries(container.get("env")):
         key = item.get("name")
@@ -91,11 +91,11 @@ def settings_of(container: Node) -> tuple[FileSetting, ...]:
 def environ_of(
     settings: Iterable[FileSetting], injected: Iterable[str], variables: Mapping[str, str | None], span: Span
 ) -> dict[str, FileSetting]:
-    """What the command of a container finds set: what an operator puts over it is unknown.
+    """Return the variables that the command of a container gets. A value that an operator overrides is unknown.
 
     :param injected: names that the operator sets, over those of the container
-    :param variables: further ones that it may set, None: to an unknown value
-    :param span: where they are said to stand
+    :param variables: further names that it may set; None is an unknown value
+    :param span: their location
     """
     environ = {setting.name: setting for setting in settings}
     for name in injected:
@@ -107,41 +107,31 @@ def environ_of(
 
 
 def expanded(fragment: Fragment, environ: Mapping[str, FileSetting]) -> Fragment:
-    """A text with ``$(NAME)`` replaced where the container's variables say what it is, as the kubelet does it.
+    """Return a text with ``$(NAME)`` replaced by the container's variables, as the kubelet does it.
 
-    What they don't name stays as it stands: ``$(hostname)`` is for the shell.
+    Other references stay: ``$(hostname)`` is for the shell.
     """
     text = fragment.text
     if "$$" not in text and "$(" not in text:
         return fragment
-    made: list[str] = []
-    pieces: list[Piece] = []
-    length = position = 0
-
-    def keep(start: int, end: int) -> None:
-        nonlocal length
-        if start < end:
-            part = fragment.part(start, end)
-            pieces.extend(piece._replace(offset=piece.offset + length) for piece in part.pieces)
-            made.append(part.text)
-            length += len(part.text)
-
+    made = FragmentBuilder()
+    position = 0
     for match in _REFERENCE.finditer(text):
         if match[1] is None:
             value: str | None = "$"
         else:
             setting = environ.get(match[1])
             value = None if setting is None else setting.value
-        if value is None or len(value) > _LONGEST_VALUE:
+        if value is None or len(value) > _MAX_VALUE_LENGTH:
             continue
-        keep(position, match.start())
+        if position < match.start():
+            made.add(fragment.part(position, match.start()))
         if value:
-            pieces.append(Piece(length, *fragment.place(match.start())))
-            made.append(value)
-            length += len(value)
+            made.add_text(value, fragment.location(match.start()))
         position = match.end()
-    keep(position, len(text))
-    return Fragment("".join(made), fragment.path, tuple(pieces) or fragment.pieces[:1])
+    if position < len(text):
+        made.add(fragment.part(position, len(text)))
+    return made.fragment(fragment.path, fragment.location(0))
 
 
 def word_of(node: Node, environ: Mapping[str, FileSetting]) -> Word:
@@ -156,7 +146,7 @@ def word_of(node: Node, environ: Mapping[str, FileSetting]) -> Word:
 
 
 def shell_text_of(words: list[str], *, entry_point_known: bool) -> int | None:
-    """The number of the word that a shell reads as a text (``bash -c TEXT``), None where there is none."""
+    """Return the index of the word that a shell reads as its text (``bash -c TEXT``), or None."""
     start = 0 if not entry_point_known else None
     for index, word in enumerate(words):
         if word.rpartition("/")[2] in _SHELLS:
@@ -167,7 +157,7 @@ def shell_text_of(words: list[str], *, entry_point_known: bool) -> int | None:
     for index in range(start, len(words) - 1):
         word = words[index]
         if _COMMAND_OPTION.fullmatch(word):
-            # what follows is the text, but for further options and their values (-c -e TEXT is read the same way)
+            # the text follows, perhaps after further options and their values (-c -e TEXT is parsed the same way)
             following = index + 1
             while following < len(words) - 1 and words[following][:1] in ("-", "+"):
                 following += 2 if words[following][1:] in ("o", "O", "eo", "euo", "exo", "euxo") else 1
@@ -178,21 +168,21 @@ def shell_text_of(words: list[str], *, entry_point_known: bool) -> int | None:
 
 
 def command_of(container: Node) -> tuple[str, ...]:
-    """Its words, cut where they are a whole script: they are looked at, never run."""
+    """Return the words of the command, each cut to a maximum length. They are searched, never run."""
     parts = (container.get("command"), container.get("args"))
     nodes = [node for part in parts if part is not None for node in (part.items or (part,))]
-    return tuple(node.text[:_LONGEST_VALUE] for node in nodes if node.kind == "value")
+    return tuple(node.text[:_MAX_VALUE_LENGTH] for node in nodes if node.kind == "value")
 
 
 def resources_of(resources: Node | None) -> Resources:
-    """GPUs, CPUs and memory of a container, as its limits say; GPUs are None where surely none is asked for."""
+    """Return GPUs, CPUs and memory of a container by its limits. GPUs are None if it requests none."""
     if resources is None:
         return Resources()
     if resources.kind != "table":
         return Resources(gpus=Scalar(None, resources.span, known=False) if resources.open_ended else None)
     limits = resources.get("limits")
     gpus: Scalar | None = None
-    # Kubernetes takes a limit of GPUs for the request as well, and refuses a request alone; templates leave one away
+    # Kubernetes uses a limit of GPUs for the request as well and refuses a request alone; templates drop one of them
     for part in (limits, resources.get("requests")):
         if gpus is not None or part is None:
             continue
@@ -206,15 +196,15 @@ def resources_of(resources: Node | None) -> Resources:
     return Resources(gpus, _amount(limits, "cpu"), _amount(limits, "memory"))
 
 
-def sees_what_it_asks_for(pod: Node, container: Node) -> bool:
-    """A container gets the GPUs of its limits alone: it is no patch, and goes no way past the device plug-in."""
+def gets_limited_gpus(pod: Node, container: Node) -> bool:
+    """Return whether a container gets exactly the GPUs of its limits: it is no patch and uses the device plug-in."""
     if container.get("image") is None or container.open_ended or pod.get("runtimeClassName") is not None:
         return False
     return not any(known_text(item, "name") == "NVIDIA_VISIBLE_DEVICES" for item in entries(container.get("env")))
 
 
 def _amount(table: Node | None, name: str) -> Scalar | None:
-    """A quantity as a number; not known where it is none."""
+    """Return a quantity as a number, unknown if it is none."""
     node = None if table is None else table.get(name)
     if node is None or node.is_null:
         return None
@@ -224,7 +214,7 @@ def _amount(table: Node | None, name: str) -> Scalar | None:
 
 
 def shared_memory_of(template: Node, pod: Node, container: Node) -> tuple[str, Scalar | None]:
-    """What stands at /dev/shm of a container, and how much it holds, in the words of ``Pods``."""
+    """Return what is mounted at /dev/shm of a container and its size, in the terms of ``Pods``."""
     host = pod.value("hostIPC")
     if host is not None and (host.value is True or not host.known):
         return "host" if host.known else "unknown", None
@@ -238,7 +228,7 @@ def shared_memory_of(template: Node, pod: Node, container: Node) -> tuple[str, S
     unsure = (mounts, pod.get("volumes"), container, pod)
     if any(node is not None and node.open_ended for node in unsure):
         return "unknown", None
-    # a container without an image is a patch of one that stands elsewhere
+    # a container without an image patches one in another file
     if container.get("image") is None or any("shm" in name.lower() for name in _annotations(template)):
         return "unknown", None
     return "default", None
@@ -259,11 +249,11 @@ def _volume(pod: Node, name: str | None) -> tuple[str, Scalar | None]:
 
 
 def host_network_of(template: Node, pod: Node) -> bool | None:
-    """The pod has the interfaces of its node; None also where a further network is given to it."""
+    """Return whether the pod uses the network of its node; None if it may get a further network."""
     value = pod.value("hostNetwork")
     if value is not None:
         return value.value if value.known and isinstance(value.value, bool) else None
-    # Multus: k8s.v1.cni.cncf.io/networks; clouds have annotations of their own for further interfaces
+    # Multus: k8s.v1.cni.cncf.io/networks; clouds have other annotations for further interfaces
     if pod.open_ended or any("network" in name or "interface" in name for name in _annotations(template)):
         return None
     return False
@@ -284,7 +274,7 @@ def entries(node: Node | None) -> tuple[Node, ...]:
 
 
 def known_text(node: Node, *path: str) -> str | None:
-    """A known text at the end of a path, None where there is none."""
+    """Return the known text at the end of a path, or None."""
     found = node.get(*path)
     if found is None or found.kind != "value" or found.open_ended or found.is_null:
         return None

@@ -1,6 +1,6 @@
-"""What stands around a launch line: on how many nodes and how often it is started, and what its words are made of.
+"""The context of a launch line: on how many nodes and how often it is started, and the sources of its words.
 
-It counts and looks up; it judges nothing. What is unknown is None, and compared with nothing.
+The functions count and search. They report nothing. An unknown value is None and is not compared.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from distcheck.launch.schedulers import task_starter
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word, known
 
-#: Programs that start a command on hosts that they name, through a shell there.
+#: Programs that start a command on named hosts, through a shell there.
 REMOTE_SHELLS = frozenset({"ssh", "pdsh", "clush"})
 #: Programs that start a command in a container.
 CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nvidia-docker"})
-#: Programs behind which a command runs in an environment that is not this shell's.
+#: Programs that start a command without this shell's environment.
 _APART = CONTAINER_PROGRAMS | REMOTE_SHELLS | {"kubectl", "oc"}
-#: How each launcher spells what all of them have.
+#: The spellings of the common options of all launchers.
 NODES_OPTIONS = ("--nnodes", "--num-machines", "--num-nodes")
 NODE_RANK_OPTIONS = ("--node-rank", "--machine-rank")
 ADDRESS_OPTIONS = ("--master-addr", "--main-process-ip")
 PORT_OPTIONS = ("--master-port", "--main-process-port")
-#: Variables of Slurm that say how many nodes the job has; in a job script's body and in its steps.
+#: Variables of Slurm with the number of nodes of the job, in a job script's body and in its steps.
 SLURM_NODES = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
 
-#: Suffixes of scripts whose ranks are started elsewhere.
+#: Suffixes of scripts that start their ranks themselves.
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-#: Variables put into each other so often, and to so many characters, before it is given up.
-_DEEPEST = 5
-_LONGEST = 2000
-#: Characters of a value that a message repeats.
-_LONGEST_SHOWN = 60
-#: Options of srun that choose some of the job's nodes.
+#: Limits of nested variables, and of the length of the resulting text.
+_MAX_DEPTH = 5
+_MAX_LENGTH = 2000
+#: Longest value in a message, in characters.
+_MAX_SHOWN_LENGTH = 60
+#: Options of srun that select some of the job's nodes.
 _CHOOSES_NODES = ("-w", "--nodelist", "-r", "--relative", "-x", "--exclude", "--het-group", "-F", "--nodefile")
-#: A test that bears on how many nodes or processes there are, or on what the caller chose.
+#: A test on the number of nodes or processes, or on a choice of the caller.
 _BEARS_ON_NODES = re.compile(r"(?i)node|nproc|world|host|rank|multi|single|\bmode\b|gpus?\b|\$\{?[0-9#@*]")
 
 
 class SchedulerStep(NamedTuple):
-    """How often a command is started, and on how many nodes, by what stands in front of it. None: not known."""
+    """How often, and on how many nodes, a command is started by the program before it. None: unknown."""
 
     #: ``srun``, ``mpirun`` …; None: the shell of the file starts it, or one that it reaches through ssh
     starter: str | None = None
     nodes: int | None = None
     tasks: int | None = None
     tasks_on_node: int | None = None
-    #: it takes some of the job's nodes, so that other lines may start the rest
+    #: it uses some of the job's nodes, so that other lines may start the rest
     partial: bool = False
 
 
 class ExpectedNodes(NamedTuple):
-    """The nodes that a launcher is told to expect."""
+    """The number of nodes that a launcher is given."""
 
     low: int
     high: int
-    #: written as a number, not taken from the scheduler
+    #: a literal number, not the scheduler's
     literal: bool = True
 
     @property
@@ -71,26 +71,36 @@ class ExpectedNodes(NamedTuple):
 
 
 class Rendezvous(NamedTuple):
-    """Where the ranks of a launch line are to meet, as far as the file says."""
+    """The rendezvous address of a launch line, as far as the file gives it."""
 
-    #: the option or variable that says it
+    #: the option or variable that gives it
     name: str
-    #: the host, without its port; what is unknown stands as it is written
+    #: the host, without its port; an unknown part stays as it is written
     host: str
     span: Span
     known: bool = True
     variable: str | None = None
-    #: what the host is made of, with variables of the file put in
-    made_of: str = ""
-    #: its variables are expanded by each task anew
+    #: the host with the variables of the file replaced
+    with_variables: str = ""
+    #: each task expands its variables
     by_each_task: bool | None = None
+
+    @property
+    def source(self) -> str:
+        """Return the variable or option that a user has to change."""
+        return self.variable or self.name
+
+    @property
+    def where(self) -> Where:
+        """Return the location of the address for a finding."""
+        return self.span.where(variable=self.variable, object=None if self.variable else self.name)
 
 
 # counts
 
 
 def job_nodes(site: LaunchSite) -> int | None:
-    """Nodes of the whole job, where exactly one number is asked for."""
+    """Return the nodes of the whole job if it requests exactly one number."""
     return _nodes_of(site.of_job)
 
 
@@ -102,7 +112,7 @@ def _nodes_of(allocation: Allocation | None) -> int | None:
 
 
 def step_of(site: LaunchSite) -> SchedulerStep:
-    """Who starts the command how often."""
+    """Return which program starts the command, how often and where."""
     command = site.command
     starter = task_starter(command)
     if starter is None:
@@ -121,22 +131,22 @@ def step_of(site: LaunchSite) -> SchedulerStep:
         nodes, tasks, on_node = _nodes_of(around), known(around.tasks), known(around.tasks_per_node)
         on_node = _honoured(site, nodes, tasks, on_node)
     chooses = any(_is_option(word.text, _CHOOSES_NODES) for word in site.words[: _launcher_at(site)])
-    # the rounds of a plain loop follow each other, and each of them has all nodes of the job
+    # the iterations of a plain loop run one after another, each with all nodes of the job
     shares = site.background or any(repeat.what != "loop" for repeat in site.repeats)
     return _counted(SchedulerStep(starter, nodes, tasks, on_node, chooses or shares))
 
 
 def _honoured(site: LaunchSite, nodes: int | None, tasks: int | None, on_node: int | None) -> int | None:
-    """Tasks on each node, where srun keeps to the number that is said: a number of all tasks wins (srun(1))."""
+    """Return the tasks on each node if srun keeps the given number. A total number of tasks overrides it (srun(1))."""
     command = site.command
     if command.tasks is not None or "tasks" in command.unknown:
         return 1 if on_node == 1 and tasks is None else None
     if on_node is None:
         return None
     if command.tasks_per_node is None:
-        # with --ntasks it is the most
+        # with --ntasks it is a maximum
         return None if tasks is not None and nodes is not None else on_node
-    # SLURM_NTASKS of the job wins over srun's --ntasks-per-node in some versions, and not in others
+    # in some versions the job's SLURM_NTASKS overrides srun's --ntasks-per-node
     total = None if site.job is None else known(site.job.tasks)
     each = None if site.job is None else known(site.job.tasks_per_node)
     return None if (total is not None and total != on_node * (nodes or 0)) or (each or 0) > on_node else on_node
@@ -153,7 +163,7 @@ def _counted(step: SchedulerStep) -> SchedulerStep:
 
 
 def _launcher_at(site: LaunchSite) -> int:
-    """Where the launcher stands among the words; its own options and the script come behind."""
+    """Return the index of the launcher. Its own options and the script follow."""
     for index, word in enumerate(site.words):
         if word.text.rpartition("/")[2] in ("torchrun", "accelerate", "deepspeed", "python", "python3"):
             return index
@@ -165,14 +175,14 @@ def _is_option(word: str, names: Collection[str]) -> bool:
     return name in names or (len(word) > 2 and word[0] == "-" and word[1] != "-" and word[:2] in names)
 
 
-def asked_nodes(site: LaunchSite) -> ExpectedNodes | None:
-    """The nodes that the launcher is told of, also where it is told by Slurm's own count; None: nothing, or unknown."""
+def expected_nodes(site: LaunchSite) -> ExpectedNodes | None:
+    """Return the nodes that the launcher expects, also through Slurm's own count. None: not given, or unknown."""
     command = site.command
     if command.nnodes_min is not None and command.nnodes_max is not None:
         return ExpectedNodes(command.nnodes_min, command.nnodes_max)
     if command.unknown & {"nnodes_min", "nnodes_max"}:
         word = site.value(*NODES_OPTIONS)
-        name = None if word is None else only_variable(made_of(site, word.text))
+        name = None if word is None else only_variable(with_variables(site, word.text))
         whole = job_nodes(site)
         if name in SLURM_NODES and whole is not None:
             return ExpectedNodes(whole, whole, literal=False)
@@ -180,14 +190,14 @@ def asked_nodes(site: LaunchSite) -> ExpectedNodes | None:
 
 
 def several_nodes(site: LaunchSite) -> bool | None:
-    """Whether the job that the line belongs to has more than one node; None: not known."""
+    """Return whether the job of the line has more than one node; None if unknown."""
     command = site.command
     if command.standalone:
         return False
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     step = step_of(site)
-    if asked is not None:
-        return asked.high > 1
+    if expected is not None:
+        return expected.high > 1
     if command.unknown & {"nnodes_min", "nnodes_max"}:
         return True if (step.nodes or 1) > 1 and not step.partial else None
     if command.launcher in TORCHRUN_LAUNCHERS:
@@ -200,23 +210,28 @@ def several_nodes(site: LaunchSite) -> bool | None:
 
 
 def bears_on_nodes(site: LaunchSite) -> bool:
-    """Whether the line is carried out under a test that may have looked at the number of nodes or processes."""
+    """Return whether the line runs under a test that may depend on the number of nodes or processes."""
     return any(_BEARS_ON_NODES.search(condition) for condition in site.conditions)
 
 
 def is_remote(site: LaunchSite) -> bool:
-    """It is started on hosts that the line names."""
+    """Return whether the line starts its command on hosts that it names."""
     return bool(REMOTE_SHELLS.intersection(site.command.wrappers))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return ``1 node`` or ``2 nodes``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def shown(value: str) -> str:
-    """A value as a message can show it: not too long, and without what looks like a credential."""
+    """Return a value for a message: shortened, and without credentials."""
     value = mask(value)
-    return value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 1] + "…"
+    return value if len(value) <= _MAX_SHOWN_LENGTH else value[: _MAX_SHOWN_LENGTH - 1] + "…"
 
 
 def stays_outside(site: LaunchSite, given: FileSetting) -> bool:
-    """A variable of this shell that a container or another host, which the line goes to, does not get."""
+    """Return whether a variable of this shell does not reach the container or host on which the line runs."""
     if given.reach != "exported" or not _APART.intersection(site.command.wrappers):
         return False
     own = site.words[: len(site.words) - len(site.command.script_args)]
@@ -233,15 +248,15 @@ def stays_outside(site: LaunchSite, given: FileSetting) -> bool:
 
 
 def setting(site: LaunchSite, name: str) -> FileSetting | None:
-    """The variable as the line's shell has it."""
+    """Return the variable as the line's shell has it."""
     return site.settings.get(name) or site.unexported.get(name)
 
 
-def made_of(site: LaunchSite, text: str) -> str:
-    """A text with the file's own variables put in, also those whose value is unknown: ``$(hostname):29500``."""
-    for _ in range(_DEEPEST):
+def with_variables(site: LaunchSite, text: str) -> str:
+    """Return a text with the file's own variables replaced, also by unknown values: ``$(hostname):29500``."""
+    for _ in range(_MAX_DEPTH):
         longer = _VARIABLE.sub(lambda match: _content(site, match), text)
-        if longer == text or len(longer) > _LONGEST:
+        if longer == text or len(longer) > _MAX_LENGTH:
             break
         text = longer
     return text
@@ -252,26 +267,26 @@ def _content(site: LaunchSite, match: re.Match[str]) -> str:
     if found is None:
         return match[0]
     content = found.value if found.value is not None else unquoted(found.written)
-    # a variable that adds to itself would grow
+    # a variable that is appended to itself would grow
     return match[0] if not content or re.search(rf"\$\{{?{re.escape(found.name)}\b", content) else content
 
 
 def unquoted(text: str) -> str:
-    """A value without the quotes around it."""
+    """Return a value without its quotes."""
     plain = text.strip()
     return plain[1:-1] if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "'\"" else plain
 
 
 def only_variable(text: str) -> str | None:
-    """The name where a text is one variable and nothing else, else None."""
+    """Return the name if a text is exactly one variable, otherwise None."""
     match = _VARIABLE.fullmatch(unquoted(text))
     return None if match is None else match[1] or match[2]
 
 
 def source_of(site: LaunchSite, text: str) -> FileSetting | None:
-    """The assignment in which a value stands that came in by ``$NAME`` alone, through further such ones."""
+    """Return the assignment of a value that comes from ``$NAME`` alone, through further such variables."""
     found = None
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         name = only_variable(text)
         following = None if name is None else setting(site, name)
         if following is None:
@@ -281,7 +296,7 @@ def source_of(site: LaunchSite, text: str) -> FileSetting | None:
 
 
 def assigned_in(site: LaunchSite, word: Word, written: str, value: str) -> FileSetting | None:
-    """The assignment in which the whole value of an option stands, None where it stands in the line itself."""
+    """Return the assignment that holds the whole value of an option, or None if the line itself holds it."""
     found = None if _shares(site, word) else source_of(site, written)
     if found is not None:
         return found
@@ -299,15 +314,15 @@ def _holds(outer: Span, inner: Span) -> bool:
 
 
 def by_each_task(site: LaunchSite, word: Word) -> bool | None:
-    """Whether the variables of a word are expanded by each task anew; None: not known."""
+    """Return whether each task expands the variables of a word; None if unknown."""
     if word.by_each_task is not True:
         return word.by_each_task
     given = source_of(site, word.written or word.text)
     return True if given is None or given.by_each_task is None else given.by_each_task
 
 
-def meeting_of(site: LaunchSite) -> Rendezvous | None:
-    """The host at which the ranks of a line meet, None where the file does not say."""
+def rendezvous_of(site: LaunchSite) -> Rendezvous | None:
+    """Return the rendezvous of a line, or None if the file does not give it."""
     command = site.command
     if command.standalone:
         return None
@@ -315,10 +330,10 @@ def meeting_of(site: LaunchSite) -> Rendezvous | None:
         given = site.settings.get("MASTER_ADDR")
         return None if given is None else _of_setting(site, given)
     endpoint = site.value("--rdzv-endpoint")
-    # a c10d store of type "file" takes a path there
+    # a c10d store of type "file" uses a path
     if endpoint is not None and command.rdzv_conf.get("store_type", "tcp") == "tcp":
         return _of_word(site, "--rdzv-endpoint", endpoint)
-    # accelerate makes an endpoint of them where the backend wants one
+    # accelerate makes an endpoint of them if the backend needs one
     own = command.launcher == "accelerate" or command.rdzv_backend in (None, "static")
     if not own or "rdzv_backend" in command.unknown:
         return None
@@ -327,7 +342,7 @@ def meeting_of(site: LaunchSite) -> Rendezvous | None:
 
 
 def option_name(site: LaunchSite, names: Sequence[str]) -> str:
-    """An option as the line spells it, the first of its names where it does not stand there."""
+    """Return an option as the line spells it, or the first of its names if it is not given."""
     word = site.option(*names)
     return names[0] if word is None else word.text.partition("=")[0]
 
@@ -339,9 +354,11 @@ def _of_word(site: LaunchSite, name: str, word: Word) -> Rendezvous:
     expanded = by_each_task(site, word)
     if given is None:
         known_host = "$" not in host and "`" not in host
-        return Rendezvous(name, host, value_span(site, word), known_host, None, made_of(site, host), expanded)
+        return Rendezvous(name, host, value_span(site, word), known_host, None, with_variables(site, host), expanded)
     if given.value is None:
-        return Rendezvous(name, host, given.span, False, given.name, made_of(site, unquoted(given.written)), expanded)
+        return Rendezvous(
+            name, host, given.span, False, given.name, with_variables(site, unquoted(given.written)), expanded
+        )
     return Rendezvous(name, given.value, given.span, True, given.name, given.value, expanded)
 
 
@@ -354,13 +371,13 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Rendezvous:
         first.span,
         given.value is not None,
         first.name,
-        value if given.value is not None else made_of(site, value),
+        value if given.value is not None else with_variables(site, value),
         given.by_each_task,
     )
 
 
 def host_of(endpoint: str) -> str:
-    """The host of ``HOST:PORT``, where the host may hold a substitution with colons in it."""
+    """Return the host of ``HOST:PORT``; the host may contain a substitution with colons."""
     from distcheck.launch.endpoint import split_endpoint
 
     if "$(" not in endpoint and "${" not in endpoint and "`" not in endpoint:
@@ -373,9 +390,9 @@ def host_of(endpoint: str) -> str:
 
 
 def edit_value(site: LaunchSite, names: Sequence[str], text: str) -> tuple[Edit, ...]:
-    """The edit that writes another value behind an option, in the line or in the assignment that it comes from.
+    """Return the edit that changes the value of an option, in the line or in its assignment.
 
-    None where it does not stand there as it is, by itself and without quotes.
+    The result is empty if the value is quoted, or is only a part of a word.
     """
     word = site.value(*names)
     if word is None:
@@ -386,28 +403,23 @@ def edit_value(site: LaunchSite, names: Sequence[str], text: str) -> tuple[Edit,
         if len(word.origins) != 1:
             return ()
         span = word.origins[0] if span == word.span else span
-    if span.line != span.end_line or span.end_column - span.column != len(word.text):
-        return ()
-    return (Edit(span.path, span.line, span.column, span.end_line, span.end_column, text),)
+    return span.literal_edit(word.text, text)
 
 
-def edit_word(site: LaunchSite, word: Word | None, text: str) -> tuple[Edit, ...]:
-    """The edit that writes another word; none where it does not stand as it is."""
+def edit_word(word: Word | None, text: str) -> tuple[Edit, ...]:
+    """Return the edit that replaces a word, or nothing if the word is written in another form."""
     if word is None or word.origins or word.written != word.text:
         return ()
-    span = word.span
-    if span.line != span.end_line or span.end_column - span.column != len(word.written):
-        return ()
-    return (site.replaced(word, text),)
+    return word.span.literal_edit(word.written, text)
 
 
 def _shares(site: LaunchSite, word: Word) -> bool:
-    """Other words come out of the same variable: an array, or a text with several options."""
+    """Return whether other words come from the same variable: an array, or a text with several options."""
     return bool(word.origins) and sum(other.span == word.span for other in site.words) > 1
 
 
 def value_span(site: LaunchSite, word: Word) -> Span:
-    """Where the value of an option stands: its part of an array or text, where several words come out of one."""
+    """Return the span of an option's value; in an array or text with several words, only its part."""
     whole = next((other for other in site.words if other.span == word.span and other.origins == word.origins), None)
     if whole is None or not _shares(site, word):
         return word.span
@@ -420,27 +432,13 @@ def value_span(site: LaunchSite, word: Word) -> Span:
     return first
 
 
-def place(site: LaunchSite, word: Word | None, option: str | None = None) -> Where:
-    """The place of an option of a launch line: the word where it can be told, else the line."""
-    where = site.where(None if word is None else value_span(site, word))
-    return where if option is None else where._replace(object=option)
+def location_of(site: LaunchSite, word: Word | None, option: str | None = None) -> Where:
+    """Return the location of an option: its word if known, otherwise the line."""
+    return (site.span if word is None else value_span(site, word)).where(object=option)
 
 
-def of_span(span: Span, *, variable: str | None = None, option: str | None = None) -> Where:
-    """The place of a stretch of a file."""
-    return Where(
-        path=span.path,
-        line=span.line,
-        column=span.column,
-        end_line=span.end_line,
-        end_column=span.end_column,
-        variable=variable,
-        object=option,
-    )
-
-
-def once(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Of the findings at one place the worst: a function that is called twice, a file that two others source."""
+def worst_per_location(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the worst finding at each location. A function that is called twice gives the same one twice."""
     best: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
         where = finding.where
@@ -451,10 +449,9 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def launch_lines(launch_files: LaunchFiles, *, complete: bool = True) -> Iterator[tuple[LaunchFile, LaunchSite]]:
-    """Lines of a launcher that starts all ranks of a node.
+    """Yield the lines with a launcher that starts all ranks of a node.
 
-    :param complete: only those that name a script; the others end before anything starts, or are the beginning of a
-        command that a document explains
+    :param complete: only lines that name a script; others end before anything starts, or are fragments in a document
     """
     for file, site in launch_files.sites():
         if site.command.launcher in NODE_LAUNCHERS and (is_complete(site) or not complete):
@@ -462,15 +459,15 @@ def launch_lines(launch_files: LaunchFiles, *, complete: bool = True) -> Iterato
 
 
 def is_complete(site: LaunchSite) -> bool:
-    """A launcher is given something to start."""
+    """Return whether a launcher is given something to start."""
     command = site.command
     return command.launcher not in NODE_LAUNCHERS or command.script is not None or "script" in command.unknown
 
 
-def meeting_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, LaunchSite]]:
-    """Lines that start what meets at torch's store: of launchers and Python; in a file without any, of its scripts.
+def rendezvous_lines(launch_files: LaunchFiles) -> Iterator[tuple[LaunchFile, LaunchSite]]:
+    """Yield the lines that start users of torch's store: launchers and Python, or else shell scripts.
 
-    A file that only sets MASTER_ADDR and MASTER_PORT for others is one such line, in place of what will read them.
+    A file that only sets MASTER_ADDR and MASTER_PORT for other files counts as one such line.
     """
     for file in launch_files.files:
         starts = [site for site in file.sites if site.command.launcher != "other"]

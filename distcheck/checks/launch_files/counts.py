@@ -1,7 +1,7 @@
-"""How many ranks, nodes, tasks and GPUs a launch line has, as far as the file says so: None is *not known*.
+"""The numbers of ranks, nodes, tasks and GPUs of a launch line. None is *unknown*.
 
-What the launcher counts is worked out by the one parser of launch commands; here it is completed by what the scheduler
-gives. Nothing is judged.
+The parser of launch commands counts for the launcher. These functions add what the scheduler gives. They report
+nothing.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import re
 from typing import NamedTuple
 
 from distcheck.launch.command import nproc_on
-from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS
+from distcheck.launch.model import NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
 
-from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchSite, Scalar, Word, known
+from .context import expected_nodes, step_of
+from .model import Allocation, LaunchSite, Scalar, Word, known
 
-#: The options that say how many processes start on a node, by launcher.
+#: The options that set the number of processes on a node, by launcher.
 PROCESS_OPTIONS = {
     "torchrun": ("--nproc-per-node",),
     "torch.distributed.launch": ("--nproc-per-node",),
     "accelerate": ("--num-processes",),
     "deepspeed": ("--num-gpus",),
 }
-#: Variables by which ranks share GPUs on purpose.
+#: Variables that let ranks share GPUs.
 SHARE_GPUS = ("NCCL_MULTI_RANK_GPU_ENABLE", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
-#: Arguments of scripts by which people say that no GPU is used.
+#: Script arguments that mean that no GPU is used.
 _ON_CPU = re.compile(
     r"(?i)--?[\w-]*backend[= ]['\"]?gloo\b|--?(?:use[-_])?cpu(?:[-_]only)?(?![\w-])(?![= ](?:false|0)\b)"
     r"|--?no[-_](?:cuda|gpu)\b|--?[\w-]*(?:device|accelerator)[= ]['\"]?cpu\b|\bbackend[=:]['\"]?gloo\b"
@@ -31,64 +33,58 @@ _ON_CPU = re.compile(
 
 
 class Count(NamedTuple):
-    """A number of things, and the place that says it."""
+    """A number, and where the file gives it."""
 
     number: int
-    #: the option's value or the directive; None for what holds without being said
-    said: Word | Scalar | None = None
+    #: the option's value or the directive; None for a default
+    source: Word | Scalar | None = None
 
 
 def ranks_on_node(site: LaunchSite) -> int | None:
-    """Ranks that the line starts on each node, by a literal number."""
+    """Return the ranks that the line starts on each node, if the number is literal."""
     command = site.command
     if command.nproc in ("cpu", "gpu", "auto", "xpu"):
         return None
     found = nproc_on(command, gpus=None, cpus=0)
-    if command.launcher != "python" or not task_starter(site):
+    if command.launcher != "python" or not task_starter(site.command):
         return found or None
     return tasks_on_node(site)
 
 
-def ranks_said(site: LaunchSite) -> Word | None:
-    """The word that says how many ranks start."""
+def surplus_ranks(gpus: int, ranks: int) -> str:
+    """Return the local ranks without a GPU as a clause: ``local ranks 4-7 have none``."""
+    return f"local rank {gpus} has none" if ranks == gpus + 1 else f"local ranks {gpus}-{ranks - 1} have none"
+
+
+def process_count_word(site: LaunchSite) -> Word | None:
+    """Return the word with the number of ranks."""
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))
 
 
-def task_starter(site: LaunchSite) -> str | None:
-    """What starts the line once for each task: ``srun``, ``mpirun`` …"""
-    from distcheck.launch.schedulers import task_starter as starter
-
-    return starter(site.command)
-
-
 def tasks_on_node(site: LaunchSite) -> int | None:
-    """Tasks that a scheduler or MPI starts on each node; one where nothing of that kind is there."""
-    from .context import step_of
-
+    """Return the tasks that a scheduler or MPI starts on each node; 1 without either."""
     command = site.command
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     if starter is None:
         return 1
     found = step_of(site).tasks_on_node
     given = site.allocation
     if found is not None or starter != "srun" or given is None or given.heterogeneous:
         return found
-    # with a number of CPUs srun may start as many tasks as fit (huggingface/datatrove#296), else one on each node
-    said = [
+    # with a number of CPUs srun may start as many tasks as fit (huggingface/datatrove#296), otherwise one on each node
+    counts = [
         count
         for one in (given, site.job or given)
         for count in (one.tasks, one.tasks_per_node, one.cpus_per_task, one.gpus_per_task, one.cpus_per_gpu)
     ]
     open_ended = command.unknown & {"tasks", "tasks_per_node", "cpus_per_task", "nodes"}
-    return 1 if all(one is None for one in said) and not open_ended else None
+    return 1 if all(one is None for one in counts) and not open_ended else None
 
 
 def tasks_of(site: LaunchSite) -> int | None:
-    """Tasks in all; one where nothing starts tasks."""
-    if task_starter(site) is None:
+    """Return the total number of tasks; 1 if nothing starts tasks."""
+    if task_starter(site.command) is None:
         return 1
-    from .context import step_of
-
     tasks = step_of(site).tasks
     if tasks is not None:
         return tasks
@@ -97,7 +93,7 @@ def tasks_of(site: LaunchSite) -> int | None:
 
 
 def nodes_given(site: LaunchSite) -> int | None:
-    """Nodes on which the line is started by a scheduler, an operator or a starter of tasks."""
+    """Return the nodes on which a scheduler, an operator or MPI starts the line."""
     command = site.command
     if command.nodes is not None:
         return command.nodes
@@ -113,19 +109,17 @@ def nodes_given(site: LaunchSite) -> int | None:
 
 
 def nodes_of(site: LaunchSite) -> int | None:
-    """Nodes of the job that the line is a part of: what the launcher is told, else what it is given.
+    """Return the nodes of the job of a line: those that the launcher expects, otherwise those that it is given.
 
-    A launcher that is told nothing has one node, whatever it is given.
+    A launcher without such an option has one node.
     """
     command = site.command
     if command.launcher in NODE_LAUNCHERS:
         if command.standalone:
             return 1
         if command.unknown & {"nnodes_min", "nnodes_max"}:
-            from .context import asked_nodes
-
-            asked = asked_nodes(site)
-            return None if asked is None else asked.high
+            expected = expected_nodes(site)
+            return None if expected is None else expected.high
         if command.nnodes_max is not None or command.nnodes_min is not None:
             return command.nnodes_max or command.nnodes_min
         if command.launcher == "deepspeed" and (command.hostfile or command.include or command.unknown):
@@ -137,7 +131,10 @@ def nodes_of(site: LaunchSite) -> int | None:
 
 
 def gpus_given(site: LaunchSite) -> Count | None:
-    """GPUs that the scheduler gives to the line on each node, or to a launcher in a task; of unequal nodes the mean."""
+    """Return the GPUs that the scheduler gives to the line on each node, or to a launcher in a task.
+
+    For unequal nodes it is the mean.
+    """
     command = site.command
     given = site.allocation
     if command.unknown & {"gpus_per_node", "gpus_per_task", "gpus"}:
@@ -151,7 +148,7 @@ def gpus_given(site: LaunchSite) -> Count | None:
     if total is not None and nodes and total.number % nodes == 0:
         return total._replace(number=total.number // nodes)
     per_task, tasks = _count(given.gpus_per_task), tasks_in_job(given)
-    if per_task is not None and task_starter(site) is not None and command.launcher in NODE_LAUNCHERS:
+    if per_task is not None and task_starter(site.command) is not None and command.launcher in NODE_LAUNCHERS:
         return per_task  # the ranks of a launcher share what its task has
     if per_task is not None and tasks is not None:
         return per_task._replace(number=per_task.number * tasks)
@@ -159,7 +156,7 @@ def gpus_given(site: LaunchSite) -> Count | None:
 
 
 def tasks_in_job(given: Allocation) -> int | None:
-    """Tasks on each node of an allocation, whoever starts them."""
+    """Return the tasks on each node of an allocation."""
     each = known(given.tasks_per_node)
     if each is not None:
         return each
@@ -177,15 +174,15 @@ def _count(scalar: Scalar | None) -> Count | None:
 
 
 def is_distributed(site: LaunchSite) -> bool:
-    """The line surely starts ranks of one job: by a launcher, or as tasks that are given a place to meet."""
+    """Return whether the line certainly starts ranks of one job: with a launcher, or as tasks with a rendezvous."""
     if site.command.launcher in NODE_LAUNCHERS:
         return True
-    meets = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
-    return site.command.launcher == "python" and bool(meets) and task_starter(site) is not None
+    rendezvous = {"MASTER_ADDR", "MASTER_PORT"} & set(site.settings)
+    return site.command.launcher == "python" and bool(rendezvous) and task_starter(site.command) is not None
 
 
 def runs_on_cpu(site: LaunchSite) -> bool:
-    """The arguments or variables say that no GPU is used."""
+    """Return whether the arguments or variables mean that no GPU is used."""
     command = site.command
     if command.nproc == "cpu":
         return True
@@ -199,13 +196,3 @@ def runs_on_cpu(site: LaunchSite) -> bool:
     if command.launcher == "accelerate" and any(word in ("--cpu", "--use_cpu") for word in own):
         return True
     return _ON_CPU.search(" ".join(command.script_args)) is not None
-
-
-def is_elastic(site: LaunchSite) -> bool:
-    """torchrun's agent starts the ranks, and gives them their variables."""
-    return site.command.launcher in ELASTIC_LAUNCHERS
-
-
-def is_torchrun(site: LaunchSite) -> bool:
-    """torchrun itself, in one of its spellings."""
-    return site.command.launcher in TORCHRUN_LAUNCHERS

@@ -1,8 +1,8 @@
-"""Dockerfiles: what an image sets for all processes, and what is carried out in it.
+"""Dockerfiles: what an image sets for all processes, and what it runs.
 
-By the reference of Dockerfiles (docs.docker.com/reference/dockerfile, syntax 1.7): continuation lines, comments between
-them, heredocs, the shell and the exec form, stages that stand upon each other. An ``ARG`` is unknown, whatever its
-default: ``--build-arg`` sets it.
+Source: the Dockerfile reference (docs.docker.com/reference/dockerfile, syntax 1.7). It covers continuation lines,
+comments between them, heredocs, the shell and the exec form, and stages. The value of an ``ARG`` is unknown, because
+``--build-arg`` sets it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, Piece
-from .model import FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_shell_text, as_written, in_image, joined, with_comments, with_lost
-from .training_signs import tells_of_training
+from .fragments import Fragment, FragmentBuilder, line_spans
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, as_shell_text, as_written, in_image, joined, with_lost
+from .training_words import mentions_training
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+|$)")
 _ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE)
@@ -25,27 +25,29 @@ _HEREDOC = re.compile(r"(?:^|(?<=\s))[0-9]*<<(-?)(['\"]?)([A-Za-z_][\w.]*)\2(?=\
 #: options of RUN, COPY: ``--mount=type=cache,target=/root``
 _FLAG = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+#: A word of a line: blanks separate words, but not in quotes or after a backslash.
+_WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|(\{[^}]*\}))")
 _FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?")
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh")
-#: Characters of a value that is put in for its variable; a longer one counts as unknown: values that hold each other
-#: twice double with every line.
-_LONGEST_VALUE = 10_000
+#: Longest value that replaces a variable. A longer one is unknown: values that contain each other twice double with
+#: every line.
+_MAX_VALUE_LENGTH = 10_000
 
 
 class Instruction(NamedTuple):
-    """One instruction, its lines put together."""
+    """One instruction, its lines joined."""
 
-    #: in capitals
+    #: in upper case
     name: str
-    #: what stands behind the name
+    #: the text after the name
     rest: Fragment
-    #: what its heredocs hold, in order: the delimiter's line is not in it
+    #: the contents of its heredocs, in order, without the delimiters
     heredocs: tuple[Fragment, ...] = ()
 
 
 class _BuildStage:
-    """What a stage of the build has set so far."""
+    """What a build stage has set so far."""
 
     def __init__(self, below: _BuildStage | None = None) -> None:
         self.settings: dict[str, FileSetting] = dict(below.settings) if below else {}
@@ -53,26 +55,26 @@ class _BuildStage:
         self.entrypoint: Fragment | tuple[Fragment, ...] | None = below.entrypoint if below else None
         self.command: Fragment | tuple[Fragment, ...] | None = below.command if below else None
         self.in_shell: bool = below.in_shell if below else True
-        #: it has a command of its own, not only that of the stage below
+        #: it has its own command, not only that of its base stage
         self.starts = False
 
 
 def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """What a Dockerfile says. Never raises."""
+    """Return the contents of a Dockerfile. Never raises."""
     from .shell import ShellText, read_shell
 
     source = Fragment(text, path)
     stages: dict[str, _BuildStage] = {}
     stage = _BuildStage()
     lines = text.split("\n")
-    settings: list[FileSetting] = []
-    read: list[ShellText] = []
+    contents = FileContents()
+    contents.comments.extend(_comments(text))
     lost: dict[str, FileSetting] = {}
 
     def carry_out(fragment: Fragment, environ: Mapping[str, FileSetting]) -> ShellText:
-        found = read_shell(fragment, look_up, place="dockerfile", environ=environ)
+        found = read_shell(fragment, look_up, kind="dockerfile", environ=environ)
         found = found._replace(sites=tuple(as_written(with_lost(in_image(found.sites), lost), path, lines)))
-        read.append(found)
+        contents.add(found._replace(settings=()))
         return found
 
     def end(stage: _BuildStage) -> None:
@@ -81,7 +83,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
         whole, fallback = _started(stage, path)
         found = carry_out(whole, stage.settings) if whole is not None else None
         if fallback is not None and (found is None or not found.sites):
-            # an entry point of the image's own, which carries out what it is given
+            # the image's own entry point runs its arguments
             carry_out(fallback, stage.settings)
 
     for instruction in instructions(source):
@@ -101,7 +103,7 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
         elif name == "ENV":
             for setting in list(_assignments(rest, stage)):
                 stage.settings[setting.name] = setting
-                settings.append(setting)
+                contents.settings.append(setting)
         elif name == "ARG":
             for setting in _assignments(rest, stage, values=False):
                 stage.arguments[setting.name] = setting
@@ -110,11 +112,11 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
             stage.in_shell = words is None or any(_SHELLS.fullmatch(word.text) for word in words)
         elif name == "RUN":
             for fragment in _run(instruction._replace(rest=rest), stage):
-                if not tells_of_training(fragment.text.encode()):
+                if not mentions_training(fragment.text.encode()):
                     continue
                 environ = {**stage.arguments, **stage.settings}
                 carried = carry_out(fragment, environ).settings
-                settings.extend(carried)
+                contents.settings.extend(carried)
                 # what a RUN exports ends with it
                 lost.update({setting.name: setting for setting in carried if setting.reach == "exported"})
         elif name in ("CMD", "ENTRYPOINT"):
@@ -123,29 +125,16 @@ def read_dockerfile(path: str, text: str, look_up: LookUp) -> LaunchFile:
             if name == "CMD":
                 stage.command = started
             else:
-                # an entry point of one's own takes away the command of the image below, not one of this stage
+                # an entry point drops the command of the base image, but not one of this stage
                 stage.entrypoint = started
     end(stage)
-    sites: list[LaunchSite] = []
-    problems: list[tuple[str, int, int]] = []
-    also_read: list[str] = []
-    comments: list[tuple[int, str]] = []
-    for found in read:
-        sites.extend(found.sites)
-        problems.extend(found.problems)
-        also_read.extend(found.also_read)
-        comments.extend(found.comments)
-    sites.sort(key=lambda site: site.span[1:])
-    file = LaunchFile(
-        path, "dockerfile", tuple(sites), tuple(settings), problems=tuple(problems),
-        also_read=tuple(dict.fromkeys(also_read)),
-    )  # fmt: skip
-    return with_comments(file, _comments(text), comments)
+    contents.sites.sort(key=lambda site: site.span[1:])
+    return contents.file(path, "dockerfile")
 
 
 def instructions(source: Fragment) -> Iterator[Instruction]:
-    """The instructions of a Dockerfile in their order."""
-    lines = _lines(source.text)
+    """Yield the instructions of a Dockerfile in order."""
+    lines = line_spans(source.text)
     numbers: dict[str, list[int]] = {}
     escape = "\\"
     for start, end in lines:
@@ -168,8 +157,8 @@ def instructions(source: Fragment) -> Iterator[Instruction]:
             else:
                 stretches.append((start, end))
                 break
-            # Docker passes over comments and, still, over empty lines between continuation lines
-            while index < len(lines) and _passed_over(source.text[slice(*lines[index])]):
+            # Docker skips comments and empty lines between continuation lines
+            while index < len(lines) and source.text[slice(*lines[index])].strip()[:1] in ("", "#"):
                 index += 1
             if index == len(lines):
                 break
@@ -191,20 +180,6 @@ def instructions(source: Fragment) -> Iterator[Instruction]:
         yield Instruction(name, whole.part(match.end(), len(whole.text)), tuple(heredocs))
 
 
-def _lines(text: str) -> list[tuple[int, int]]:
-    """Where the lines begin and end, without their signs of line ends."""
-    lines: list[tuple[int, int]] = []
-    position = 0
-    for line in text.split("\n"):
-        lines.append((position, position + len(line) - line.endswith("\r")))
-        position += len(line) + 1
-    return lines
-
-
-def _passed_over(line: str) -> bool:
-    return not line.strip() or line.lstrip().startswith("#")
-
-
 def _comments(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.lstrip().startswith("#"):
@@ -220,9 +195,9 @@ def _heredoc(
     *,
     tabs: bool,
 ) -> tuple[Fragment | None, int]:
-    """What stands up to the delimiter, and the number of the line behind it; None where it never comes.
+    """Return the text up to the delimiter, and the index of the line after it. The text is None without a delimiter.
 
-    :param numbers: the lines by what they hold, made where a heredoc asks for it first
+    :param numbers: the line numbers by content, filled on the first call
     """
     if not numbers:
         for number, (start, end) in enumerate(lines):
@@ -240,7 +215,7 @@ def _heredoc(
 
 
 def _run(instruction: Instruction, stage: _BuildStage) -> Iterator[Fragment]:
-    """The texts that a shell carries out while the image is built."""
+    """Yield the texts that a shell runs while the image is built."""
     rest = instruction.rest
     flag = _FLAG.match(rest.text)
     while flag is not None:
@@ -261,22 +236,22 @@ def _run(instruction: Instruction, stage: _BuildStage) -> Iterator[Fragment]:
             if not first.startswith("#!") or re.search(r"[/ ](?:ba|da|z|k|a)?sh\b", first):
                 yield body
         return
-    # a program takes it: the reader of shells knows which heredoc is a script and which is data
+    # a program reads it: the shell reader knows whether a heredoc is a script or data
     yield _with_heredocs(rest, instruction.heredocs)
 
 
 def _with_heredocs(line: Fragment, bodies: tuple[Fragment, ...]) -> Fragment:
-    text = line.text + "\n"
-    pieces = list(line.pieces)
+    made = FragmentBuilder()
+    made.add(line)
+    made.add_text("\n")
     for mark, body in zip(_HEREDOC.finditer(line.text), bodies, strict=False):
-        pieces.append(Piece(len(text), *body.place(0)))
-        pieces.extend(piece._replace(offset=piece.offset + len(text)) for piece in body.pieces if piece.offset > 0)
-        text += f"{body.text}{mark[3]}\n"
-    return Fragment(text, line.path, tuple(pieces))
+        made.add(body)
+        made.add_text(f"{mark[3]}\n")
+    return made.fragment(line.path)
 
 
 def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment | None]:
-    """The command that a container of this stage carries out, and its last part alone."""
+    """Return the command that a container of this stage runs, and its last part alone."""
     entrypoint, command = stage.entrypoint, stage.command
     if isinstance(entrypoint, Fragment):
         return entrypoint, None
@@ -288,7 +263,7 @@ def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment |
 
 
 def _exec_form(rest: Fragment) -> tuple[Fragment, ...] | None:
-    """The words of ``["torchrun", "train.py"]``; None where it is no list of texts: Docker gives it to a shell then."""
+    """Return the words of ``["torchrun", "train.py"]``, or None: Docker passes other text to a shell."""
     text = rest.text.strip()
     if not text.startswith("["):
         return None
@@ -304,37 +279,35 @@ def _exec_form(rest: Fragment) -> tuple[Fragment, ...] | None:
 
 
 def _unescaped(rest: Fragment, start: int, end: int) -> Fragment:
-    """What stands between the quotes of a text of JSON."""
+    """Return the text between the quotes of a JSON string."""
     if "\\" not in rest.text[start:end]:
         return rest.part(start, end)
-    text = ""
-    pieces: list[Piece] = []
+    made = FragmentBuilder()
     for match in re.finditer(r"(?:\\u[0-9a-fA-F]{4})+|\\.|[^\\]+", rest.text[start:end]):
-        pieces.append(Piece(len(text), *rest.place(start + match.start())))
-        text += json.loads(f'"{match[0]}"', strict=False)
-    pieces.append(Piece(len(text), *rest.place(end)))
-    return Fragment(text, rest.path, tuple(pieces))
+        made.add_text(json.loads(f'"{match[0]}"', strict=False), rest.location(start + match.start()))
+    made.add_text("", rest.location(end))
+    return made.fragment(rest.path)
 
 
 def _assignments(rest: Fragment, stage: _BuildStage, *, values: bool = True) -> Iterator[FileSetting]:
-    """The variables of ENV and ARG.
+    """Yield the variables of ENV and ARG.
 
-    :param values: false for ARG: its value is known at the time of the build only
+    :param values: false for ARG: its value is known only during the build
     """
-    words = list(_words(rest.text))
+    words = [match.span() for match in _WORD.finditer(rest.text)]
     first = _NAME.match(rest.text[words[0][0] : words[0][1]]) if words else None
     if first is None:
         return
     start = words[0][0]
     behind = start + first.end()
     if values and rest.text[behind : behind + 1] != "=":
-        # the old form: all of the line behind the name is the value
+        # the old form: the rest of the line after the name is the value
         value_start = behind + len(rest.text[behind:]) - len(rest.text[behind:].lstrip())
         words = [(start, len(rest.text.rstrip()))]
         if value_start < words[0][1]:
             yield _setting(rest, start, behind, value_start, words[0][1], stage, known=True)
         return
-    # what stands in the same instruction does not see what is set before it
+    # variables of one instruction do not see each other
     for start, end in words:
         match = _NAME.match(rest.text, start, end)
         if match is None:
@@ -360,14 +333,8 @@ def _setting(
     )
 
 
-def _words(text: str) -> Iterator[tuple[int, int]]:
-    """Where the words of a line stand: blanks part them, outside of quotes and not behind a backslash."""
-    for match in re.finditer(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", text, re.DOTALL):
-        yield match.span()
-
-
 def _expanded(written: str, stage: _BuildStage) -> str | None:
-    """A value without its quotes and with the variables that are known; None where one is not."""
+    """Return a value without quotes and with known variables replaced, or None if one is unknown."""
     made: list[str] = []
     for match in re.finditer(
         r"'(?P<plain>[^']*)'|\\(?P<escaped>.)|(?P<quote>\")|(?P<variable>\$(?:\w+|\{[^}]*\}))|(?P<other>.)",
@@ -382,7 +349,7 @@ def _expanded(written: str, stage: _BuildStage) -> str | None:
         else:
             made.append(match["plain"] or match["escaped"] or match["other"] or "")
     value = "".join(made)
-    return value if len(value) <= max(_LONGEST_VALUE, len(written)) else None
+    return value if len(value) <= max(_MAX_VALUE_LENGTH, len(written)) else None
 
 
 def _value_of(reference: str, stage: _BuildStage) -> str | None:
@@ -391,7 +358,7 @@ def _value_of(reference: str, stage: _BuildStage) -> str | None:
         return None
     name = match[1] or match[2]
     setting = stage.settings.get(name) or stage.arguments.get(name)
-    # the image below may set what this file does not
+    # the base image may set it
     if setting is None or setting.value is None:
         return None
     if match[3] in ("+", ":+"):

@@ -1,7 +1,7 @@
-"""From paths to the launch files of a run: what each file is, by name and content, and what it says.
+"""From paths to the launch files of a run: what each file is, by name and content, and what it contains.
 
-Nothing of this judges; a file that can't be read is among the launch files, with its problem. Which of the paths are
-launch files at all is told from their beginning, so that data which is only called like one costs one short read.
+Nothing is checked here. A file that can't be read is returned with its problem. Only the beginning of a file decides
+whether it is a launch file, so that large data files cost one short read.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .files import LARGEST, kind_of, read_file
+from .files import MAX_BYTES, kind_of, read_file
+from .fragments import is_continued
 from .model import LaunchFile, LaunchFiles, LookUp
 
-#: Bytes from which a file of JSON, or one without a suffix, is told to be a launch file: a DeepSpeed configuration
-#: names itself in its first lines, and what is larger is data.
+#: Bytes that decide whether a JSON file, or one without a suffix, is a launch file. A DeepSpeed configuration shows its
+#: keys in its first lines.
 _BEGINNING = 65_536
 _FAILED = "it can't be read: the analysis of it failed"
-#: Deepest chain of lines that go on, so that a file of nothing but backslashes ends; no shell takes as many words.
-_MOST_LINES = 2_000
-#: A line that holds a comment only; a scheduler's directive is none.
+#: Longest chain of continued lines, so that a file of backslashes ends.
+_MAX_LINES = 2_000
+#: A line with only a comment; a scheduler's directive is none.
 _COMMENT = re.compile(r"\s*#(?!SBATCH\b|PBS\b|BSUB\b|!)")
 
 
 class LaunchSource(NamedTuple):
-    """A file that may be a launch file: the path as displayed, relative to the working directory, and its bytes."""
+    """A file that may be a launch file: the displayed path, relative to the working directory, and its bytes."""
 
     path: str
-    #: at most so many bytes from its beginning; raises OSError
+    #: at most this many bytes from its beginning; raises OSError
     read: Callable[[int], bytes]
 
 
@@ -40,13 +41,13 @@ def read_launch_files(
     named: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> LaunchFiles:
-    """Those of some files that are launch files, with what they say.
+    """Return the launch files among some files, with their contents.
 
-    :param sources: in the order in which they are to be reported
-    :param look_up: gives the bytes of a file that another one names (a sourced script), None where there is none; by
-        default from the working folder
-    :param include_markdown: documents hold commands as well; one that is among ``named`` is read in any case
-    :param progress: called now and then with the number of files that are done, and of all
+    :param sources: in the order of the report
+    :param look_up: returns the bytes of a file that another one names (a sourced script), or None; by default from the
+        working directory
+    :param include_markdown: read documents as well; one that is among ``named`` is read in any case
+    :param progress: called now and then with the number of finished files, and of all
     """
     ask = look_up if look_up is not None else remembering(look_up_below(os.getcwd()))
     found: list[LaunchFile] = []
@@ -66,7 +67,7 @@ def read_launch_files(
 
 
 def read_one(path: str, data: bytes, look_up: LookUp, *, include_markdown: bool = True) -> LaunchFile | None:
-    """What a file says whose bytes are there, None for what is no launch file."""
+    """Return the contents of a file from its bytes, or None if it is no launch file."""
     kind = kind_of(path, data, include_markdown=include_markdown)
     return None if kind is None else _read_kind(path, data, kind, look_up)
 
@@ -79,8 +80,8 @@ def _read(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile |
             return None
         if len(data) < _BEGINNING:
             return _read_kind(source.path, data, kind, look_up)
-    # one byte more than is looked at tells that there is more
-    data = source.read(LARGEST + 1)
+    # one more byte shows that the file is larger
+    data = source.read(MAX_BYTES + 1)
     kind = kind_of(source.path, data, include_markdown=markdown)
     if kind is None:
         return None
@@ -90,49 +91,49 @@ def _read(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile |
 def _read_kind(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
     try:
         return read_file(path, data, kind, look_up)
-    except Exception as error:  # noqa: BLE001 - one odd file must not take the others with it: it is said
+    except Exception as error:  # noqa: BLE001 - one file must not fail the others: its problem is reported
         why = f"{_FAILED} ({type(error).__name__}: {error}); please report that to the authors of distcheck"
         return LaunchFile(path, kind, problems=((why, 0, 0),))
 
 
 def _may_be_data(path: str) -> bool:
-    """Whether most files of such a name are no launch files, and may be large."""
+    """Return whether most files with such a name are no launch files, and may be large."""
     return path.endswith(".json") or "." not in path.rpartition("/")[2]
 
 
 def look_up_below(folder: str, known: Mapping[str, bytes] | None = None, *, roots: Iterable[str] = ()) -> LookUp:
-    """Gives the bytes of files that launch files name by a path relative to a folder, or absolute and below it.
+    """Return a function for the bytes of files that launch files name, relative to a folder or below it.
 
-    What belongs to the machine (``/etc/profile.d/modules.sh``) is not followed: the job runs on another one.
+    Files of the machine (``/etc/profile.d/modules.sh``) are not read: the job runs on another one.
 
-    :param known: bytes that stand in place of a file's own, by path relative to the folder or absolute
+    :param known: bytes that replace a file's own, by path relative to the folder or absolute
     :param roots: other folders whose files may be named by absolute paths
     """
     here = os.path.abspath(folder)
     bounds = tuple(os.path.join(os.path.abspath(root), "") for root in (here, *roots))
 
     def look(path: str) -> bytes | None:
-        place = os.path.normpath(os.path.join(here, path))
-        if os.path.isabs(path) and not place.startswith(bounds):
+        full_path = os.path.normpath(os.path.join(here, path))
+        if os.path.isabs(path) and not full_path.startswith(bounds):
             return None
         if known:
-            for name in (os.path.relpath(place, here), place):
+            for name in (os.path.relpath(full_path, here), full_path):
                 if name.replace(os.sep, "/") in known:
                     return known[name.replace(os.sep, "/")]
         try:
-            # a pipe or a device would be waited for
-            if not os.path.isfile(place) or os.path.getsize(place) > LARGEST:
+            # a pipe or a device would block
+            if not os.path.isfile(full_path) or os.path.getsize(full_path) > MAX_BYTES:
                 return None
-            with open(place, "rb") as file:
+            with open(full_path, "rb") as file:
                 return file.read()
-        except (OSError, ValueError):  # gone since, not ours to read, a name with a null byte
+        except (OSError, ValueError):  # removed meanwhile, no permission, a name with a null byte
             return None
 
     return look
 
 
 def remembering(look_up: LookUp) -> LookUp:
-    """The same, asked once for each path: a script that all others source is read once."""
+    """Return the same function with a cache: a script that all others source is read once."""
     seen: dict[str, bytes | None] = {}
 
     def ask(path: str) -> bytes | None:
@@ -143,35 +144,35 @@ def remembering(look_up: LookUp) -> LookUp:
     return ask
 
 
-def says_something(file: LaunchFile) -> bool:
-    """Whether there is anything in a file that a probe could judge."""
+def has_contents(file: LaunchFile) -> bool:
+    """Return whether a file contains anything that a probe can check."""
     return bool(file.sites or file.settings or file.allocation or file.pods or file.configurations or file.hosts)
 
 
 def lines_around(file: LaunchFile, lines: Iterable[int | None]) -> frozenset[int]:
-    """The lines whose comments count for what stands on some lines of a file.
+    """Return the lines whose comments apply to some lines of a file.
 
-    These lines themselves; the others of a command that goes on over several, where no comment can stand behind a
-    backslash; and the comments that stand alone directly above.
+    These are the lines themselves, the other lines of a continued command, and the comment lines directly above. No
+    comment can follow a backslash.
     """
     given = sorted({line for line in lines if line is not None and 1 <= line <= len(file.lines)})
     if not given:
         return frozenset()
     first, last = given[0], given[-1]
-    while first > 1 and last - first < _MOST_LINES and _goes_on(file.lines[first - 2]):
+    while first > 1 and last - first < _MAX_LINES and is_continued(file.lines[first - 2]):
         first -= 1
-    while last < len(file.lines) and last - first < _MOST_LINES and _goes_on(file.lines[last - 1]):
+    while last < len(file.lines) and last - first < _MAX_LINES and is_continued(file.lines[last - 1]):
         last += 1
     found = {*given, first, last}
     above = first - 1
-    while above >= 1 and first - above < _MOST_LINES and _COMMENT.match(file.lines[above - 1]):
+    while above >= 1 and first - above < _MAX_LINES and _COMMENT.match(file.lines[above - 1]):
         found.add(above)
         above -= 1
     return frozenset(found)
 
 
 def why_it_reads_worse(path: str, before: LaunchFile, data: bytes, look_up: LookUp) -> str | None:
-    """What new bytes of a file hold that can't be read and the old ones did not; None where there is nothing."""
+    """Return what can't be read in the new bytes of a file and could be read in the old ones, or None."""
     after = _read_kind(path, data, before.kind, look_up)
     old = [why for why, _, _ in before.problems]
     for why, line, _ in after.problems:
@@ -180,9 +181,3 @@ def why_it_reads_worse(path: str, before: LaunchFile, data: bytes, look_up: Look
         else:
             return f"line {line}: {why}" if line else why
     return None
-
-
-def _goes_on(line: str) -> bool:
-    """Whether a line ends with a backslash that is not itself taken literally."""
-    plain = line.rstrip("\r\n")
-    return (len(plain) - len(plain.rstrip("\\"))) % 2 == 1

@@ -1,28 +1,30 @@
-"""What a file is, by its name and content, and what it says: the door to the readers of all kinds of launch files.
+"""What a file is, by its name and content, and the dispatch to the readers of all kinds of launch files.
 
-The readers are imported where a file needs them: most runs see shell scripts only, and many files need no reader at
-all, because nothing in them has to do with training.
+A reader is imported when a file needs it. Most runs see only shell scripts, and many files need no reader, because
+nothing in them concerns training.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
+from importlib import import_module
 
 from .fragments import Fragment
 from .model import LaunchFile, LookUp
-from .training_signs import tells_of_training
+from .training_words import mentions_training
 
-#: Bytes of a file that are read; launch files that people write have some thousand.
-LARGEST = 5_000_000
-#: A byte of zero this near to the start makes a file binary; further down data were appended to a script.
+#: Bytes of a file that are read; real launch files have some thousand.
+MAX_BYTES = 5_000_000
+#: A zero byte in this range makes a file binary. Later ones mean data appended to a script.
 _HEAD = 1024
 
 _SHELL_SUFFIXES = frozenset({"sh", "bash", "zsh", "ksh", "sbatch", "slurm", "srun"})
 #: Suffixes of job scripts that other programs use as well (HTCondor's ``.sub``): the content decides.
 _JOB_SUFFIXES = frozenset({"sub", "job", "pbs", "qsub", "lsf", "bsub", "batch", "cmd"})
 _MARKDOWN_SUFFIXES = frozenset({"md", "markdown", "mdx", "qmd"})
-#: Suffixes of texts with a first line of a shell that are no shell: a Python file may start so to find its interpreter.
+#: Suffixes of files that are no shell scripts, even with a shell in the first line.
 _NEVER_SHELL = frozenset({"py", "pyw", "ipynb", "yaml", "yml", "json", "md", "markdown", "rst", "toml"})
 _MAKE_SUFFIXES = frozenset({"mk", "mak", "make"})
 #: ``Dockerfile.md`` describes one.
@@ -31,6 +33,17 @@ _DOCKERFILE = re.compile(r"(?:docker|container)file(?:[._-].*)?|.*[._-](?:docker
 _MAKEFILE = re.compile(r"(?:gnu)?makefile(?:[._-].*)?", re.IGNORECASE)
 #: Kinds that are written in YAML.
 _YAML = frozenset({"workflow", "kubernetes", "accelerate"})
+#: The module and function that read each kind, but shell; a module is imported when a file needs it.
+_READERS = {
+    "dockerfile": ("dockerfile", "read_dockerfile"),
+    "makefile": ("makefile", "read_makefile"),
+    "markdown": ("markdown", "read_markdown"),
+    "workflow": ("workflow", "read_workflow"),
+    "kubernetes": ("kubernetes", "read_manifest"),
+    "accelerate": ("launcher_configs", "read_accelerate"),
+    "deepspeed": ("launcher_configs", "read_deepspeed"),
+    "hostfile": ("launcher_configs", "read_hostfile"),
+}
 _SHEBANG = re.compile(r"\ufeff?#![ \t]*(?:[^\s]*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*)?(?:\S*/)?(\S+)")
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "ash", "rbash", "mksh"})
 _DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB|FLUX|COBALT)[ \t]", re.MULTILINE)
@@ -43,7 +56,7 @@ _ACTION = (
     re.compile(r"^runs:", re.MULTILINE),
     re.compile(r"^[ \t]+using:[ \t]*['\"]?composite", re.MULTILINE),
 )
-#: Names of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those that nobody else uses.
+#: Keys of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those of no other program.
 _ACCELERATE = re.compile(
     r"^(compute_environment|distributed_type|num_machines|num_processes|machine_rank|main_process_ip|main_process_port"
     r"|main_training_function|downcast_bf16|mixed_precision|same_network|rdzv_backend|use_cpu|gpu_ids):",
@@ -59,7 +72,7 @@ _ACCELERATE_ONLY = frozenset(
         "downcast_bf16",
     }
 )
-#: Names of DeepSpeed's configuration (deepspeed.ai/docs/config-json), and those that nobody else uses.
+#: Keys of DeepSpeed's configuration (deepspeed.ai/docs/config-json), and those of no other program.
 _DEEPSPEED = re.compile(
     r'"(train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|gradient_clipping|zero_optimization'
     r"|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|steps_per_print|wall_clock_breakdown|bf16|fp16|optimizer"
@@ -73,15 +86,15 @@ _DEEPSPEED_ONLY = frozenset(
     }
 )  # fmt: skip
 _HOSTFILE = re.compile(r".*(?:host|machine)[_-]?file.*|.*\.hostfile", re.IGNORECASE)
-#: Files that are about a hostfile and none.
+#: Files about hostfiles that are none.
 _NO_HOSTFILE = _NEVER_SHELL | {"sh", "bash", "rst", "c", "h", "cc", "cpp", "go", "rs", "j2", "tpl", "tmpl", "in"}
 _HOST_LINE = re.compile(r"[\w.\-\[\]]+(?:[ \t]*:[ \t]*[0-9]+)?(?:[ \t]+[a-z_-]+[ \t]*=[ \t]*[^\s=]+)*", re.IGNORECASE)
 
 
 def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | None:
-    """One of ``model.KINDS``, or None for what is no launch file; ``data`` may be the beginning of the file only.
+    """Return one of ``model.KINDS``, or None; ``data`` may be only the beginning of the file.
 
-    The name decides where it is plain (``.sh``, ``Dockerfile``), else the content: YAML and JSON hold many things.
+    A clear name decides (``.sh``, ``Dockerfile``), otherwise the content: YAML and JSON have many uses.
     """
     name = path.replace("\\", "/").rpartition("/")[2]
     suffix = name.rpartition(".")[2].lower() if "." in name.lstrip(".") else ""
@@ -98,27 +111,28 @@ def kind_of(path: str, data: bytes, *, include_markdown: bool = False) -> str | 
     if suffix in ("yaml", "yml"):
         return _kind_of_yaml(path.replace("\\", "/"), _seen(data))
     if suffix == "json":
-        return "deepspeed" if _is_deepspeed(_seen(data)) else None
+        names = set(_DEEPSPEED.findall(_seen(data)))
+        return "deepspeed" if len(names) >= 2 and not names.isdisjoint(_DEEPSPEED_ONLY) else None
     if _HOSTFILE.fullmatch(name) and suffix not in _NO_HOSTFILE and b"\0" not in data:
         return "hostfile" if _is_hostfile(_seen(data)) else None
     return None
 
 
 def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
-    """Everything that a file says. Never raises: what can't be read is among the file's problems.
+    """Return the contents of a file. Never raises: unreadable parts are problems of the file.
 
-    :param path: as it is shown, relative to the working directory
+    :param path: the displayed path, relative to the working directory
     """
     problem = _unreadable(data)
     if problem is not None:
         return LaunchFile(path, kind, problems=(problem,))
-    if kind not in ("accelerate", "deepspeed", "hostfile", "kubernetes") and not tells_of_training(data):
+    if kind not in ("accelerate", "deepspeed", "hostfile", "kubernetes") and not mentions_training(data):
         return LaunchFile(path, kind)
     problems: list[tuple[str, int, int]] = []
-    if len(data) > LARGEST:
-        data = data[: data.rfind(b"\n", 0, LARGEST) + 1]
+    if len(data) > MAX_BYTES:
+        data = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
         problems.append(
-            (f"the file is larger than {LARGEST:,} bytes; it is read up to there", data.count(b"\n") + 1, 0)
+            (f"the file is larger than {MAX_BYTES:,} bytes; it is read up to there", data.count(b"\n") + 1, 0)
         )
     if b"\0" in data:
         data = data[: data.rfind(b"\n", 0, data.index(b"\0")) + 1]
@@ -133,47 +147,18 @@ def read_file(path: str, data: bytes, kind: str, look_up: LookUp) -> LaunchFile:
 
 def _read(path: str, text: str, kind: str, look_up: LookUp) -> LaunchFile:
     if kind not in _YAML and text.startswith("\ufeff"):
-        # a blank in its place moves nothing; to YAML it would be an indentation
+        # a blank keeps all columns; for YAML it would be an indentation
         text = " " + text[1:]
     if kind == "shell":
         from .shell import read_shell
 
         read = read_shell(Fragment(text, path), look_up)
         return LaunchFile(
-            path, kind, read.sites, read.settings, read.allocation, comments=read.comments, problems=read.problems,
-            also_read=read.also_read,
-        )  # fmt: skip
-    if kind == "dockerfile":
-        from .dockerfile import read_dockerfile
-
-        return read_dockerfile(path, text, look_up)
-    if kind == "makefile":
-        from .makefile import read_makefile
-
-        return read_makefile(path, text, look_up)
-    if kind == "markdown":
-        from .markdown import read_markdown
-
-        return read_markdown(path, text, look_up)
-    if kind == "workflow":
-        from .workflow import read_workflow
-
-        return read_workflow(path, text, look_up)
-    if kind == "kubernetes":
-        from .kubernetes import read_manifest
-
-        return read_manifest(path, text, look_up)
-    if kind == "accelerate":
-        from .accelerate_config import read_accelerate
-
-        return read_accelerate(path, text, look_up)
-    if kind == "deepspeed":
-        from .deepspeed_config import read_deepspeed
-
-        return read_deepspeed(path, text, look_up)
-    from .hostfiles import read_hostfile
-
-    return read_hostfile(path, text, look_up)
+            path, kind, read.sites, read.settings, read.allocation, comments=read.comments, problems=read.problems
+        )
+    module, name = _READERS[kind]
+    read_text: Callable[[str, str, LookUp], LaunchFile] = getattr(import_module(f".{module}", __package__), name)
+    return read_text(path, text, look_up)
 
 
 def _kind_of_yaml(path: str, text: str) -> str | None:
@@ -189,19 +174,14 @@ def _kind_of_yaml(path: str, text: str) -> str | None:
     return "accelerate" if len(names) >= 2 and names & _ACCELERATE_ONLY else None
 
 
-def _is_deepspeed(text: str) -> bool:
-    names = set(_DEEPSPEED.findall(text))
-    return len(names) >= 2 and not names.isdisjoint(_DEEPSPEED_ONLY)
-
-
 def _is_hostfile(text: str) -> bool:
-    """Each line names a host, with or without its slots."""
+    """Return whether each line names a host, with or without slots."""
     lines = [line for line in (line.partition("#")[0].strip() for line in text.split("\n")) if line]
     return bool(lines) and all(_HOST_LINE.fullmatch(line) for line in lines)
 
 
 def _is_shell(data: bytes, *, job: bool) -> bool:
-    """By the first line, or, of a job script, by a scheduler's directives; one of Python's is none of ours."""
+    """Return whether the first line, or a scheduler's directive in a job script, is that of a shell."""
     program = _shebang(data)
     if program is not None:
         return program in _SHELLS
@@ -209,7 +189,7 @@ def _is_shell(data: bytes, *, job: bool) -> bool:
 
 
 def _shebang(data: bytes) -> str | None:
-    """The name of the program that the first line asks for: ``bash`` of ``#!/usr/bin/env -S bash -e``."""
+    """Return the program that the first line names: ``bash`` for ``#!/usr/bin/env -S bash -e``."""
     if not data.startswith((b"#!", codecs.BOM_UTF8 + b"#!")):
         return None
     match = _SHEBANG.match(data[:512].split(b"\n", 1)[0].decode("utf-8", "replace"))
@@ -220,7 +200,7 @@ def _unreadable(data: bytes) -> tuple[str, int, int] | None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "the file is encoded as UTF-16; shells and launchers read UTF-8: save it so", 1, 0
     if b"\0" in data[:_HEAD]:
-        # every second byte is zero where a text of UTF-16 has no mark in front
+        # in UTF-16 without a byte order mark every second byte is zero
         if data[1:64:2].count(0) > 16 or data[:64:2].count(0) > 16:
             return "the file seems to be encoded as UTF-16; shells and launchers read UTF-8: save it so", 1, 0
         return "the file holds binary data, not text", 1, 0
@@ -228,10 +208,10 @@ def _unreadable(data: bytes) -> tuple[str, int, int] | None:
 
 
 def _decoded(data: bytes) -> str:
-    """The text; a byte that is no UTF-8 (a comment in Latin-1) becomes one sign, so that columns stay as they are."""
+    """Return the text. A byte that is no UTF-8 becomes one character, so that columns stay."""
     return data.decode("utf-8", "replace")
 
 
 def _seen(data: bytes) -> str:
-    """The text for telling what it is: without a mark of the order of bytes, which is no part of it."""
+    """Return the text without a byte order mark."""
     return _decoded(data).removeprefix("\ufeff")

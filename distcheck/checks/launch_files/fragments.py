@@ -1,7 +1,7 @@
-"""A text with the places that its characters have in a file: a whole file, or a command within another text.
+"""A text with the locations of its characters in a file: a whole file, or a command in another text.
 
-A shell command stands in a line of a Dockerfile, in a block of YAML, behind ``bash -c``; whoever reads it still says
-where in the file it is.
+A shell command can be in a line of a Dockerfile, in a block of YAML, or after ``bash -c``. Its reader still reports the
+location in the file.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
+from distcheck.core.model import Edit, Where
+
 
 class Span(NamedTuple):
-    """A stretch of a file; lines and columns (in characters) count from 1, the end is exclusive."""
+    """A range in a file. Lines and columns (in characters) count from 1; the end is exclusive."""
 
     path: str
     line: int
@@ -19,9 +21,30 @@ class Span(NamedTuple):
     end_line: int
     end_column: int
 
+    def where(self, *, variable: str | None = None, object: str | None = None) -> Where:
+        """Return the stretch as the location of a finding."""
+        return Where(*self, variable=variable, object=object)
+
+    def replaced_by(self, text: str) -> Edit:
+        """Return the edit that writes another text here."""
+        return Edit(*self, text)
+
+    def literal_edit(self, old: str, new: str) -> tuple[Edit, ...]:
+        """Return the edit that replaces a text, or nothing if the stretch is not exactly as long as the text."""
+        is_literal = self.line == self.end_line and self.end_column - self.column == len(old)
+        return (self.replaced_by(new),) if is_literal else ()
+
+    def preceded_by(self, text: str) -> Edit:
+        """Return the edit that inserts a text before it."""
+        return Edit(self.path, self.line, self.column, self.line, self.column, text)
+
+    def followed_by(self, text: str) -> Edit:
+        """Return the edit that inserts a text after it."""
+        return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
+
 
 class Piece(NamedTuple):
-    """From this offset of the text on, up to the next piece, characters stand in the file as they do in the text."""
+    """From this offset on, up to the next piece, the text equals the file."""
 
     offset: int
     line: int
@@ -29,13 +52,13 @@ class Piece(NamedTuple):
 
 
 class Fragment:
-    """A text and where it comes from.
+    """A text and its location.
 
-    :param text: what is to be read
-    :param path: the file, as it is shown to users
-    :param pieces: where stretches of the text begin in the file, by rising offset, the first at 0. Behind a line end
-        within a piece the file goes on in column 1 of its next line; whoever has taken indentation away adds a piece
-        for each line.
+    :param text: the text to read
+    :param path: the displayed path of the file
+    :param pieces: where parts of the text begin in the file, by rising offset, the first at 0. After a line end within
+        a
+        piece the file continues in column 1 of its next line. A reader that removes indentation adds a piece per line.
     """
 
     def __init__(self, text: str, path: str, pieces: tuple[Piece, ...] = (Piece(0, 1, 1),)) -> None:
@@ -49,8 +72,8 @@ class Fragment:
             self._line_starts.append(position + 1)
             position = text.find("\n", position + 1)
 
-    def place(self, offset: int) -> tuple[int, int]:
-        """Line and column in the file of the character at an offset of the text; the end of the text is one as well."""
+    def location(self, offset: int) -> tuple[int, int]:
+        """Return line and column in the file of the character at an offset; the end of the text is valid."""
         piece = self.pieces[max(bisect_right(self._offsets, offset) - 1, 0)]
         first = bisect_right(self._line_starts, piece.offset) - 1
         own = bisect_right(self._line_starts, offset) - 1
@@ -59,16 +82,66 @@ class Fragment:
         return piece.line + own - first, offset - self._line_starts[own] + 1
 
     def span(self, start: int, end: int) -> Span:
-        """The stretch of the file from one offset up to another, exclusive."""
-        line, column = self.place(start)
+        """Return the range in the file between two offsets; the second is exclusive."""
+        line, column = self.location(start)
         if end <= start:
             return Span(self.path, line, column, line, column)
-        end_line, end_column = self.place(end - 1)
+        end_line, end_column = self.location(end - 1)
         return Span(self.path, line, column, end_line, end_column + 1)
 
     def part(self, start: int, end: int) -> Fragment:
-        """A stretch of this text as a fragment of its own."""
-        line, column = self.place(start)
+        """Return a part of this text as a fragment."""
+        line, column = self.location(start)
         inner = [Piece(0, line, column)]
         inner.extend(piece._replace(offset=piece.offset - start) for piece in self.pieces if start < piece.offset < end)
         return Fragment(self.text[start:end], self.path, tuple(inner))
+
+
+class FragmentBuilder:
+    """Joins parts of files, and replacements of such parts, to one fragment."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._pieces: list[Piece] = []
+        self.length = 0
+
+    def add(self, source: Fragment, text: str | None = None) -> None:
+        """Append a fragment, or a text that replaces it."""
+        self._pieces.append(Piece(self.length, *source.location(0)))
+        if text is None or text == source.text:
+            self._pieces.extend(
+                piece._replace(offset=piece.offset + self.length) for piece in source.pieces if piece.offset > 0
+            )
+        self.add_text(source.text if text is None else text)
+
+    def add_text(self, text: str, location: tuple[int, int] | None = None) -> None:
+        """Append a text; without a location (line and column) it belongs to the part before it."""
+        if location is not None:
+            self._pieces.append(Piece(self.length, *location))
+        self._parts.append(text)
+        self.length += len(text)
+
+    def fragment(self, path: str, location: tuple[int, int] = (1, 1)) -> Fragment:
+        """Return the text with its locations; an empty one is at ``place``."""
+        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, *location),))
+
+
+def placeholder(length: int) -> str:
+    """Return a reference to a variable that nothing sets, with this many characters: it stands for a template."""
+    return "${" + "_" * (length - 3) + "}" if length > 3 else "$".ljust(length, "_") if length > 1 else "_"
+
+
+def is_continued(line: str) -> bool:
+    """Return whether a line ends with a backslash that continues it: an odd number of them."""
+    line = line.rstrip("\r\n")
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def line_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each line, without line ends."""
+    spans: list[tuple[int, int]] = []
+    position = 0
+    for line in text.split("\n"):
+        spans.append((position, position + len(line) - line.endswith("\r")))
+        position += len(line) + 1
+    return spans

@@ -1,7 +1,7 @@
-"""JSON with places: each value of a file with the stretch that it stands in, as DeepSpeed reads it.
+"""JSON with locations: each value of a file with its range, as DeepSpeed reads it.
 
-DeepSpeed reads its configuration with hjson, so comments and a comma too many are no faults here. What a
-template has put there (``{{ batch }}``, ``$BATCH``) is unknown. A fault ends the reading; what stands before it counts.
+DeepSpeed reads its configuration with hjson, so comments and trailing commas are valid. Values from a template
+(``{{ batch }}``, ``$BATCH``) are unknown. Reading stops at a syntax error; values before it count.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from .fragments import Fragment, Span
 from .model import Scalar
 
-#: Tables and lists in each other; configurations have about five.
-DEEPEST = 100
+#: Limit of nesting; configurations have about five levels.
+MAX_DEPTH = 100
 
 _SPACE = re.compile(r"(?:[\s\ufeff]+|(?P<comment>#[^\n]*|//[^\n]*|/\*.*?\*/))", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
@@ -21,18 +21,18 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<broken>(?:\.[0-9]+)?(?:[eE][+-]?[0
 _WORD = re.compile(r"(true|false|null|NaN|-?Infinity)(?![\w.$-])")
 _TEMPLATE = re.compile(r"(?:\{\{.*?\}\}|\$\{\{.*?\}\}|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*|<[^<>\n]*>|[\w.+-])+", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None}
-#: Values that are entered by name, at most; a configuration has about fifty.
-_MOST_VALUES = 20_000
-#: Digits of a whole number that are turned into one: more say nothing about a batch.
-_LONGEST_NUMBER = 30
+#: Limit of named values; a configuration has about fifty.
+_MAX_VALUES = 20_000
+#: Limit of digits in a whole number.
+_MAX_NUMBER_LENGTH = 30
 
 
 class JsonText(NamedTuple):
-    """What a text in JSON says."""
+    """The contents of a JSON text."""
 
     #: by dotted name; tables and lists as plain values as well
     values: dict[str, Scalar]
-    #: a key that stands more than once in one table: its dotted name, and where it stands the second time
+    #: a duplicate key: its dotted name, and where it occurs the second time
     repeated: tuple[tuple[str, Span], ...] = ()
     comments: tuple[tuple[int, str], ...] = ()
     #: text, line and column, as in ``LaunchFile.problems``
@@ -47,13 +47,13 @@ class _FaultError(Exception):
 
 
 def read_json(fragment: Fragment) -> JsonText:
-    """All values of a text whose outermost is a table. Never raises."""
+    """Return all values of a text whose outermost value is a table. Never raises."""
     reader = _JsonReader(fragment)
     problems: tuple[tuple[str, int, int], ...] = ()
     try:
         reader.read()
     except _FaultError as fault:
-        problems = ((f"no valid JSON: {fault.what}", *fragment.place(min(fault.at, len(fragment.text)))),)
+        problems = ((f"no valid JSON: {fault.what}", *fragment.location(min(fault.at, len(fragment.text)))),)
     return JsonText(reader.values, tuple(reader.repeated), tuple(reader.comments), problems)
 
 
@@ -78,13 +78,13 @@ class _JsonReader:
     def _skip(self) -> None:
         while match := _SPACE.match(self.text, self.at):
             if match["comment"]:
-                self.comments.append((self.fragment.place(match.start())[0], match["comment"].rstrip("\r")))
+                self.comments.append((self.fragment.location(match.start())[0], match["comment"].rstrip("\r")))
             self.at = match.end()
 
     def _value(self, name: tuple[str, ...] | None, depth: int) -> Any:
-        """The value that begins here, None for what is not known; it is entered under its name, where it has one."""
-        if depth > DEEPEST:
-            raise _FaultError(f"it is nested deeper than {DEEPEST} levels", self.at)
+        """Return the value that begins here, or None if unknown, and store it under its name if it has one."""
+        if depth > MAX_DEPTH:
+            raise _FaultError(f"it is nested deeper than {MAX_DEPTH} levels", self.at)
         start = self.at
         sign = self.text[start : start + 1]
         known = True
@@ -98,7 +98,7 @@ class _JsonReader:
             known = "{{" not in value and "${" not in value
         elif match := _NUMBER.match(self.text, start):
             self.at = match.end()
-            broken = match["broken"] or len(match[0]) > _LONGEST_NUMBER
+            broken = match["broken"] or len(match[0]) > _MAX_NUMBER_LENGTH
             value = float(match[0]) if broken else int(match[0])
         elif match := _WORD.match(self.text, start):
             self.at = match.end()
@@ -108,7 +108,7 @@ class _JsonReader:
             value, known = None, False
         else:
             raise _FaultError(f"a value is expected, not {_shown(self.text, start)}", start)
-        if name and len(self.values) < _MOST_VALUES:
+        if name and len(self.values) < _MAX_VALUES:
             span = self.fragment.span(start, self.at)
             self.values[".".join(name)] = Scalar(value if known else None, span, self.text[start : self.at], known)
         return value if known else None
@@ -149,12 +149,12 @@ class _JsonReader:
                 return made
             if self.at >= len(self.text):
                 raise _FaultError("a bracket is never closed", opened)
-            # what stands in a list has no name of its own
+            # an item of a list has no name
             made.append(self._value(None, depth + 1))
             self._separator("]")
 
     def _separator(self, end: str) -> None:
-        """The comma behind a value, or the end of its table or list, which stays."""
+        """Skip the comma after a value, or stop before the end of its table or list."""
         behind = self.at
         self._skip()
         sign = self.text[self.at : self.at + 1]

@@ -1,9 +1,9 @@
-"""Manifests of Kubernetes: which pods a file asks for, what a container of them is given, and the launch lines in it.
+"""Kubernetes manifests: the pods that a file requests, what their containers get, and the launch lines in them.
 
-It knows the workloads that training runs in (PyTorchJob, TrainJob, MPIJob, JobSet, Volcano's and LeaderWorkerSet's
-groups, Job, StatefulSet, Pod) and finds the containers of any other by their shape. What a template, a patch or a
-ConfigMap elsewhere decides is unknown. Shell text behind ``bash -c`` is the matter of ``shell.py``, judging that of
-``pods.py``.
+It knows the workloads for training: PyTorchJob, TrainJob, MPIJob, JobSet, Volcano and LeaderWorkerSet, Job,
+StatefulSet,
+Pod. It finds the containers of other kinds by their shape. Values from a template, a patch or a ConfigMap in another
+file are unknown. ``shell.py`` reads the text after ``bash -c``, and ``pods.py`` checks the pods.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .containers import (
     entries,
     environ_of,
     expanded,
+    gets_limited_gpus,
     host_network_of,
     known_text,
     resources_of,
-    sees_what_it_asks_for,
     settings_of,
     shared_memory_of,
     shell_text_of,
@@ -29,6 +29,7 @@ from .containers import (
 )
 from .fragments import Fragment, Span
 from .model import FileSetting, LaunchFile, LaunchSite, LookUp, Pods, Scalar, Word
+from .plain_commands import FileContents
 from .workloads import NO_WORKLOADS, PodGroup, groups_of, kind_of_object, objects_of, train_job
 from .yaml_text import Node, read_yaml
 
@@ -46,48 +47,40 @@ _OF_TRAINING = re.compile(
 
 
 def is_manifest(text: str) -> bool:
-    """Whether a text of YAML looks like objects of Kubernetes that training may run in. Cheap: nothing is parsed."""
+    """Return whether YAML text looks like Kubernetes objects for training. Nothing is parsed."""
     return all(pattern.search(text) for pattern in (_IS_OBJECT, _HAS_KIND, _HOLDS_PODS, _OF_TRAINING))
 
 
 def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """All pods and launch lines of a manifest. Never raises; what can't be read is among the file's problems.
+    """Return all pods and launch lines of a manifest. Never raises: unreadable parts are problems of the file.
 
-    :param path: as it is shown, relative to the working directory
-    :param look_up: for scripts that a shell text sources, and for a kustomization beside the file
+    :param path: the displayed path, relative to the working directory
+    :param look_up: for scripts that a shell text sources, and for a kustomization in the same folder
     """
     yaml = read_yaml(Fragment(text, path))
     reader = _ManifestReader(path, look_up)
-    objects = [item for document in yaml.documents for item in objects_of(document.root)]
+    objects = [item for document in yaml.documents for item in objects_of(document)]
     for item in objects:
         reader.read_workload(item)
     for item in objects:
         if kind_of_object(item) == "ConfigMap":
             reader.read_scripts(item)
-    return LaunchFile(
-        path,
-        "kubernetes",
-        sites=tuple(reader.sites),
-        settings=tuple(reader.settings),
+    return reader.contents.file(path, "kubernetes")._replace(
         pods=tuple(reader.pods),
         comments=yaml.comments,
-        problems=(*yaml.problems, *reader.problems),
+        problems=(*yaml.problems, *reader.contents.problems),
         lines=tuple(line.removesuffix("\r") for line in text.split("\n")),
-        also_read=tuple(dict.fromkeys(reader.also_read)),
     )
 
 
 class _ManifestReader:
-    """What has been read of a file so far."""
+    """What was read of a file so far."""
 
     def __init__(self, path: str, look_up: LookUp) -> None:
         self.path = path
         self.look_up = look_up
         self.pods: list[Pods] = []
-        self.sites: list[LaunchSite] = []
-        self.settings: list[FileSetting] = []
-        self.problems: list[tuple[str, int, int]] = []
-        self.also_read: list[str] = []
+        self.contents = FileContents()
         #: by the name of a ConfigMap: the pods that mount it, with their variables
         self._mounted: dict[str, list[tuple[Pods, Mapping[str, FileSetting]]]] = {}
         self._read_before: set[Span] = set()
@@ -112,7 +105,7 @@ class _ManifestReader:
             self._read_entry_point(item)
 
     def read_scripts(self, item: Node) -> None:
-        """Shell scripts that a ConfigMap holds, as the pods of this file run them that mount it."""
+        """Read the shell scripts of a ConfigMap as the pods of this file that mount it run them."""
         data = item.get("data")
         if data is None:
             return
@@ -126,11 +119,11 @@ class _ManifestReader:
         shared_memory, shared_bytes = shared_memory_of(group.template, pod, container)
         replicas, nodes = group.replicas, group.nodes
         if self._is_patched():
-            # a patch beside the file can add a volume, and change every number
+            # a patch in the same folder can add a volume and change every number
             shared_memory = "unknown" if shared_memory == "default" else shared_memory
             replicas, nodes = _unknown(replicas), _unknown(nodes)
         resources = resources_of(container.get("resources"))
-        if resources.gpus is None and (group.overruled or not sees_what_it_asks_for(pod, container)):
+        if resources.gpus is None and (group.overruled or not gets_limited_gpus(pod, container)):
             resources = resources._replace(gpus=Scalar(None, container.span, known=False))
         pods = Pods(
             group.kind,
@@ -159,7 +152,7 @@ class _ManifestReader:
                 self._mounted.setdefault(config_map, []).append((pods, environ))
 
     def _read_train_job(self, item: Node) -> None:
-        """A TrainJob of Kubeflow: the pods are those of its runtime, with this command and these resources."""
+        """Read a TrainJob of Kubeflow: its runtime gives the pods, with this command and these resources."""
         trainer = item.get("spec", "trainer")
         if trainer is None or trainer.kind != "table":
             return
@@ -183,29 +176,30 @@ class _ManifestReader:
         self._add(group, pods, trainer)
 
     def _read_entry_point(self, item: Node) -> None:
-        """The command of a RayJob. Ray starts the ranks of a plain script itself, so that only launchers count."""
+        """Read the command of a RayJob. Ray starts the ranks of a plain script, so only launchers count."""
         node = item.get("spec", "entrypoint")
         if node is not None and node.kind == "value":
-            before = len(self.sites)
+            sites = self.contents.sites
+            before = len(sites)
             self._read_shell(node.fragment(), {}, None)
-            self.sites[before:] = [site for site in self.sites[before:] if site.command.launcher in _RANK_STARTERS]
+            sites[before:] = [site for site in sites[before:] if site.command.launcher in _RANK_STARTERS]
 
     def _add(self, group: PodGroup, pods: Pods, container: Node) -> dict[str, FileSetting]:
-        """Takes the pods and what their container runs; what that finds set is given back."""
+        """Add the pods and what their container runs; return the variables of the command."""
         self.pods.append(pods)
-        # one template can stand for several roles (an anchor)
+        # one template can be used for several roles (an anchor)
         if container.span not in self._read_before:
-            self.settings.extend(pods.settings)
+            self.contents.settings.extend(pods.settings)
         self._read_before.add(container.span)
         environ = environ_of(pods.settings, group.injected, group.variables, container.span)
         self._read_command(container, environ, pods)
         return environ
 
     def _read_command(self, container: Node, environ: Mapping[str, FileSetting], pods: Pods) -> None:
-        """The command of a container and its arguments, one after the other, as Kubernetes joins them."""
+        """Read the command of a container and its arguments, joined as Kubernetes joins them."""
         command, arguments = container.get("command"), container.get("args")
         if command is not None and command.kind == "value":
-            # no list: Kubernetes refuses it, other programs that read the same shape take it for a line of shell
+            # no list: Kubernetes refuses it, but other programs with this shape treat it as shell text
             self._read_shell(expanded(command.fragment(), environ), environ, pods)
             return
         nodes = [node for part in (command, arguments) for node in entries(part) if node.kind == "value"]
@@ -218,23 +212,19 @@ class _ManifestReader:
             return
         span = words[0].span._replace(end_line=words[-1].span.end_line, end_column=words[-1].span.end_column)
         if any(part is not None and part.open_ended for part in (command, arguments)):
-            # a template gives more words: any option may stand among them
+            # a template adds more words: any option may be among them
             words.append(Word("${ARGUMENTS}", span._replace(line=span.end_line, column=span.end_column)))
         site = make_site(words, span, environ, pods)
         if site is not None:
-            self.sites.append(site)
+            self.contents.sites.append(site)
 
     def _read_shell(self, fragment: Fragment, environ: Mapping[str, FileSetting], pods: Pods | None) -> None:
         from .shell import read_shell
 
-        read = read_shell(fragment, self.look_up, place="pod", environ=environ, pods=pods)
-        self.sites.extend(read.sites)
-        self.settings.extend(read.settings)
-        self.problems.extend(read.problems)
-        self.also_read.extend(read.also_read)
+        self.contents.add(read_shell(fragment, self.look_up, kind="pod", environ=environ, pods=pods))
 
     def _is_patched(self) -> bool:
-        """A kustomization beside the file changes what stands in it."""
+        """Return whether a kustomization in the same folder changes the file."""
         if self._patched is None:
             folder = self.path.replace("\\", "/").rpartition("/")[0]
             names = (f"{folder}/{name}" if folder else name for name in ("kustomization.yaml", "kustomization.yml"))
@@ -244,9 +234,9 @@ class _ManifestReader:
 
 
 def make_site(
-    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None, *, place: str = "pod"
+    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None, *, kind: str = "pod"
 ) -> LaunchSite | None:
-    """The launch line that a list of words is, which no shell reads; None where it starts no ranks."""
+    """Return the launch line of a list of words without a shell, or None if it starts no ranks."""
     from distcheck.launch.command import parse_command
 
     taken = tuple(words)
@@ -258,7 +248,7 @@ def make_site(
     command = parse_command([word.text for word in taken], variables)
     if not _starts_ranks(command):
         return None
-    return LaunchSite(command, taken, span, place=place, settings=dict(environ), pods=pods)
+    return LaunchSite(command, taken, span, kind=kind, settings=dict(environ), pods=pods)
 
 
 def _starts_ranks(command: LaunchCommand) -> bool:

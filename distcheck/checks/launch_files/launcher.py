@@ -1,7 +1,6 @@
-"""How a launch line starts its ranks: two launchers in a row, hang-ups, restarts, tasks that fit the launcher or not.
+"""How a launch line starts its ranks: nested launchers, hang-ups, restarts, and tasks that do not fit the launcher.
 
-Where the ranks meet is the matter of ``meeting.py`` and ``ports.py``, how nodes are counted and numbered that of
-``numbering.py``.
+``rendezvous.py`` and ``ports.py`` check the rendezvous, ``node_ranks.py`` the numbers of nodes.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
@@ -20,20 +18,20 @@ from .context import (
     CONTAINER_PROGRAMS,
     REMOTE_SHELLS,
     SchedulerStep,
-    asked_nodes,
     bears_on_nodes,
+    counted,
     edit_word,
+    expected_nodes,
     is_complete,
     is_remote,
     job_nodes,
     launch_lines,
-    made_of,
-    of_span,
-    once,
+    location_of,
     only_variable,
-    place,
     stays_outside,
     step_of,
+    with_variables,
+    worst_per_location,
 )
 from .counts import is_distributed
 from .fragments import Span
@@ -41,40 +39,42 @@ from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Laun
 from .paths import the_one
 from .scripts import Started
 
-#: One task a node, so that srun in the job takes no other number: it lets SLURM_NTASKS of the job win.
+#: One task per node. Without --ntasks, the job's SLURM_NTASKS would override it.
 ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: How torchrun's agents meet in a job of Slurm.
+#: The rendezvous of torchrun's agents in a Slurm job.
 MEET_BY_SLURM = (
     "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
     '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
 )
-#: Places in which no terminal is that could close.
+#: Kinds of files without a terminal that could close.
 _WITHOUT_TERMINAL = frozenset({"slurm", "pod", "dockerfile", "workflow"})
-#: Programs behind which no hang-up of the terminal comes any more.
+#: Programs that shield a command from the hang-up of the terminal.
 _NO_HANGUP = frozenset(
     {
         "setsid", "tmux", "screen", "systemd-run", "sbatch", "salloc", "docker", "podman", "nvidia-docker", "kubectl",
         "oc", *REMOTE_SHELLS,
     }
 )  # fmt: skip
-#: What Slurm says about the tasks and GPUs of a node, as far as its directives say it.
+#: Slurm's variables for the tasks and GPUs of a node, and the fields of the directives.
 _SLURM_COUNTS = {
     "SLURM_NTASKS_PER_NODE": "tasks_per_node",
     "SLURM_TASKS_PER_NODE": "tasks_per_node",
     "SLURM_GPUS_PER_NODE": "gpus_per_node",
     "SLURM_GPUS_ON_NODE": "gpus_per_node",
 }
-#: Script arguments that say that each task does a part of its own: a shard, a seed, an output.
+#: Script arguments that give each task its own part: a shard, a seed, an output.
 _OWN_PART = re.compile(r"SLURM_(?:PROCID|NODEID|LOCALID|ARRAY_TASK_ID)|PMI_RANK|OMPI_COMM_WORLD_RANK")
-#: A function is handed on to other shells.
+#: Options of srun that set the number of tasks, directly or not.
+_SETS_TASKS = ("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution")
+#: A function is exported to other shells.
 _HANDS_ON = re.compile(r"\b(?:export|declare|typeset)\s+-[a-z]*f")
 _GIVES_GPUS = re.compile(
     r"--gpus\b|--device\b|--runtime\b|NVIDIA_VISIBLE_DEVICES|--cdi|--privileged|nvidia|/dev/(?:kfd|dri)"
     r"|\$(?i:[\w{]*(?:args?|opts?|options|flags|gpu))"
 )
-#: Options of torchrun that a script of its own may have as well: they are taken along where another one is misplaced.
+#: Options of torchrun that scripts may have as well; they are moved together with a misplaced one.
 _ALSO_TORCHRUN = re.compile(r"--(?:node[-_]rank|master[-_](?:addr|port)|max[-_]restarts)(?:=.*)?", re.DOTALL)
-#: Options of accelerate launch that no script has; those that some have are told by the script alone.
+#: Options of accelerate launch that no script has.
 _ACCELERATE_ONLY = re.compile(
     r"--(?:num[-_](?:machines|processes)|machine[-_]rank|main[-_]process[-_](?:ip|port)|multi[-_]gpu)(?:=.*)?",
     re.DOTALL,
@@ -88,21 +88,15 @@ _FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 
 @probe(rules.DC106)
 def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A launcher that starts all ranks of a node is itself started once on it."""
-    yield from once(_double_launches(launch_files))
+    """A launcher that starts all ranks of a node is started once per node."""
+    yield from worst_per_location(_double_launches(launch_files))
 
 
-class Double(NamedTuple):
-    """A launcher that several tasks of a node start."""
+def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
+    """Return how several tasks of a node start a launcher for all its ranks, or None if they do not.
 
-    step: SchedulerStep
-    on_node: int
-    #: processes that each of them starts: a number, or ``gpu``
-    each: str
-
-
-def double_launch(site: LaunchSite) -> Double | None:
-    """How several tasks of a node start a launcher that starts all ranks of a node; None where they surely don't."""
+    :returns: the step, its tasks on a node, and the processes of each task: a number, or ``gpu``
+    """
     step = step_of(site)
     on_node = _tasks_on_node(site, step)
     if site.command.launcher not in NODE_LAUNCHERS or step.starter is None or on_node is None or on_node < 2:
@@ -110,13 +104,14 @@ def double_launch(site: LaunchSite) -> Double | None:
     each = _processes(site)
     if each is None or (each.isdecimal() and int(each) < 2):
         return None  # one rank for each agent: the tasks are the ranks
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     tasks = on_node * (step.nodes or 1)
-    if asked is not None and asked.high > 1 and asked.high in (tasks, step.tasks):
+    if expected is not None and expected.high > 1 and expected.high in (tasks, step.tasks):
         return None  # every task counts as a node of its own
-    if _has_own_gpus(site) and (asked is None or asked.high > 1) and site.value("--nnodes") is not None:
+    own_gpus = site.command.gpus_per_task is not None or (site.allocation is not None and site.allocation.binds_gpus)
+    if own_gpus and (expected is None or expected.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
-    return Double(step, on_node, each)
+    return step, on_node, each
 
 
 def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -130,7 +125,7 @@ def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield rules.DC106.found(
             f"{step.starter} starts {on_node} tasks on a node, and in each of them {site.command.launcher} starts "
             f"{count}{total}",
-            where=site.where()._replace(object=step.starter),
+            where=site.where(object=step.starter),
             evidence={
                 "starter": step.starter,
                 "tasks_on_node": on_node,
@@ -146,21 +141,21 @@ def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
 def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
     if step.tasks_on_node is not None or step.starter in (None, "srun"):
         return step.tasks_on_node
-    # mpirun alone puts all processes on this host; a host file or a scheduler would spread them
+    # mpirun alone puts all processes on this host; a host file or a scheduler would distribute them
     command = site.command
     named = any("hostfile" in word.text or "machinefile" in word.text for word in site.words)
-    if named or command.nodes is not None or site.allocation is not None or site.place in ("slurm", "pod"):
+    if named or command.nodes is not None or site.allocation is not None or site.kind in ("slurm", "pod"):
         return None
-    asked = asked_nodes(site)
-    return command.tasks if asked is None or asked.high == 1 else None
+    expected = expected_nodes(site)
+    return command.tasks if expected is None or expected.high == 1 else None
 
 
 def _processes(site: LaunchSite) -> str | None:
-    """Processes that the launcher starts on a node: a number, or ``gpu`` for one a GPU; None: not known."""
+    """Return the processes of the launcher on a node: a number, ``gpu`` for one per GPU, or None if unknown."""
     command = site.command
     if command.launcher == "accelerate":
-        asked = asked_nodes(site)
-        machines = 1 if asked is None else asked.high
+        expected = expected_nodes(site)
+        machines = 1 if expected is None else expected.high
         unknown = command.unknown & {"processes", "nnodes_min"}
         return None if unknown or command.processes is None else str(-(-command.processes // max(machines, 1)))
     if command.launcher == "deepspeed" and command.nproc is None and "nproc" not in command.unknown:
@@ -170,16 +165,11 @@ def _processes(site: LaunchSite) -> str | None:
     if "nproc" not in command.unknown:
         return None
     word = site.value("--nproc-per-node")
-    name = None if word is None else only_variable(made_of(site, word.text))
+    name = None if word is None else only_variable(with_variables(site, word.text))
     field = _SLURM_COUNTS.get(name or "")
     given = site.of_job
     count = known(getattr(given, field)) if field and given is not None and not given.heterogeneous else None
     return None if count is None else str(count)
-
-
-def _has_own_gpus(site: LaunchSite) -> bool:
-    around = site.allocation
-    return site.command.gpus_per_task is not None or (around is not None and around.binds_gpus)
 
 
 def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
@@ -204,7 +194,7 @@ def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
             edits = (*edits, *_set_scalar(cores, str(count * on_node))) if edits else ()
         risk = "options of the job that count by task (--gpus-per-task, --mem-per-cpu) mean another number then"
     return Fix(
-        f"{text}; or leave {site.command.launcher} away, and let srun start one python a GPU with RANK, LOCAL_RANK "
+        f"{text}; or drop {site.command.launcher}, and let srun start one python per GPU with RANK, LOCAL_RANK "
         "and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
         edits=edits,
         where="job-script",
@@ -213,12 +203,8 @@ def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
 
 
 def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
-    """The edit that writes another number where one stands as it is."""
-    span = scalar.span
-    plain = scalar.written.isdecimal() and span.line == span.end_line
-    if not plain or span.end_column - span.column != len(scalar.written):
-        return ()
-    return (Edit(span.path, span.line, span.column, span.end_line, span.end_column, text),)
+    """Return the edit that writes another number, if the number is literal."""
+    return scalar.span.literal_edit(scalar.written, text) if scalar.written.isdecimal() else ()
 
 
 # tasks
@@ -227,7 +213,7 @@ def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
 @probe(rules.DC108)
 def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The scheduler starts as many tasks as the launch has agents or ranks."""
-    yield from once(_task_counts(launch_files))
+    yield from worst_per_location(_task_counts(launch_files))
 
 
 def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -253,7 +239,7 @@ def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    """srun knows the cores of a task, and not how many tasks there are."""
+    """Yield the finding if srun knows the cores of a task, but not the number of tasks."""
     command, around = site.command, site.allocation
     if step.starter != "srun" or command.unknown & {"tasks", "tasks_per_node", "cpus_per_task"}:
         return
@@ -261,7 +247,7 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     if around is not None and (around.tasks is not None or around.tasks_per_node is not None or around.heterogeneous):
         return
-    if any(_counts_otherwise(word.text) for word in site.words):
+    if any(word.text.startswith(_SETS_TASKS) for word in site.words):
         return
     of_job = None if site.job is None else known(site.job.cpus_per_task)
     own = command.cpus_per_task
@@ -269,41 +255,31 @@ def _uncounted(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     cores = own if own is not None else of_job
     if cores is None:
         return
-    # the job was given so many cores on each node that exactly one task fits, unless whole nodes were asked for
+    # the job has cores for exactly one task on each node, unless it requested whole nodes
     fits_once = site.job is not None and not exclusive and own in (None, of_job)
     if fits_once and own is not None:
         return
+    trains = is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
     yield rules.DC108.found(
-        f"srun is told to give {cores} cores to each task, but not how many tasks to start: it starts as many as fit",
-        severity=None if not fits_once and (exclusive or _trains(site)) else Severity.INFO,
-        where=site.where()._replace(object="srun"),
+        f"srun has {cores} cores for each task, but no number of tasks: it starts as many as fit",
+        severity=None if not fits_once and (exclusive or trains) else Severity.INFO,
+        where=site.where(object="srun"),
         evidence={"cpus_per_task": cores},
         fix=Fix(
-            "say it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU"
+            "give it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU"
             if site.command.launcher == "python"
-            else "say it: srun --ntasks-per-node=1 (and '#SBATCH --ntasks-per-node=1')",
+            else "give it: srun --ntasks-per-node=1 (and '#SBATCH --ntasks-per-node=1')",
             where="job-script" if site.job is not None else "launch-line",
         ),
     )
 
 
-def _trains(site: LaunchSite) -> bool:
-    """It is training as far as can be seen: a launcher, a place to meet, or GPUs that srun asks for."""
-    command = site.command
-    return is_distributed(site) or any((command.gpus, command.gpus_per_node, command.gpus_per_task))
-
-
-def _counts_otherwise(word: str) -> bool:
-    """Options of srun by which the number of tasks follows from something else."""
-    return word.startswith(("--ntasks", "--multi-prog", "--gpus-per-task", "--tres-per-task", "--distribution"))
-
-
 def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    """Each task starts an agent, and torchrun is told of no other node."""
+    """Yield the finding if each task starts an agent that knows no other node."""
     command = site.command
     stated = site.value("--nnodes", "--num-machines", "--num-nodes") is not None
     if stated or command.nnodes_max is not None or command.unknown & {"nnodes_min", "nnodes_max"}:
-        # what is said and wrong is the matter of DC804; tasks that are no nodes are seen here
+        # DC804 reports wrong numbers of nodes; here only the tasks are checked
         yield from _agents_of_nodes(site, step)
         return
     if command.launcher not in TORCHRUN_LAUNCHERS or command.standalone or step.partial:
@@ -311,54 +287,60 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     if (step.nodes or 1) < 2 or (step.tasks_on_node or 1) > 1 or _does_own_part(site):
         return
     if any(problem.kind == "misplaced-option" and "nnodes" in problem.word for problem in command.problems):
-        return  # told by DC803
+        return  # DC803 reports it
     tasks = step.tasks or step.nodes
     yield rules.DC108.found(
-        f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} is told of one node: "
-        f"{tasks} jobs that know nothing of each other",
-        where=site.where()._replace(object=step.starter),
+        f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} expects one node: "
+        f"{tasks} independent jobs",
+        where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
-        fix=_tell_of_nodes(step),
+        fix=_nodes_fix(step),
     )
 
 
-def _tell_of_nodes(step: SchedulerStep) -> Fix:
+def _nodes_fix(step: SchedulerStep) -> Fix:
     if step.starter == "srun":
-        return Fix(f"give torchrun the number of nodes and a place to meet: {MEET_BY_SLURM}", where="job-script")
+        return Fix(f"give torchrun the number of nodes and a rendezvous: {MEET_BY_SLURM}", where="job-script")
     return Fix(
-        f"tell torchrun of them: --nnodes={step.nodes} --rdzv-backend=c10d and --rdzv-endpoint=HOST:29400 with the "
+        f"give torchrun: --nnodes={step.nodes} --rdzv-backend=c10d and --rdzv-endpoint=HOST:29400 with the "
         "first node's name, the same for all",
         where="launch-line",
     )
 
 
 def _agents_of_nodes(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     tasks = step.tasks
-    if asked is None or not asked.literal or tasks is None or asked.low <= tasks <= asked.high or step.partial:
+    if (
+        expected is None
+        or not expected.literal
+        or tasks is None
+        or expected.low <= tasks <= expected.high
+        or step.partial
+    ):
         return
     if (step.tasks_on_node or 1) > 1 or site.command.standalone or site.command.launcher == "deepspeed":
-        return  # told by DC106
-    if step.nodes is not None and not asked.low <= step.nodes <= asked.high:
-        return  # told by DC804
-    if asked.high == 1 and (_does_own_part(site) or step.nodes is None):
+        return  # DC106 reports it
+    if step.nodes is not None and not expected.low <= step.nodes <= expected.high:
+        return  # DC804 reports it
+    if expected.high == 1 and (_does_own_part(site) or step.nodes is None):
         return
     yield rules.DC108.found(
-        f"{step.starter} starts {tasks} task{'s' * (tasks != 1)}, but {site.command.launcher} expects "
-        f"{asked.text} node{'s' * (asked.high != 1)}",
-        where=site.where()._replace(object=step.starter),
-        evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": asked.low, "nnodes_max": asked.high},
-        fix=Fix(f"start one task on each of {asked.text} nodes", where="job-script"),
+        f"{step.starter} starts {counted(tasks, 'task')}, but {site.command.launcher} expects "
+        f"{expected.text} node{'s' * (expected.high != 1)}",
+        where=site.where(object=step.starter),
+        evidence={"starter": step.starter, "tasks": tasks, "nnodes_min": expected.low, "nnodes_max": expected.high},
+        fix=Fix(f"start one task on each of {expected.text} nodes", where="job-script"),
     )
 
 
 def _does_own_part(site: LaunchSite) -> bool:
-    """Each task trains or computes something of its own, and says so in the script's arguments."""
-    return any(_OWN_PART.search(made_of(site, word)) for word in site.command.script_args)
+    """Return whether the script's arguments give each task its own part of the work."""
+    return any(_OWN_PART.search(with_variables(site, word)) for word in site.command.script_args)
 
 
 def _reaches_other_nodes(file: LaunchFile) -> bool:
-    """A line of the file may start something on all nodes of the job."""
+    """Return whether a line of the file may start something on all nodes of the job."""
     if any(step_of(site).starter is not None or is_remote(site) or site.repeats for site in file.sites):
         return True
     # srun bash -c may call the function
@@ -366,9 +348,9 @@ def _reaches_other_nodes(file: LaunchFile) -> bool:
 
 
 def _started_once(site: LaunchSite) -> Iterator[Finding]:
-    """The body of a job script runs on the first node alone."""
+    """Yield the finding for the body of a job script, which runs on the first node only."""
     command = site.command
-    if site.place != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
+    if site.kind != "slurm" or command.launcher == "deepspeed" or command.standalone or is_remote(site):
         return
     nodes = job_nodes(site)
     if nodes is None or nodes < 2 or bears_on_nodes(site):
@@ -377,13 +359,13 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
         return  # a configuration can name a starter of its own
     if command.wrappers and {"bash", "sh", *CONTAINER_PROGRAMS}.intersection(command.wrappers):
         return
-    asked = asked_nodes(site)
-    expects = "" if asked is None or asked.high < 2 else f", and waits for {asked.text} nodes"
+    expected = expected_nodes(site)
+    expects = "" if expected is None or expected.high < 2 else f", and waits for {expected.text} nodes"
     yield rules.DC108.found(
         f"the job has {nodes} nodes, but {command.launcher} is started once, on the first of them{expects}: "
         "nothing starts it on the others",
-        where=site.where()._replace(object=command.launcher),
-        evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if asked is None else asked.high},
+        where=site.where(object=command.launcher),
+        evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if expected is None else expected.high},
         fix=Fix(
             f"let srun start it on each node: srun {ONE_TASK_A_NODE} {command.launcher} {MEET_BY_SLURM} …"
             if command.launcher != "accelerate"
@@ -395,7 +377,7 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
-    """One task a rank: WORLD_SIZE is their number."""
+    """Yield the finding if WORLD_SIZE is not the number of tasks, with one rank per task."""
     given = site.settings.get("WORLD_SIZE")
     if given is None or not given.certain or given.value is None or not given.value.strip().isdecimal():
         return
@@ -404,7 +386,7 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     yield rules.DC108.found(
         f"{step.starter} runs {step.tasks} tasks, but WORLD_SIZE is {size}",
-        where=of_span(given.span, variable="WORLD_SIZE"),
+        where=given.span.where(variable="WORLD_SIZE"),
         evidence={"tasks": step.tasks, "world_size": size},
         fix=Fix(
             "take the scheduler's count: export WORLD_SIZE=$SLURM_NTASKS"
@@ -420,8 +402,8 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 
 @probe(rules.DC117)
 def launcher_survives_a_hangup(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Nobody relies on nohup for a launcher that undoes it."""
-    yield from once(_under_nohup(launch_files))
+    """No launcher relies on nohup if it replaces nohup's signal handling."""
+    yield from worst_per_location(_under_nohup(launch_files))
 
 
 def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -429,7 +411,7 @@ def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_files.sites():
         command = site.command
         wrappers = frozenset(command.wrappers)
-        if "nohup" not in wrappers or site.place in _WITHOUT_TERMINAL or wrappers & _NO_HANGUP:
+        if "nohup" not in wrappers or site.kind in _WITHOUT_TERMINAL or wrappers & _NO_HANGUP:
             continue
         if step_of(site).starter is not None:
             continue
@@ -441,12 +423,12 @@ def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield rules.DC117.found(
             f"{launcher}{inside} runs under nohup, but installs a handler of its own for SIGHUP: "
             "it ends all ranks when the terminal closes",
-            where=place(site, word, "nohup"),
+            where=location_of(site, word, "nohup"),
             evidence={"launcher": launcher},
             fix=Fix(
-                "write setsid in the place of nohup, so that it has a session without a terminal (and send its output "
+                "replace nohup by setsid: a session without a terminal (and send its output "
                 "to a file); or start it in tmux or screen, or as a job of the scheduler",
-                edits=edit_word(site, word, "setsid"),
+                edits=edit_word(word, "setsid"),
                 where="launch-line",
                 risk="setsid makes no nohup.out: redirect the output",
             ),
@@ -462,7 +444,7 @@ def _handles_hangups(command: LaunchCommand) -> bool:
 
 
 def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, LaunchFile]) -> str | None:
-    """The launcher that a shell script starts which the line starts, where both are read."""
+    """Return the launcher in the shell script that the line starts, if that script was read."""
     script = site.command.script
     if site.command.launcher != "other" or script is None:
         return None
@@ -479,8 +461,8 @@ def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, L
 
 @probe(rules.DC118)
 def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Automatic restarts are known of: the first error stands before the last one in the log."""
-    yield from once(_restarts(launch_files))
+    """The user knows about automatic restarts: the log ends with the last error, not the first."""
+    yield from worst_per_location(_restarts(launch_files))
 
 
 def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -490,12 +472,12 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         word = site.value("--max-restarts")
         yield rules.DC118.found(
-            f"up to {limit} restart{'s' * (limit != 1)} are allowed: the log will end with the last attempt's error, "
+            f"up to {counted(limit, 'restart')} are allowed: the log will end with the last attempt's error, "
             "which is often not the first",
-            where=place(site, word, "--max-restarts"),
+            where=location_of(site, word, "--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
             fix=Fix(
-                "while you look for an error, start with --max-restarts=0",
+                "while you debug, start with --max-restarts=0",
                 where="launch-line",
             ),
         )
@@ -506,8 +488,8 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC121)
 def processes_can_be_counted_by_gpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """Where a process is wanted for each GPU, there is at least one that can be used."""
-    yield from once(_uncountable(launch_files, nodes))
+    """With one process per GPU there is at least one usable GPU."""
+    yield from worst_per_location(_uncountable(launch_files, nodes))
 
 
 def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
@@ -531,18 +513,18 @@ def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Itera
         yield rules.DC121.found(
             message,
             severity=None if sure and wanted == "gpu" else Severity.INFO,
-            where=place(site, word, "--nproc-per-node"),
+            where=location_of(site, word, "--nproc-per-node"),
             evidence={"nproc_per_node": wanted, "why": absent},
             fix=Fix(
-                "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; where GPUs should be, "
-                "give them to the job first",
+                "give a number: --nproc-per-node=2 starts two processes on the CPU; if there should be GPUs, "
+                "request them for the job first",
                 where="launch-line",
             ),
         )
 
 
 def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, bool]:
-    """Why no GPU can be used, as a clause, and whether that is sure; None where there may be one."""
+    """Return why no GPU is usable, as a clause, and whether that is certain; None if there may be one."""
     mask = site.settings.get("CUDA_VISIBLE_DEVICES")
     if mask is not None and stays_outside(site, mask):
         mask = None
@@ -552,10 +534,10 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
         gpus = site.pods.gpus
         count = known(gpus)
         if gpus is None or (gpus.known and count == 0):
-            return "the container asks for none", True
+            return "the container requests none", True
         return None, False
     if isinstance(nodes, Nodes) and nodes.gpus == 0:
-        return f"{nodes.origin} says that the nodes have none", True
+        return f"by {nodes.origin} the nodes have none", True
     if CONTAINER_PROGRAMS.intersection(site.command.wrappers) and "exec" not in {word.text for word in site.words}:
         own = " ".join(word.text for word in site.words)
         if not _GIVES_GPUS.search(own):
@@ -565,8 +547,8 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
 
 @probe(rules.DC203)
 def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
-    """Each task sees the GPUs of its siblings, so that LOCAL_RANK is a device's number and NVLink can be used."""
-    yield from once(_isolated(launch_files, started))
+    """Each task sees all GPUs of its node, so that LOCAL_RANK is a device index and NVLink is usable."""
+    yield from worst_per_location(_isolated(launch_files, started))
 
 
 def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
@@ -589,10 +571,10 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
         yield rules.DC203.found(
             f"each task sees one GPU only ({by}): its device is 0, whatever its local rank is{takes}",
             severity=Severity.INFO if use is None else Severity.WARNING,
-            where=place(site, site.value("--gpu-bind", "--gpus-per-task"), by.partition("=")[0]),
+            where=location_of(site, site.value("--gpu-bind", "--gpus-per-task"), by.partition("=")[0]),
             evidence={"gpus_per_task": each, "gpu_bind": binding, "tasks_on_node": step.tasks_on_node},
             fix=Fix(
-                "use device 0 in the script, not the one numbered LOCAL_RANK; if that is not meant: ask for GPUs by "
+                "use device 0 in the script, not the one numbered LOCAL_RANK; otherwise: request GPUs by "
                 "node (--gpus-per-node) and add --gpu-bind=none to srun",
                 where="code",
             ),
@@ -600,7 +582,7 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
 
 
 def _index_by_local_rank(started: Started, site: LaunchSite) -> tuple[str, str, int] | None:
-    """A place in the script that takes the local rank as a device's number: its file, its text and line."""
+    """Return a location in the script that uses the local rank as a device index: path, text and line."""
     from distcheck.checks.source.device_uses import device_uses, files_from
     from distcheck.checks.source.values import LOCAL_RANK
 
@@ -615,7 +597,7 @@ def _index_by_local_rank(started: Started, site: LaunchSite) -> tuple[str, str, 
 
 
 def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
-    """How srun binds GPUs to tasks, None where nothing is said or it can't be told."""
+    """Return how srun binds GPUs to tasks, or None if not given or unknown."""
     word = site.value("--gpu-bind")
     directive = None if around is None else around.directives.get("gpu-bind")
     text = word.text if word is not None else str(directive.value) if directive is not None and directive.known else ""
@@ -625,13 +607,13 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
     return text if re.match(r"(?:single:1\b|per_task:1\b|map_gpu|map:|closest)", text) and "," not in text[:8] else None
 
 
-# options in the wrong place
+# misplaced options
 
 
 @probe(rules.DC803)
 def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """What torchrun is to read stands before the script: what comes behind belongs to the script."""
-    yield from once(_misplaced(launch_files))
+    """The options of a launcher come before the script: later ones belong to the script."""
+    yield from worst_per_location(_misplaced(launch_files))
 
 
 def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -652,8 +634,8 @@ def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
         stands = "stands" if len(names) == 1 else "stand"
         gets = "gets it" if len(names) == 1 else "gets them"
         yield rules.DC803.found(
-            f"{listed} {stands} behind {command.script}, which {gets}, and not {command.launcher}",
-            where=place(site, words[0], names[0]),
+            f"{listed} {stands} after {command.script}, which {gets} instead of {command.launcher}",
+            where=location_of(site, words[0], names[0]),
             evidence={"options": names, "script": command.script, "launcher": command.launcher},
             fix=Fix(
                 f"write {shown} before {'-m ' if command.module else ''}{command.script}",
@@ -665,7 +647,7 @@ def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
-    """The words behind the script that the launcher should have got: each option with its value, by their places."""
+    """Return the indices of the words after the script that the launcher should get: each option with its value."""
     if command.launcher in TORCHRUN_LAUNCHERS:
         problems = [problem.word for problem in command.problems if problem.kind == "misplaced-option"]
         surely, perhaps = re.compile("|".join(map(re.escape, problems)) or r"(?!)"), _ALSO_TORCHRUN
@@ -680,7 +662,7 @@ def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
         if text == "--":
             break
         field = _FIELDS.get(text.partition("=")[0].lstrip("-").replace("-", "_"))
-        # where the launcher has the option as well, the script has one of the same name
+        # if the launcher has the option as well, the script has one of the same name
         given = field is not None and (getattr(command, field) is not None or field in command.unknown)
         if not given and (surely.fullmatch(text) or perhaps.fullmatch(text)):
             group = [index]
@@ -695,7 +677,7 @@ def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
     return found if sure else []
 
 
-#: Where the reading of the command keeps what the launcher was given before the script.
+#: The field of a command for each option that the launcher was given before the script.
 _FIELDS = {
     "node_rank": "node_rank",
     "master_addr": "master_addr",
@@ -713,9 +695,9 @@ _FIELDS = {
 def _move(
     file: LaunchFile, site: LaunchSite, script: Word, behind: list[Word], found: list[list[int]]
 ) -> tuple[Edit, ...]:
-    """The edits that take the words away and write them before the script; none where one came out of a variable.
+    """Return the edits that move the words before the script.
 
-    None either where the words are the items of a list: of a manifest, or of the exec form of an image.
+    They are empty if a word comes from a variable, or if the words are items of a list in a manifest or an image.
     """
     words = [behind[index] for group in found for index in group]
     before = _before_script(site, script)
@@ -729,18 +711,17 @@ def _move(
     through = (script, *behind[: found[-1][-1] + 1])
     if not all(_next_in_shell(file, one.span, other.span) for one, other in itertools.pairwise(through)):
         return ()
-    at = before.span
-    edits = [Edit(at.path, at.line, at.column, at.line, at.column, "".join(f"{word.written} " for word in words))]
+    edits = [before.span.preceded_by("".join(f"{word.written} " for word in words))]
     previous = {id(word): (behind[index - 1] if index else script) for index, word in enumerate(behind)}
     for word in words:
         span, last = word.span, previous[id(word)].span
         start = last.end_column if last.end_line == span.line and last.path == span.path else span.column
-        edits.append(Edit(span.path, span.line, start, span.end_line, span.end_column, ""))
+        edits.append(span._replace(column=start).replaced_by(""))
     return tuple(edits)
 
 
 def _next_in_shell(file: LaunchFile, one: Span, other: Span) -> bool:
-    """Between two words there is nothing but blanks, and backslashes at the ends of lines."""
+    """Return whether only blanks and line continuations separate two words."""
     if one.path != file.path or other.path != file.path or not 0 < one.end_line <= other.line <= len(file.lines):
         return False
     if one.end_line == other.line:
@@ -751,7 +732,7 @@ def _next_in_shell(file: LaunchFile, one: Span, other: Span) -> bool:
 
 
 def _before_script(site: LaunchSite, script: Word) -> Word | None:
-    """The word before which options can be written: the script, or the -m before a module."""
+    """Return the word before which options can be inserted: the script, or the -m before a module."""
     if not script.written or script.origins:
         return None
     if not site.command.module:

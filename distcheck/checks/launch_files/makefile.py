@@ -1,8 +1,8 @@
-"""Makefiles: the commands of their recipes, with the variables that make puts into them.
+"""Makefiles: the commands of their recipes, with the variables that make sets in them.
 
-By the manual of GNU make (4.4): each line of a recipe is a shell of its own, unless ``.ONESHELL`` stands in the file,
-``$$`` is a dollar sign of the shell, and only an exported variable is in the environment of a recipe. A value is known
-where the file itself is sure to give it; ``?=``, conditionals, functions and files that are not there are not.
+Source: the manual of GNU make (4.4). Each line of a recipe runs in its own shell, unless the file has ``.ONESHELL``.
+``$$`` is a dollar sign of the shell. A recipe's environment holds only exported variables. A value is known if the file
+itself certainly sets it. Values of ``?=``, conditionals, functions and missing files are unknown.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .fragments import Fragment, Piece
-from .model import FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_written, joined, with_comments, with_lost
-from .training_signs import tells_of_training
+from .fragments import Fragment, FragmentBuilder, is_continued, line_spans, placeholder
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, as_written, joined, with_lost
+from .training_words import mentions_training
 
-#: Files that include each other: as deep as one is followed.
-_DEEPEST_INCLUDE = 5
-#: References in values that are followed, one within the other, and characters of what comes of them.
-_DEEPEST_VALUE = 10
-_LONGEST_VALUE = 10_000
-#: Variables that a recipe is given in its environment; real files export some ten.
-_MOST_EXPORTED = 1000
+#: Limit of nested includes.
+_MAX_INCLUDE_DEPTH = 5
+#: Limits of nested references in values, and of the length of the result.
+_MAX_VALUE_DEPTH = 10
+_MAX_VALUE_LENGTH = 10_000
+#: Limit of variables in a recipe's environment; real files export about ten.
+_MAX_EXPORTED = 1000
 
 _ASSIGNMENT = re.compile(
     r"(?P<words>(?:(?:override|export|private|unexport)[ \t]+)*)(?P<name>[^\s:#=+?!$]+)[ \t]*"
@@ -36,9 +36,9 @@ _ENDEF = re.compile(r"[ \t]*endef\b")
 _RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)[ \t]*&?::?(?!=)(?P<behind>.*)", re.DOTALL)
 _PREFIX = re.compile(r"[@+\-\s]*")
 _SHELL_NAME = re.compile(r"[A-Za-z_]\w*")
-#: A value that means the same in the text of a command as in a variable that a shell expands there.
+#: A value with the same meaning in the text of a command and in a shell variable.
 _PLAIN = re.compile(r"(?!\w+=)[A-Za-z0-9_@%+=:,./\- \t]*")
-#: Several words or references, without signs that mean something else between the quotes of a shell.
+#: Several words or references, without characters that are special in double quotes.
 _COMPOSED = re.compile(r"[^\"\\`\n]*[ $][^\"\\`\n]*")
 _POSIX_SHELL = re.compile(r"(?:\S*/)?(?:env[ \t]+)?(?:\S*/)?(?:ba|da|z|k|a)?sh\b.*")
 
@@ -47,41 +47,41 @@ class _Value(NamedTuple):
     """An assignment."""
 
     setting: FileSetting
-    #: what stands behind the sign, without a comment
+    #: the text after the sign, without a comment
     text: str
     sign: str
-    #: it is carried out in any case, and nothing that is unknown comes behind it
+    #: it always applies, and no unknown assignment follows
     certain: bool
-    #: the same as the text, with its places
+    #: the same text with its locations
     fragment: Fragment
 
 
 class _Recipe(NamedTuple):
     target: str
-    #: the lines, each in stretches of the text, with the conditionals that they stand in
+    #: the lines, each as ranges of the text, with their conditionals
     lines: tuple[tuple[tuple[tuple[int, int], ...], tuple[str, ...]], ...]
 
 
 class _Makefile:
-    """What was read of a file and of those that it includes."""
+    """What was read of a file and of its includes."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[_Value]] = {}
-        #: variables of one target, and for what is made for it
+        #: variables of one target and of its prerequisites
         self.of_targets: dict[str, dict[str, _Value]] = {}
         self.specific: set[str] = set()
-        #: what targets need, as it is written
+        #: the prerequisites of targets, as written
         self.needed: dict[str, list[str]] = {}
         self.exported: set[str] = set()
         #: variables that are exported for some targets
         self.exported_for: dict[str, set[str]] = {}
         self.all_exported = False
-        #: values that have been worked out, by variable and target, and what is being worked out
+        #: computed values by variable and target, and the variables in progress
         self.known: dict[tuple[str, str | None], str | None] = {}
         self.at_work: list[str] = []
-        #: the targets that a target's own variables reach, by variable
+        #: the targets that a target-specific variable reaches, by variable
         self.reached: dict[str, frozenset[str]] = {}
-        #: what each target's recipe is given in its environment
+        #: the environment of each target's recipe
         self.environ: dict[str, dict[str, FileSetting]] = {}
         self.one_shell = False
         self.recipes: list[_Recipe] = []
@@ -90,45 +90,39 @@ class _Makefile:
 
 
 def read_makefile(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """What a makefile says. Never raises."""
+    """Return the contents of a makefile. Never raises."""
     from .shell import read_shell
 
     source = Fragment(text, path)
     made = _Makefile()
     _read(source, made, look_up, 0)
-    sites: list[LaunchSite] = []
-    settings = [_exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)]
-    problems: list[tuple[str, int, int]] = []
-    comments: list[tuple[int, str]] = []
-    also_read = list(made.also_read)
+    contents = FileContents()
+    contents.settings.extend(
+        _exported(value, made) for value in made.settings if _SHELL_NAME.fullmatch(value.setting.name)
+    )
+    contents.comments.extend(_comments(text))
     shell = _value("SHELL", made, None)
-    # another program takes the recipes (Python, PowerShell): they are none of a shell
+    # another program (Python, PowerShell) runs the recipes
     recipes = made.recipes if shell is None or _POSIX_SHELL.fullmatch(shell) else []
     own = {re.sub(r"\W", "_", name) for name in made.values}
     lines = text.split("\n")
-    telling = _telling(made)
+    training_variables = _training_variables(made)
     for recipe in recipes:
         lost: dict[str, FileSetting] = {}
-        for fragment, environ, conditions in _commands(source, recipe, made, telling):
-            read = read_shell(fragment, look_up, place="makefile", environ=environ)
-            sites.extend(
+        for fragment, environ, conditions in _commands(source, recipe, made, training_variables):
+            read = read_shell(fragment, look_up, kind="makefile", environ=environ)
+            sites = (
                 site._replace(routine=recipe.target, conditions=(*conditions, *site.conditions))
                 for site in as_written(with_lost(read.sites, lost), path, lines)
             )
+            settings = (setting for setting in read.settings if setting.name not in own or setting.reach != "shell")
+            contents.add(read._replace(sites=tuple(sites), settings=tuple(settings)))
             lost.update({setting.name: setting for setting in read.settings if setting.reach == "exported"})
-            settings.extend(setting for setting in read.settings if setting.name not in own or setting.reach != "shell")
-            problems.extend(read.problems)
-            comments.extend(read.comments)
-            also_read.extend(read.also_read)
-    file = LaunchFile(
-        path, "makefile", tuple(sites), tuple(settings), problems=tuple(problems),
-        also_read=tuple(dict.fromkeys(also_read)),
-    )  # fmt: skip
-    return with_comments(file, _comments(text), comments)
+    return contents.file(path, "makefile")
 
 
 def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> None:
-    """Reads the lines of a file into what is known so far; recipes and settings of the first file only."""
+    """Read the lines of a file; recipes and settings only of the first file."""
     prefix = "\t"
     conditions: list[str] = []
     target: str | None = None
@@ -140,20 +134,19 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
             made.recipes.append(_Recipe(target, tuple(recipe)))
         target, recipe = None, []
 
-    lines = _LineSpans(source.text)
-    while (stretch := lines.next()) is not None:
-        start, end = stretch
+    lines = iter(line_spans(source.text))
+    for start, end in lines:
         line = source.text[start:end]
         if target is not None and line.startswith(prefix):
             parts = [(start + len(prefix), end)]
-            while _goes_on(source.text[start:end]) and (following := lines.next()) is not None:
+            while is_continued(source.text[start:end]) and (following := next(lines, None)) is not None:
                 start, end = following
                 parts[-1] = parts[-1][0], _behind_line(source.text, parts[-1][1])
                 parts.append((start + source.text.startswith(prefix, start), end))
             recipe.append((tuple(parts), tuple(conditions)))
             continue
         parts = [(start, end)]
-        while _goes_on(source.text[slice(*parts[-1])]) and (following := lines.next()) is not None:
+        while is_continued(source.text[slice(*parts[-1])]) and (following := next(lines, None)) is not None:
             parts[-1] = parts[-1][0], parts[-1][1] - 1
             parts.append(following)
         whole = joined(source, parts)
@@ -166,7 +159,7 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
             continue
         define = _DEFINE.match(bare)
         if define is not None:
-            # several lines of commands: what they give is not looked into
+            # several lines of commands: their result is unknown
             _assign(made, whole, define[1], "define", (0, 0, 0), certain=False)
             _behind_define(source.text, lines)
             continue
@@ -235,29 +228,8 @@ def _read(source: Fragment, made: _Makefile, look_up: LookUp, depth: int) -> Non
     finish()
 
 
-class _LineSpans:
-    """The lines of a text, one after the other, as stretches without their ends."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._position = 0
-
-    def next(self) -> tuple[int, int] | None:
-        start = self._position
-        if start >= len(self._text):
-            return None
-        end = self._text.find("\n", start)
-        end = len(self._text) if end < 0 else end
-        self._position = end + 1
-        return start, end - (end > start and self._text[end - 1] == "\r")
-
-
-def _goes_on(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
-
-
 def _behind_line(text: str, end: int) -> int:
-    """Behind the line end that follows: the continuation mark is the shell's, which wants it at a line's very end."""
+    """Return the offset after the next line end: the shell needs a continuation mark at the very end of a line."""
     return end + 1 if text.startswith("\n", end) else end
 
 
@@ -270,9 +242,9 @@ def _note_condition(match: re.Match[str], bare: str, conditions: list[str]) -> N
         conditions.pop()
 
 
-def _behind_define(text: str, lines: _LineSpans) -> None:
+def _behind_define(text: str, lines: Iterator[tuple[int, int]]) -> None:
     open_ = 1
-    while open_ and (stretch := lines.next()) is not None:
+    while open_ and (stretch := next(lines, None)) is not None:
         line = text[slice(*stretch)]
         if _DEFINE.match(line.lstrip()):
             open_ += 1
@@ -281,12 +253,12 @@ def _behind_define(text: str, lines: _LineSpans) -> None:
 
 
 def _include(names: str, path: str, made: _Makefile, look_up: LookUp, depth: int) -> None:
-    """Reads included files; what one of them that is not there may assign again is not known any more."""
+    """Read included files. After a missing one, all values are uncertain."""
     for name in names.split():
         folder = path.rpartition("/")[0]
         wanted = name if not folder or name.startswith("/") else f"{folder}/{name}"
         data = (
-            look_up(wanted) if depth < _DEEPEST_INCLUDE and "$" not in name and wanted not in made.also_read else None
+            look_up(wanted) if depth < _MAX_INCLUDE_DEPTH and "$" not in name and wanted not in made.also_read else None
         )
         if data is None:
             for values in made.values.values():
@@ -305,7 +277,10 @@ def _assign(
 
 
 def _made_value(line: Fragment, name: str, sign: str, at: tuple[int, int, int], *, certain: bool) -> _Value:
-    """:param at: offsets of the name, behind it, and of the value in the line"""
+    """Return an assignment.
+
+    :param at: offsets of the name, its end, and the value in the line
+    """
     name_start, name_end, value_start = at
     written = re.sub(r"(?<!\\)#.*", "", line.text[value_start:], flags=re.DOTALL).rstrip()
     span = line.span(name_start, value_start + len(written))
@@ -321,19 +296,19 @@ def _made_value(line: Fragment, name: str, sign: str, at: tuple[int, int, int], 
 
 
 def _value(name: str, made: _Makefile, target: str | None) -> str | None:
-    """The value that a variable has when a recipe is carried out, None where it is unknown."""
+    """Return the value of a variable when a recipe runs, or None if unknown."""
     key = name, target
     if key not in made.known:
-        # what refers to itself is unknown
+        # a value that refers to itself is unknown
         made.known[key] = None
-        value = _worked_out(name, made, target) if len(made.at_work) < _DEEPEST_VALUE else None
-        made.known[key] = value if value is None or len(value) <= _LONGEST_VALUE else None
+        value = _worked_out(name, made, target) if len(made.at_work) < _MAX_VALUE_DEPTH else None
+        made.known[key] = value if value is None or len(value) <= _MAX_VALUE_LENGTH else None
     return made.known[key]
 
 
 def _worked_out(name: str, made: _Makefile, target: str | None) -> str | None:
     specific = made.of_targets.get(target or "", {}).get(name)
-    # what is made for another target gets its variables as well
+    # prerequisites of another target get its variables as well
     if specific is None and name in made.specific and (target is None or target in _reached(name, made)):
         return None
     values = made.values.get(name, []) if specific is None or specific.sign == "+=" else []
@@ -353,7 +328,7 @@ def _worked_out(name: str, made: _Makefile, target: str | None) -> str | None:
 
 
 def _reached(name: str, made: _Makefile) -> frozenset[str]:
-    """The targets that are made with a variable of another one: all that this needs, and what that needs, by name."""
+    """Return the targets that are made with a target-specific variable: all its prerequisites, by name."""
     if name not in made.reached:
         left = [target for target, values in made.of_targets.items() if name in values]
         found: set[str] = set()
@@ -367,7 +342,7 @@ def _reached(name: str, made: _Makefile) -> frozenset[str]:
 
 
 def _filled_in(text: str, made: _Makefile, target: str | None) -> str | None:
-    """A value with all references in it filled in; None where one is unknown."""
+    """Return a value with all references replaced, or None if one is unknown."""
     parts: list[str] = []
     for kind, stretch, name in _references(text):
         if kind == "text":
@@ -383,7 +358,7 @@ def _filled_in(text: str, made: _Makefile, target: str | None) -> str | None:
 
 
 def _references(text: str) -> Iterator[tuple[str, str, str]]:
-    """The parts of a text: ``text``, ``dollar`` (``$$``), ``variable`` with its name, ``unknown`` (``$@``, calls)."""
+    """Yield the parts of a text: ``text``, ``dollar`` (``$$``), ``variable`` with name, ``unknown`` (``$@``, calls)."""
     position = 0
     while position < len(text):
         start = text.find("$", position)
@@ -407,7 +382,7 @@ def _references(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Behind the bracket that closes the one at ``start``."""
+    """Return the offset after the bracket that closes the one at ``start``."""
     opens, closes = text[start], ")" if text[start] == "(" else "}"
     depth = 0
     for position in range(start, len(text)):
@@ -421,9 +396,9 @@ def _closing(text: str, start: int) -> int:
 
 
 def _commands(
-    source: Fragment, recipe: _Recipe, made: _Makefile, telling: frozenset[str]
+    source: Fragment, recipe: _Recipe, made: _Makefile, training_variables: frozenset[str]
 ) -> Iterator[tuple[Fragment, Mapping[str, FileSetting], tuple[str, ...]]]:
-    """The texts that a shell is given for a recipe, with the variables that it knows and the conditionals around."""
+    """Yield the texts that a shell gets for a recipe, with its variables and the conditionals around it."""
     lines = [(_without_prefix(source, line), conditions) for line, conditions in recipe.lines]
     if made.one_shell:
         stretches: list[tuple[int, int]] = []
@@ -433,25 +408,25 @@ def _commands(
         lines = [(tuple(stretches), recipe.lines[0][1])]
     for line, conditions in lines:
         whole = joined(source, line)
-        if _tells(whole.text, telling):
+        if _mentions_training(whole.text, training_variables):
             yield *_for_shell(whole, recipe.target, made), conditions
 
 
-def _tells(text: str, telling: frozenset[str]) -> bool:
-    return tells_of_training(text.encode()) or any(name in telling for _, _, name in _references(text))
+def _mentions_training(text: str, training_variables: frozenset[str]) -> bool:
+    return mentions_training(text.encode()) or any(name in training_variables for _, _, name in _references(text))
 
 
-def _telling(made: _Makefile) -> frozenset[str]:
-    """The variables whose values tell of training, or refer to one that does."""
+def _training_variables(made: _Makefile) -> frozenset[str]:
+    """Return the variables whose values concern training, directly or through another variable."""
     found: set[str] = set()
     everything = [
         *made.values.items(),
         *((name, [value]) for of in made.of_targets.values() for name, value in of.items()),
     ]
     left = [(name, [value.text for value in values]) for name, values in everything]
-    for _ in range(_DEEPEST_VALUE):
+    for _ in range(_MAX_VALUE_DEPTH):
         known = frozenset(found)
-        found.update(name for name, texts in left if any(_tells(text, known) for text in texts))
+        found.update(name for name, texts in left if any(_mentions_training(text, known) for text in texts))
         left = [(name, texts) for name, texts in left if name not in found]
         if len(found) == len(known):
             break
@@ -465,19 +440,21 @@ def _without_prefix(source: Fragment, line: tuple[tuple[int, int], ...]) -> tupl
 
 
 def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, Mapping[str, FileSetting]]:
-    """A line of a recipe as the shell gets it.
+    """Return a line of a recipe as the shell gets it, and the variables.
 
-    A reference stays one, in the shell's own form and as long as it was (``$(GPUS)`` as ``${GPUS}``), so that each word
-    stays where it is; the value is given beside it. What is put together of several words is assigned in a line before,
-    with the places that it has in the makefile. ``$$`` is one character less.
+    A reference stays one, in the shell's form and with the same length (``$(GPUS)`` as ``${GPUS}``), so that each word
+    keeps
+    its location. Its value is given as a variable. A value of several words is assigned in a line before, with its
+    location
+    in the makefile. ``$$`` becomes one character.
     """
     environ = dict(_exported_to(target, made))
     shells_own = set(re.findall(r"\$\$\{?([A-Za-z_]\w*)", line.text)) - set(environ)
-    whole = _Pieces()
-    before = _Pieces()
+    whole = FragmentBuilder()
+    before = FragmentBuilder()
     seen: set[str] = set()
 
-    def convert(source: Fragment, into: _Pieces, depth: int) -> None:
+    def convert(source: Fragment, into: FragmentBuilder, depth: int) -> None:
         offset = 0
         for kind, stretch, name in _references(source.text):
             part = source.part(offset, offset + len(stretch))
@@ -487,26 +464,26 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
             elif kind == "dollar":
                 into.add(part, "$")
             elif kind == "unknown" or len(stretch) != len(name) + 3 or name in shells_own:
-                into.add(part, _placeholder(stretch))
+                into.add(part, placeholder(len(stretch)))
             else:
                 shell_name = re.sub(r"\W", "_", name)
                 into.add(part, "${" + shell_name + "}")
                 if shell_name in seen:
                     continue
                 seen.add(shell_name)
-                definition = _composed(name, made) if depth < _DEEPEST_VALUE else None
+                definition = _composed(name, made) if depth < _MAX_VALUE_DEPTH else None
                 if definition is None:
                     setting = _setting(name, made, target, "shell")
                     environ.setdefault(shell_name, setting._replace(name=shell_name))
                     continue
-                inner = _Pieces()
+                inner = FragmentBuilder()
                 inner.add(definition.fragment.part(0, 0), f'{shell_name}="')
                 convert(definition.fragment, inner, depth + 1)
                 inner.add(definition.fragment.part(len(definition.fragment.text), len(definition.fragment.text)), '"\n')
-                before.append(inner)
+                before.add(inner.fragment(line.path))
 
     convert(line, whole, 0)
-    before.append(whole)
+    before.add(whole.fragment(line.path))
     return before.fragment(line.path), environ
 
 
@@ -518,41 +495,14 @@ def _exported_to(target: str, made: _Makefile) -> Mapping[str, FileSetting]:
         ]
         made.environ[target] = {
             name: _setting(name, made, target, "exported")
-            for name in names[:_MOST_EXPORTED]
+            for name in names[:_MAX_EXPORTED]
             if _SHELL_NAME.fullmatch(name)
         }
     return made.environ[target]
 
 
-class _Pieces:
-    """A text that is put together of parts with their places."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._pieces: list[Piece] = []
-        self._length = 0
-
-    def add(self, source: Fragment, text: str) -> None:
-        """A part that is as in the file, or stands for it."""
-        self._pieces.append(Piece(self._length, *source.place(0)))
-        if text == source.text:
-            self._pieces.extend(
-                piece._replace(offset=piece.offset + self._length) for piece in source.pieces if piece.offset > 0
-            )
-        self._parts.append(text)
-        self._length += len(text)
-
-    def append(self, other: _Pieces) -> None:
-        self._pieces.extend(piece._replace(offset=piece.offset + self._length) for piece in other._pieces)
-        self._parts.extend(other._parts)
-        self._length += other._length
-
-    def fragment(self, path: str) -> Fragment:
-        return Fragment("".join(self._parts), path, tuple(self._pieces) or (Piece(0, 1, 1),))
-
-
 def _composed(name: str, made: _Makefile) -> _Value | None:
-    """The one assignment of a variable that holds several words or references: known in part, each in its place."""
+    """Return the only assignment of a variable if it holds several words or references."""
     values = made.values.get(name, [])
     if len(values) != 1 or name in made.specific or name in made.exported:
         return None
@@ -561,17 +511,12 @@ def _composed(name: str, made: _Makefile) -> _Value | None:
     return value if composed and value.certain and value.sign != "+=" else None
 
 
-def _placeholder(stretch: str) -> str:
-    """A variable that nobody has set, as long as what it stands for."""
-    return "${" + "_" * (len(stretch) - 3) + "}" if len(stretch) > 3 else "$" + "_" * (len(stretch) - 1)
-
-
 def _setting(name: str, made: _Makefile, target: str, reach: str) -> FileSetting:
     values = made.values.get(name, [])
     last = made.of_targets.get(target, {}).get(name) or (values[-1] if values else None)
     value = _value(name, made, target) if last is not None else None
     if value is not None and not _PLAIN.fullmatch(value):
-        # quotes and signs of the shell in it are read with the command, which a variable's are not
+        # the shell parses quotes and special characters in a command, but not in a variable
         value = None if reach == "shell" else value
     if last is None:
         nowhere = Fragment("", "").span(0, 0)

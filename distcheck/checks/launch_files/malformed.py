@@ -1,6 +1,6 @@
-"""Values that torch or its launcher can't read: a number that is none, an address with a scheme, an unknown option.
+"""Values that torch or its launcher can't parse: bad numbers, addresses with a scheme, unknown options.
 
-Ports that don't exist are the matter of ``ports.py``, lists of nodes that of ``meeting.py``.
+``ports.py`` checks the range of ports, ``rendezvous.py`` lists of nodes.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProb
 
 from .context import (
     NODE_RANK_OPTIONS,
-    asked_nodes,
+    counted,
     edit_value,
+    expected_nodes,
     launch_lines,
-    meeting_lines,
-    meeting_of,
-    of_span,
-    once,
+    location_of,
     option_name,
-    place,
+    rendezvous_lines,
+    rendezvous_of,
     shown,
+    worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFiles, LaunchSite
 from .ports import port_of
 
-#: What torch's numbers must be, the least first.
+#: torch's numbers with their minimum.
 _NUMBERS = (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))
-#: Words that stand for a script in documents and usage lines.
+#: Words in place of a script in documents and usage lines.
 _PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$")
-#: Values that a reader is to replace: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``.
+#: Placeholders: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``.
 _STANDS_FOR = re.compile(
     r"(?i)your|<[^>]*>?|^[x.:]+$|\.\.\.|todo|change_?me|replace|fill_?(?:in|me)|_here\b|^my_|\{|__\w+__|@\w+@|%[a-z(]"
 )
 #: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
-#: Programs that only look a launcher up.
-_LOOKS_UP = frozenset({"-v", "-V"})
+#: Options of ``command`` that only search a program.
+_WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
 @probe(rules.DC102)
 def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Each value is what torch or its launcher can use: a whole number in its range, one bare host name or address."""
-    yield from once(_values(launch_files))
+    """torch or its launcher can use each value: a whole number in its range, one bare host name or address."""
+    yield from worst_per_location(_values(launch_files))
 
 
 def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
+    for _, site in rendezvous_lines(launch_files):
         if site.command.launcher not in NODE_LAUNCHERS:
             for name, low in _NUMBERS:
                 given = site.settings.get(name)
@@ -61,7 +61,7 @@ def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
         yield from _port(site)
         yield from _address(site)
     for file, site in launch_lines(launch_files, complete=False):
-        # what the grammar did not understand is a problem of the file, and the line perhaps another one
+        # a syntax error is a problem of the file, and the line may read differently
         if not any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems):
             yield from _options(site)
         yield from _node_rank(site)
@@ -74,7 +74,7 @@ def _number(given: FileSetting, low: int) -> Iterator[Finding]:
     except ValueError:
         pass
     else:
-        # scripts of old write -1 for "not distributed"
+        # old scripts write -1 for "not distributed"
         if number >= low or (given.name == "LOCAL_RANK" and number == -1):
             return
     if not value.strip():
@@ -84,7 +84,7 @@ def _number(given: FileSetting, low: int) -> Iterator[Finding]:
         value,
         f"expected a whole number from {low}",
         f"let the launcher set {given.name}, and export it nowhere",
-        of_span(given.span, variable=given.name),
+        given.span.where(variable=given.name),
     )
 
 
@@ -95,49 +95,48 @@ def _port(site: LaunchSite) -> Iterator[Finding]:
     if _stands_for_another(site, port.text):
         return
     if re.fullmatch(r"\s*[+-]?[0-9]+\s*", port.text):
-        return  # whether there is such a port is told by port_is_wise
+        return  # port_is_wise checks the range
     yield _malformed(
         port.name,
         port.text,
         "expected a port from 1 to 65535",
         "write one port, from 1024 to 32767, for all ranks",
-        of_span(port.span, variable=port.name) if port.given is not None else of_span(port.span, option=port.name),
+        port.where,
     )
 
 
 def _stands_for_another(site: LaunchSite, text: str) -> bool:
-    """A reader is to put a value in its place, and the text says so; in a document any word does."""
+    """Return whether the text is a placeholder; in a document any word may be one."""
     return _STANDS_FOR.search(text) is not None or (
-        site.place == "markdown" and re.search(r"[A-Za-z]", text) is not None
+        site.kind == "markdown" and re.search(r"[A-Za-z]", text) is not None
     )
 
 
 def _address(site: LaunchSite) -> Iterator[Finding]:
-    meets = meeting_of(site)
-    if meets is None or not meets.known or not meets.host.strip():
+    rendezvous = rendezvous_of(site)
+    if rendezvous is None or not rendezvous.known or not rendezvous.host.strip():
         return
     from distcheck.checks.host.rendezvous import address_trouble
 
-    host = meets.host
-    endpoint = "endpoint" in meets.name
-    # torchrun wants an IPv6 address in brackets there, and takes them off
+    host = rendezvous.host
+    endpoint = "endpoint" in rendezvous.name
+    # torchrun needs brackets around an IPv6 address and removes them
     if site.command.launcher in NODE_LAUNCHERS and host.startswith("[") and host.endswith("]"):
         return
-    trouble = address_trouble(host)
-    literal = endpoint and meets.variable is None and ":" in host and "://" not in host
-    if trouble is None or literal or _stands_for_another(site, host):
+    problem = address_trouble(host)
+    literal = endpoint and rendezvous.variable is None and ":" in host and "://" not in host
+    if problem is None or literal or _stands_for_another(site, host):
         return
-    why, remedy = trouble
-    if endpoint and meets.variable is None:
+    why, remedy = problem
+    if endpoint and rendezvous.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
-    where = of_span(meets.span, variable=meets.variable, option=None if meets.variable else meets.name)
-    yield _malformed(meets.variable or meets.name, host, why, remedy, where)
+    yield _malformed(rendezvous.source, host, why, remedy, rendezvous.where)
 
 
 def _options(site: LaunchSite) -> Iterator[Finding]:
-    """What the launcher itself will refuse."""
+    """Yield the options that the launcher refuses."""
     command = site.command
-    if "command" in command.wrappers and any(word.text in _LOOKS_UP for word in site.words):
+    if "command" in command.wrappers and any(word.text in _WHICH_OPTIONS for word in site.words):
         return
     elastic = command.launcher in ELASTIC_LAUNCHERS
     for problem in command.problems:
@@ -166,7 +165,7 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
         word = site.value("--rdzv-backend")
         yield rules.DC102.found(
             f"--rdzv-backend is {shown(backend or '')!r}; torch has {', '.join(_BACKENDS)}",
-            where=place(site, word, "--rdzv-backend"),
+            where=location_of(site, word, "--rdzv-backend"),
             evidence={"value": backend},
             fix=Fix(
                 "take c10d, or leave the option out; another must be a plug-in",
@@ -178,7 +177,7 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
 
 
 def _is_usage(site: LaunchSite, problem: LaunchProblem) -> bool:
-    """The line shows how to write a command, and is none: in a document, or with words that stand for others."""
+    """Return whether the line only documents a command: in a document, or with placeholders."""
     if problem.kind == "bad-value":
         word = site.value(problem.word)
         return word is not None and _stands_for_another(site, word.text)
@@ -186,31 +185,31 @@ def _is_usage(site: LaunchSite, problem: LaunchProblem) -> bool:
         return False
     if any(_PLACEHOLDER.fullmatch(word.text) for word in site.words):
         return True
-    return problem.kind == "missing-script" and (site.place == "markdown" or len(site.words) < 2)
+    return problem.kind == "missing-script" and (site.kind == "markdown" or len(site.words) < 2)
 
 
 def _of_problem(site: LaunchSite, problem: LaunchProblem) -> Where:
     word = site.value(problem.word) if problem.kind == "bad-value" else None
     word = word if word is not None else site.option(problem.word)
-    return place(site, word, problem.word)
+    return location_of(site, word, problem.word)
 
 
 def _node_rank(site: LaunchSite) -> Iterator[Finding]:
-    """Node ranks count from 0, and end before the number of nodes."""
+    """Yield node ranks that are not between 0 and the number of nodes."""
     command = site.command
-    asked = asked_nodes(site)
+    expected = expected_nodes(site)
     rank = command.node_rank
     used = command.rdzv_backend in (None, "static") and not command.standalone and "rdzv_backend" not in command.unknown
-    if rank is None or asked is None or not asked.literal or not used or 0 <= rank < asked.high:
+    if rank is None or expected is None or not expected.literal or not used or 0 <= rank < expected.high:
         return
     word = site.value(*NODE_RANK_OPTIONS)
     name = option_name(site, NODE_RANK_OPTIONS)
-    nodes = f"{asked.high} node{'s' * (asked.high != 1)}"
+    nodes = f"{counted(expected.high, 'node')}"
     yield rules.DC102.found(
-        f"{name} is {rank}, but there are {nodes}, numbered from 0 to {asked.high - 1}",
-        where=place(site, word, name),
-        evidence={"node_rank": rank, "nnodes_max": asked.high},
-        fix=Fix(f"count the nodes from 0: the first has {name}=0, the last {asked.high - 1}", where="launch-line"),
+        f"{name} is {rank}, but there are {nodes}, numbered from 0 to {expected.high - 1}",
+        where=location_of(site, word, name),
+        evidence={"node_rank": rank, "nnodes_max": expected.high},
+        fix=Fix(f"count the nodes from 0: the first has {name}=0, the last {expected.high - 1}", where="launch-line"),
     )
 
 

@@ -1,7 +1,7 @@
-"""Documents in Markdown: the shell commands in their fenced blocks, as a reader would type them.
+"""Markdown documents: the shell commands in their fenced blocks, as a reader types them.
 
-By CommonMark 0.31 for the fences. A block of a console holds commands behind prompts, and what they print. What a
-document leaves to its reader (``<node_rank>``, ``YOUR_HOST``) is unknown.
+Source for fences: CommonMark 0.31. A console block holds commands after prompts, and their output. Placeholders
+(``<node_rank>``, ``YOUR_HOST``) are unknown.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .fragments import Fragment
-from .model import WITHOUT_GRAMMAR, FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_written, joined, with_comments
-from .training_signs import tells_of_training
+from .fragments import Fragment, is_continued, placeholder
+from .model import WITHOUT_GRAMMAR, LaunchFile, LookUp
+from .plain_commands import FileContents, as_written, joined
+from .training_words import mentions_training
 
 _FENCE = re.compile(
     r"(?P<indent>[ \t]*(?:(?:[-*+>]|[0-9]{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$"
@@ -24,41 +24,35 @@ _CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession",
 #: ``$ torchrun``, ``user@node1:~$ torchrun``, ``(venv) $ torchrun``; in a console also ``# torchrun`` as root
 _PROMPT = re.compile(r"(?:\([\w.-]+\)[ ]*)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%][ ]")
 _ROOT_PROMPT = re.compile(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
-#: ``<node_rank>``, ``<YOUR IP>``: signs of redirection to a shell. ``<file.txt`` has no end, ``<(…)`` no letter.
+#: ``<node_rank>``, ``<YOUR IP>``: a shell reads a redirection. ``<file.txt`` has no end, ``<(…)`` no letter.
 _LEFT_TO_READER = re.compile(r"<[A-Za-z][\w .:/'-]{0,60}>")
 
 
 class _CodeBlock(NamedTuple):
     language: str
-    #: where each line begins and ends, without what the block is indented by
+    #: the start and end of each line, without the indentation of the block
     lines: tuple[tuple[int, int], ...]
 
 
 def read_markdown(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """What the shell commands of a document say. Never raises."""
+    """Return the contents of the shell commands in a document. Never raises."""
     from .shell import read_shell
 
     source = Fragment(text, path)
-    sites: list[LaunchSite] = []
-    settings: list[FileSetting] = []
-    problems: list[tuple[str, int, int]] = []
-    comments: list[tuple[int, str]] = []
+    contents = FileContents()
     lines = text.split("\n")
     for block in _blocks(text):
         stretches = list(_commands(text, block))
         if not stretches:
             continue
         fragment = _with_unknown(joined(source, stretches))
-        if not tells_of_training(fragment.text.encode()):
+        if not mentions_training(fragment.text.encode()):
             continue
-        read = read_shell(fragment, look_up, place="markdown")
-        sites.extend(as_written(read.sites, path, lines))
-        settings.extend(read.settings)
-        # a block need not be a whole script: what no shell could read in it is no fault of the document
-        problems.extend(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
-        comments.extend(read.comments)
-    file = LaunchFile(path, "markdown", tuple(sites), tuple(settings), problems=tuple(problems))
-    return with_comments(file, (), comments)
+        read = read_shell(fragment, look_up, kind="markdown")
+        # a block need not be a whole script: a part that no shell can read is no error of the document
+        problems = tuple(problem for problem in read.problems if problem[0].startswith(WITHOUT_GRAMMAR))
+        contents.add(read._replace(sites=tuple(as_written(read.sites, path, lines)), problems=problems))
+    return contents.file(path, "markdown")
 
 
 def _blocks(text: str) -> Iterator[_CodeBlock]:
@@ -82,7 +76,7 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
             yield _CodeBlock(language_name, tuple(lines))
             fence = None
             continue
-        # as much as the fence is indented by is no part of the lines, also the sign of a quotation
+        # the indentation of the fence, or the sign of a quotation, is no part of the lines
         lead = re.match(r"[ \t>]*", bare[:indent])
         lines.append((start + (lead.end() if lead else 0), end))
     if fence is not None:
@@ -90,7 +84,7 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
 
 
 def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
-    """The stretches of a block that are commands, each with the end of its line."""
+    """Yield the ranges of a block that are commands, each with the end of its line."""
     console = block.language in _CONSOLES
     if not console and block.language not in _SHELLS:
         return
@@ -108,23 +102,19 @@ def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
         if prompted and not goes_on and match is None:
             continue
         if prompted:
-            # ``> `` before a line that goes on is a prompt as well
+            # ``> `` before a continued line is a prompt as well
             second = re.compile(r"[ \t]*>[ ]").match(text, start, end) if goes_on else None
             begin = match.end() if match and not goes_on else second.end() if second else start
         else:
             begin = start
         line = text[begin:end]
-        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        goes_on = is_continued(line)
         yield begin, end
         if behind > end:
             yield behind - 1, behind
 
 
 def _with_unknown(fragment: Fragment) -> Fragment:
-    """The text with what its reader is to fill in as the value of a variable that nobody has set, as long as it was."""
-
-    def unknown(match: re.Match[str]) -> str:
-        length = len(match[0])
-        return "${" + "_" * (length - 3) + "}" if length > 3 else "$" + "_" * (length - 1)
-
-    return Fragment(_LEFT_TO_READER.sub(unknown, fragment.text), fragment.path, fragment.pieces)
+    """Return the text with placeholders for what its reader has to fill in."""
+    text = _LEFT_TO_READER.sub(lambda match: placeholder(len(match[0])), fragment.text)
+    return Fragment(text, fragment.path, fragment.pieces)

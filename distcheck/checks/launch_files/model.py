@@ -1,6 +1,6 @@
-"""What launch files say, as values: files, lines that start ranks, variables, allocations, pods, configurations.
+"""The contents of launch files as values: files, launch lines, variables, allocations, pods, configurations.
 
-A value that only the shell, the scheduler or a template knows is *unknown*: it is there, and compared with nothing.
+A value that only the shell, the scheduler or a template knows is *unknown*. It exists, but is not compared.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Edit, Where
+from distcheck.core.model import Where
 from distcheck.launch.model import LaunchCommand
 
 from .fragments import Span
 
-#: What a file can be; each but the last two can hold commands.
+#: The kinds of files; all but the last two can hold commands.
 KINDS = (
     "shell", "dockerfile", "makefile", "markdown", "workflow", "kubernetes", "accelerate", "deepspeed", "hostfile",
 )  # fmt: skip
 
 
 class Scalar(NamedTuple):
-    """A value as it stands in a file."""
+    """A value in a file."""
 
-    #: None where it is unknown (a variable, a template: ``known`` is false), or where the file says null
+    #: None if it is unknown (a variable, a template: ``known`` is false) or null
     value: Any
     span: Span
-    #: as it stands in the file
+    #: as written in the file
     written: str = ""
     known: bool = True
 
     @property
     def number(self) -> int | None:
-        """The value where it is known and a whole number (also one in quotes), else None."""
+        """Return the value if it is a known whole number, also one in quotes, otherwise None."""
         if not self.known or isinstance(self.value, bool):
             return None
         if isinstance(self.value, int):
@@ -45,14 +45,14 @@ class Scalar(NamedTuple):
 class Word(NamedTuple):
     """A word of a command."""
 
-    #: without quotes, variables with a known value put in; what is unknown stands as it is written (``$SLURM_NNODES``)
+    #: without quotes, with known variables replaced; unknown parts stay as written (``$SLURM_NNODES``)
     text: str
     span: Span
     written: str = ""
-    #: the assignments whose value was put in: where a fix changes the value
+    #: the assignments of the replaced variables: where a fix changes the value
     origins: tuple[Span, ...] = ()
-    #: its variables are expanded by a shell behind srun, ssh or the like (``srun bash -c '…$SLURM_NODEID'``), by each
-    #: task anew; false: by the file's own shell, once; None: not known
+    #: true: each task expands its variables, after srun, ssh or the like (``srun bash -c '…$SLURM_NODEID'``); false:
+    #: the file's own shell does, once; None: unknown
     by_each_task: bool | None = None
 
 
@@ -60,19 +60,19 @@ class FileSetting(NamedTuple):
     """A variable that a file sets."""
 
     name: str
-    #: None where it is unknown
+    #: None if it is unknown
     value: str | None
-    #: the whole assignment, the name and the value alone
+    #: the whole assignment; the name and the value follow
     span: Span
     name_span: Span
     value_span: Span | None = None
-    #: how far it reaches: ``exported`` (all commands behind it), ``line`` (the command that it stands before, also by
-    #: env, mpirun -x, srun --export, docker -e), ``shell`` (assigned, but not exported: this shell only),
-    #: ``image`` (Dockerfile ENV), ``container`` (a pod's env), ``workflow`` (env of a workflow)
+    #: its scope: ``exported`` (all following commands), ``line`` (the command after it, also by env, mpirun -x, srun
+    #: --export, docker -e), ``shell`` (not exported), ``image`` (Dockerfile ENV), ``container`` (a pod's env),
+    #: ``workflow`` (env of a workflow)
     reach: str = "exported"
-    #: it is set on every way through the file: not below a test, in a loop, or in a function that may not be called
+    #: it is always set: not under a test, in a loop, or in a function that may not be called
     certain: bool = True
-    #: the value as it stands in the file, quotes and all
+    #: the value as written in the file, with quotes
     written: str = ""
     #: as ``Word.by_each_task``, for the variables in the value
     by_each_task: bool | None = None
@@ -83,12 +83,12 @@ class FileSetting(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """What a scheduler gives to a job or step. A field is None where nothing says it."""
+    """What a scheduler gives to a job or step. A field is None if nothing sets it."""
 
     #: ``slurm``, ``pbs``, ``lsf``
     scheduler: str
     nodes: Scalar | None = None
-    #: most nodes, where a range is asked for (``--nodes=2-4``); else as ``nodes``
+    #: the maximum of a range of nodes (``--nodes=2-4``); otherwise as ``nodes``
     nodes_max: Scalar | None = None
     tasks: Scalar | None = None
     tasks_per_node: Scalar | None = None
@@ -98,12 +98,12 @@ class Allocation(NamedTuple):
     cpus_per_task: Scalar | None = None
     cpus_per_gpu: Scalar | None = None
     memory_bytes_per_node: Scalar | None = None
-    #: a job array, or one that is made of several components: their counts are not one job's
+    #: a job array, or a job of several components: the counts are not those of one job
     array: bool = False
     heterogeneous: bool = False
-    #: the scheduler gives each task its own GPU only (``--gpus-per-task``, ``--gpu-bind``)
+    #: each task sees only its own GPU (``--gpus-per-task``, ``--gpu-bind``)
     binds_gpus: bool = False
-    #: the directives of the file, by long name without dashes (``ntasks-per-node``), as they are in force
+    #: the effective directives of the file, by long name without dashes (``ntasks-per-node``)
     directives: Mapping[str, Scalar] = {}
 
 
@@ -116,10 +116,10 @@ class Pods(NamedTuple):
     #: ``Master``, ``Worker``, ``Launcher``, the name of a replicated job …
     role: str | None
     span: Span
-    #: pods of this kind, and nodes of the whole job where they can be told
+    #: pods of this kind, and nodes of the whole job if known
     replicas: Scalar | None = None
     nodes: Scalar | None = None
-    #: GPUs of a container (``nvidia.com/gpu``, ``amd.com/gpu`` …), in CPUs and bytes the limits; None: none is set
+    #: limits of a container: GPUs (``nvidia.com/gpu``, ``amd.com/gpu`` …), CPUs, bytes; None: no limit
     gpus: Scalar | None = None
     cpus: Scalar | None = None
     memory_bytes: Scalar | None = None
@@ -135,18 +135,18 @@ class Pods(NamedTuple):
     #: the operator sets these variables itself
     injected: frozenset[str] = frozenset()
     container: str | None = None
-    #: what the operator gives to the injected variables, where that can be told: the values that they may have
+    #: possible values of the injected variables, if known
     operator_values: Mapping[str, tuple[str, ...]] = {}
-    #: the words of its command and arguments, as they stand; empty: the image decides
+    #: the words of its command and arguments; empty: the image decides
     command: tuple[str, ...] = ()
 
 
 class Repeat(NamedTuple):
-    """A launch line is carried out several times by the file itself."""
+    """The file itself runs a launch line several times."""
 
     #: ``hosts`` (ssh, pdsh, a loop over host names), ``ranks`` (a loop over numbers of ranks), ``loop`` (other)
     what: str
-    #: how often, None where it is unknown
+    #: how often, or None if unknown
     times: int | None
     span: Span
     #: the loop's variable
@@ -154,58 +154,56 @@ class Repeat(NamedTuple):
 
 
 class LaunchSite(NamedTuple):
-    """A line that starts ranks, or may: a launch command in its place, with all that bears on it.
+    """A line that starts ranks, or may do so: a launch command with its context.
 
-    ``command`` is what the one parser of launch commands makes of the words. What stands around it (``ssh``, ``srun``,
-    ``docker run``, ``bash -c``) is among its words and wrappers.
+    ``command`` is the result of the parser of launch commands. The programs around it (``ssh``, ``srun``, ``docker
+    run``,
+    ``bash -c``) are among its words and wrappers.
     """
 
     command: LaunchCommand
     words: tuple[Word, ...]
     span: Span
-    #: where it stands: ``shell``, ``slurm`` (a job script with directives), ``dockerfile``, ``makefile``, ``markdown``,
-    #: ``workflow``, ``pod``
-    place: str = "shell"
-    #: the variables that its processes get from the file, the last one of each name
+    #: the kind of its text: ``shell``, ``slurm`` (a job script with directives), ``dockerfile``, ``makefile``,
+    #: ``markdown``, ``workflow``, ``pod``
+    kind: str = "shell"
+    #: the variables that its processes get from the file
     settings: Mapping[str, FileSetting] = {}
-    #: variables that this shell has and its processes don't get: assigned and never exported
+    #: variables of this shell that its processes do not get: assigned and never exported
     unexported: Mapping[str, FileSetting] = {}
-    #: what the job (directives) and the step around it (srun's own options over them) are given
+    #: what the job (directives) and the step around it (srun's own options) get
     allocation: Allocation | None = None
-    #: what the job as a whole is given, without the step's options
+    #: what the whole job gets, without the step's options
     job: Allocation | None = None
     pods: Pods | None = None
     repeats: tuple[Repeat, ...] = ()
-    #: the texts of the tests under which it is carried out (``[ "$(hostname)" = node1 ]``, ``case $1``)
+    #: the texts of the tests under which it runs (``[ "$(hostname)" = node1 ]``, ``case $1``)
     conditions: tuple[str, ...] = ()
-    #: carried out in the background (``&``)
+    #: it runs in the background (``&``)
     background: bool = False
-    #: the folder that it is started in, relative to the working directory as paths are; None where it is unknown
+    #: the folder in which it starts, relative to the working directory; None if unknown
     folder: str | None = None
-    #: the name of the function or make target that it stands in
+    #: the function or make target that contains it
     routine: str | None = None
 
     @property
     def of_job(self) -> Allocation | None:
-        """What the job as a whole is given, as far as that is known apart from the step."""
+        """Return what the whole job gets, as far as it is known apart from the step."""
         return self.job if self.job is not None else self.allocation
 
-    def where(self, span: Span | None = None, *, variable: str | None = None) -> Where:
-        """The place of a finding; without a span the whole line."""
-        at = self.span if span is None else span
-        return Where(
-            path=at.path,
-            line=at.line,
-            column=at.column,
-            end_line=at.end_line,
-            end_column=at.end_column,
-            variable=variable,
-        )
+    @property
+    def in_slurm_job(self) -> bool:
+        """Return whether Slurm starts the job."""
+        return self.of_job is not None and self.of_job.scheduler == "slurm"
+
+    def where(self, word: Word | None = None, *, object: str | None = None) -> Where:
+        """Return the location of a word for a finding; without a word, that of the whole line."""
+        return (self.span if word is None else word.span).where(object=object)
 
     def option(self, *names: str) -> Word | None:
-        """The word with an option of the launcher or of what stands before it, its value in it or behind it.
+        """Return the word with an option of the launcher or of a program before it.
 
-        :param names: as ``--nproc-per-node``; dashes and underscores within are the same. The last one given counts.
+        :param names: such as ``--nproc-per-node``; dashes and underscores are equal. The last one counts.
         """
         found = None
         for word in self._own_words():
@@ -214,7 +212,7 @@ class LaunchSite(NamedTuple):
         return found
 
     def value(self, *names: str) -> Word | None:
-        """The word that holds the value of an option: behind it, or (``--nnodes=2``) the part behind the sign."""
+        """Return the word with the value of an option: the next word, or the part after ``=``."""
         words = list(self._own_words())
         found: Word | None = None
         wanted = {_plain(name) for name in names}
@@ -236,19 +234,14 @@ class LaunchSite(NamedTuple):
                 found = words[index + 1]
         return found
 
-    def replaced(self, word: Word, text: str) -> Edit:
-        """The edit that puts a text in the place of a word."""
-        span = word.span
-        return Edit(span.path, span.line, span.column, span.end_line, span.end_column, text)
-
     def _own_words(self) -> Iterator[Word]:
-        """The words up to the script: those of the launcher and of what stands before it."""
+        """Yield the words up to the script."""
         behind = len(self.command.script_args)
         yield from self.words[: len(self.words) - behind] if behind else self.words
 
 
 class Configured(NamedTuple):
-    """A configuration of a launcher: accelerate's YAML, DeepSpeed's JSON."""
+    """A configuration of a launcher: accelerate's YAML, or DeepSpeed's JSON."""
 
     #: ``accelerate`` or ``deepspeed``
     launcher: str
@@ -268,7 +261,7 @@ class HostSlots(NamedTuple):
     span: Span
 
 
-#: How a problem begins that is none of the file: what reads shell is not installed.
+#: The prefix of a problem that is not the file's: the shell grammar is not installed.
 WITHOUT_GRAMMAR = "the shell in it was not read: "
 
 
@@ -279,49 +272,47 @@ class LaunchFile(NamedTuple):
     #: one of KINDS
     kind: str
     sites: tuple[LaunchSite, ...] = ()
-    #: all variables that the file sets, in order, whether or not a launch line stands behind them
+    #: all variables that the file sets, in order, with or without a launch line after them
     settings: tuple[FileSetting, ...] = ()
     allocation: Allocation | None = None
     pods: tuple[Pods, ...] = ()
     configurations: tuple[Configured, ...] = ()
     hosts: tuple[HostSlots, ...] = ()
-    #: comments by line, as they stand, for suppressions
+    #: comments by line, for suppressions
     comments: tuple[tuple[int, str], ...] = ()
-    #: why it (or a part of it) could not be read, with line and column (0: not known)
+    #: why the file, or a part, could not be read, with line and column (0: unknown)
     problems: tuple[tuple[str, int, int], ...] = ()
     #: the lines, for the report
     lines: tuple[str, ...] = ()
-    #: other files that were read with it: sourced ones
-    also_read: tuple[str, ...] = ()
 
     @property
     def faults(self) -> tuple[tuple[str, int, int], ...]:
-        """Those of its problems that are its own."""
+        """Return the problems of the file itself."""
         return tuple(problem for problem in self.problems if not problem[0].startswith(WITHOUT_GRAMMAR))
 
     @property
     def why_no_shell(self) -> str | None:
-        """Why the shell in it was not read at all, though nothing is wrong with it."""
+        """Return why its shell text was not read, although the file has no error."""
         whys = (why for why, _, _ in self.problems if why.startswith(WITHOUT_GRAMMAR))
         return next(whys, WITHOUT_GRAMMAR).removeprefix(WITHOUT_GRAMMAR) or None
 
 
 class LaunchFiles(NamedTuple):
-    """All launch files of a run, in the order in which they are reported."""
+    """All launch files of a run, in the order of the report."""
 
     files: tuple[LaunchFile, ...] = ()
 
     def sites(self) -> Iterator[tuple[LaunchFile, LaunchSite]]:
-        """Each launch line with its file."""
+        """Yield each launch line with its file."""
         for file in self.files:
             for site in file.sites:
                 yield file, site
 
 
 class Nodes(NamedTuple):
-    """The nodes that the jobs will run on, as somebody has stated them. None: not known."""
+    """The nodes that the jobs will run on, as the user stated them. None: unknown."""
 
-    #: the file that says so
+    #: the file with these facts
     origin: str
     gpus: int | None = None
     cpus: int | None = None
@@ -335,15 +326,15 @@ def _plain(option: str) -> str:
     return option[:dashes] + option[dashes:].replace("_", "-")
 
 
-#: torchrun in each of its spellings.
+#: The names of torchrun.
 TORCHRUN_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch"})
 
 
 def known(scalar: Scalar | None) -> int | None:
-    """The number of a scalar, None where there is none or it is not known."""
+    """Return the number of a scalar, or None if it is missing or unknown."""
     return None if scalar is None else scalar.number
 
 
-#: Gives the bytes of another file (a sourced script, a hostfile) by its path relative to the working directory, None
-#: where there is none.
+#: Returns the bytes of another file (a sourced script, a hostfile) by its path relative to the working directory, or
+#: None.
 LookUp = Callable[[str], bytes | None]

@@ -1,6 +1,6 @@
-"""How many nodes a launcher expects, and which number each of them gets, against what the scheduler or the file gives.
+"""The number of nodes that a launcher expects and the rank of each, compared with the scheduler and the file.
 
-Manifests of Kubernetes count pods, and are the matter of ``pods.py``.
+``pods.py`` checks the pods of Kubernetes manifests.
 """
 
 from __future__ import annotations
@@ -17,37 +17,38 @@ from .context import (
     NODE_RANK_OPTIONS,
     NODES_OPTIONS,
     ExpectedNodes,
-    asked_nodes,
     bears_on_nodes,
     by_each_task,
+    counted,
     edit_value,
+    expected_nodes,
     is_remote,
     job_nodes,
     launch_lines,
-    made_of,
-    meeting_of,
-    once,
+    location_of,
     option_name,
-    place,
+    rendezvous_of,
     several_nodes,
     step_of,
+    with_variables,
+    worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite, Repeat
 
-#: Variables that number a task or node in a step, and are 0 in the body of a job script.
+#: Variables with the number of a task or node in a step; they are 0 in the body of a job script.
 _NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
-#: Programs that carry a line out on each host of a list.
+#: Programs that run a command on each host of a list.
 _FOR_ALL_HOSTS = frozenset({"pdsh", "clush"})
-#: Places in which a line is an example, or in which nobody starts it on each node by hand.
+#: Kinds of files with examples, or whose lines no user starts on each node by hand.
 _SHOWN = frozenset({"slurm", "markdown"})
 
 
 class GivenNodes(NamedTuple):
-    """Nodes that a launch line will run on, and who says so, for a message."""
+    """The nodes that a launch line will run on, and their source for a message."""
 
     nodes: int
     by: str
-    #: a fix can take the number from Slurm
+    #: a fix can use the number from Slurm
     slurm: bool = False
 
 
@@ -56,51 +57,58 @@ class GivenNodes(NamedTuple):
 
 @probe(rules.DC804)
 def launcher_expects_the_nodes_there_are(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The launcher is told of as many nodes as the scheduler, or the file's own loop, starts it on."""
-    yield from once(_node_counts(launch_files))
+    """The launcher expects as many nodes as the scheduler or the file's own loop starts it on."""
+    yield from worst_per_location(_node_counts(launch_files))
 
 
 def _node_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_lines(launch_files):
-        asked = asked_nodes(site)
-        if site.place == "pod" or asked is None or not asked.literal or site.command.standalone:
+        expected = expected_nodes(site)
+        if site.kind == "pod" or expected is None or not expected.literal or site.command.standalone:
             continue
-        given = _given(file, site, asked)
-        if given is None or asked.low <= given.nodes <= asked.high:
+        given = _given(file, site, expected)
+        if given is None or expected.low <= given.nodes <= expected.high:
             continue
-        yield _differ(site, asked, given)
+        yield _differ(site, expected, given)
     for file in launch_files.files:
         yield from _siblings_differ(file)
 
 
-def _given(file: LaunchFile, site: LaunchSite, asked: ExpectedNodes) -> GivenNodes | None:
-    """The nodes on which the line is started; None where nobody knows, or where other lines may start the rest."""
+def _given(file: LaunchFile, site: LaunchSite, expected: ExpectedNodes) -> GivenNodes | None:
+    """Return the nodes on which the line is started, or None if unknown, or if other lines may start the rest."""
     command = site.command
     step = step_of(site)
     whole = job_nodes(site)
-    of_job = None if whole is None else GivenNodes(whole, _job(site), slurm=_by_slurm(site))
+    of_job = None if whole is None else GivenNodes(whole, _job(site), slurm=site.in_slurm_job)
     hosts = [repeat for repeat in site.repeats if repeat.what == "hosts"]
-    if bears_on_nodes(site) or (site.job is not None and site.job.array and _by_element(site)):
+    in_array = site.job is not None and site.job.array
+    # the elements of a job array may be the nodes of one job
+    if bears_on_nodes(site) or (
+        in_array and any("SLURM_ARRAY_TASK" in with_variables(site, one.text) for one in site.words)
+    ):
         return None
-    if asked.high == step.tasks and (step.tasks_on_node or 1) > 1:
+    if expected.high == step.tasks and (step.tasks_on_node or 1) > 1:
         return None  # agents that share a node, and count as one each
     if command.launcher == "deepspeed":
-        # started once, on hosts that it chooses itself
-        return of_job if of_job is not None and asked.low > of_job.nodes else None
+        # started once, on hosts that it selects itself
+        return of_job if of_job is not None and expected.low > of_job.nodes else None
     if step.starter == "srun":
         if step.partial:
-            return of_job if of_job is not None and asked.low > of_job.nodes else None
-        if step.nodes is None or (asked.high == 1 and _takes_numbers(site)):
+            return of_job if of_job is not None and expected.low > of_job.nodes else None
+        numbered = any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in command.script_args)
+        if step.nodes is None or (expected.high == 1 and numbered):
             return None
-        # in the body of the job $SLURM_NNODES is the number of all of its nodes
-        return GivenNodes(step.nodes, f"srun starts it on {_nodes(step.nodes)}", slurm=step.nodes == whole)
+        # in the body of the job $SLURM_NNODES is the number of all its nodes
+        return GivenNodes(step.nodes, f"srun starts it on {counted(step.nodes, 'node')}", slurm=step.nodes == whole)
     if step.starter is not None:
         return (
-            None if step.nodes is None else GivenNodes(step.nodes, f"{step.starter} starts it on {_nodes(step.nodes)}")
+            None
+            if step.nodes is None
+            else GivenNodes(step.nodes, f"{step.starter} starts it on {counted(step.nodes, 'node')}")
         )
     if hosts:
-        return _by_loop(file, site, hosts[-1], asked)
-    if is_remote(site) or site.repeats or asked.high == 1:
+        return _by_loop(file, site, hosts[-1], expected)
+    if is_remote(site) or site.repeats or expected.high == 1:
         return None  # a launcher for one node, in the body of a larger job, is the matter of DC108
     return of_job
 
@@ -109,110 +117,103 @@ def _job(site: LaunchSite) -> str:
     given = site.of_job
     scheduler = "" if given is None else given.scheduler
     by = f" of {scheduler.upper()}" if scheduler in ("pbs", "lsf") else ""
-    return f"the job{by} asks for {_nodes(job_nodes(site) or 0)}"
+    return f"the job{by} requests {counted(job_nodes(site) or 0, 'node')}"
 
 
-def _by_slurm(site: LaunchSite) -> bool:
-    given = site.of_job
-    return given is not None and given.scheduler == "slurm"
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
-
-
-def _takes_numbers(site: LaunchSite) -> bool:
-    return any("SLURM_PROCID" in word or "SLURM_NODEID" in word for word in site.command.script_args)
-
-
-def _by_element(site: LaunchSite) -> bool:
-    """The elements of a job array are the nodes of one job."""
-    return any("SLURM_ARRAY_TASK" in made_of(site, word.text) for word in site.words)
-
-
-def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, asked: ExpectedNodes) -> GivenNodes | None:
-    """A loop over hosts that stand in the file; the first node may be started by a line of its own."""
-    if loop.times is None or loop.times < 1 or asked.high == 1:
+def _by_loop(file: LaunchFile, site: LaunchSite, loop: Repeat, expected: ExpectedNodes) -> GivenNodes | None:
+    """Return the nodes of a loop over hosts in the file; another line may start the first node."""
+    if loop.times is None or loop.times < 1 or expected.high == 1:
         return None
     others = [
         other
         for other in file.sites
         if other is not site and other.command.script == site.command.script and other.span != site.span
     ]
-    if others and asked.low <= loop.times + len(others) <= asked.high:
+    if others and expected.low <= loop.times + len(others) <= expected.high:
         return None
-    return GivenNodes(loop.times, f"{_repeated_by(site)} starts it on {_nodes(loop.times)}")
+    return GivenNodes(loop.times, f"{_repeated_by(site)} starts it on {counted(loop.times, 'node')}")
 
 
 def _repeated_by(site: LaunchSite) -> str:
-    """What carries the line out on each host: a program that takes a list of them, or the file's own loop."""
+    """Return what runs the line on each host: a program with a list of hosts, or the file's own loop."""
     return next((name for name in site.command.wrappers if name in _FOR_ALL_HOSTS), "the loop")
 
 
-def _differ(site: LaunchSite, asked: ExpectedNodes, given: GivenNodes) -> Finding:
+def _differ(site: LaunchSite, expected: ExpectedNodes, given: GivenNodes) -> Finding:
     command = site.command
     word = site.value(*NODES_OPTIONS)
     name = option_name(site, NODES_OPTIONS)
-    if asked.low > given.nodes:
-        lack = asked.low - given.nodes
+    if expected.low > given.nodes:
+        lack = expected.low - given.nodes
         then = f"it waits for {lack} that never come{'s' * (lack == 1)}"
     else:
-        more = given.nodes - asked.high
+        more = given.nodes - expected.high
         then = (
-            f"{given.nodes} jobs that know nothing of each other"
-            if asked.high == 1
-            else f"{more} of them find{'s' * (more == 1)} no place in the job"
+            f"{given.nodes} independent jobs"
+            if expected.high == 1
+            else f"{more} of them find{'s' * (more == 1)} no slot in the job"
         )
     value = "$SLURM_NNODES" if given.slurm else str(given.nodes)
     edits = edit_value(site, NODES_OPTIONS, value)
     return rules.DC804.found(
-        f"{command.launcher} expects {_nodes_text(asked)} ({name}), but {given.by}: {then}",
-        where=place(site, word, name),
-        evidence={"nnodes_min": asked.low, "nnodes_max": asked.high, "nodes": given.nodes},
+        f"{command.launcher} expects {expected.text} node{'s' * (expected.high != 1)} ({name}), but {given.by}: {then}",
+        where=location_of(site, word, name),
+        evidence={"nnodes_min": expected.low, "nnodes_max": expected.high, "nodes": given.nodes},
         fix=Fix(
-            f"let Slurm say it, so that both always agree: {name}=$SLURM_NNODES"
+            f"use Slurm's number, so that both always agree: {name}=$SLURM_NNODES"
             if given.slurm
-            else f"write {name}={given.nodes}, or start it on {asked.text} nodes",
+            else f"write {name}={given.nodes}, or start it on {expected.text} nodes",
             edits=edits,
             where="job-script" if given.slurm else "launch-line",
-            risk="the number may have been meant, and what was asked for be wrong",
+            risk="the number may be right, and the request wrong",
         ),
     )
 
 
-def _nodes_text(asked: ExpectedNodes) -> str:
-    return f"{asked.text} node{'s' * (asked.high != 1)}"
-
-
 def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
-    """Lines of one file, each for one node of the same job, that count its nodes differently."""
+    """Yield the lines of one file for nodes of the same job that expect different numbers of nodes."""
     for group in _jobs_by_hand(file):
-        counts = [asked.high for site in group if (asked := asked_nodes(site)) is not None]
+        counts = [expected.high for site in group if (expected := expected_nodes(site)) is not None]
         usual = max(set(counts), key=lambda count: (counts.count(count), count == len(group)))
         ranks = {site.command.node_rank for site in group}
         if len(set(counts)) < 2 or len(ranks) < len(group):
             continue
         for site in group:
-            asked = asked_nodes(site)
-            if asked is not None and asked.high != usual:
-                yield _differ(site, asked, GivenNodes(usual, f"the other lines of this job expect {_nodes(usual)}"))
+            expected = expected_nodes(site)
+            if expected is not None and expected.high != usual:
+                yield _differ(
+                    site, expected, GivenNodes(usual, f"the other lines of this job expect {counted(usual, 'node')}")
+                )
 
 
 def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
-    """Lines that start the nodes of one job one by one: the same script and meeting place, a node rank in each.
+    """Return the groups of lines that start the nodes of one job: same script and rendezvous, each with a node rank.
 
-    Only where something tells the nodes apart: a test, a host that the line goes to, or the background.
+    Something must separate the nodes: a test, a remote host, or the background.
     """
     groups: dict[tuple[object, ...], list[LaunchSite]] = {}
     for site in file.sites:
         command = site.command
-        asked = asked_nodes(site)
-        meets = meeting_of(site)
-        if command.node_rank is None or asked is None or asked.high < 2 or meets is None or site.place == "pod":
+        expected = expected_nodes(site)
+        rendezvous = rendezvous_of(site)
+        if (
+            command.node_rank is None
+            or expected is None
+            or expected.high < 2
+            or rendezvous is None
+            or site.kind == "pod"
+        ):
             continue
         if not site.conditions and not is_remote(site) and not site.background:
             continue
-        key = (command.launcher, command.script, meets.host, command.master_port, command.script_args, site.routine)
+        key = (
+            command.launcher,
+            command.script,
+            rendezvous.host,
+            command.master_port,
+            command.script_args,
+            site.routine,
+        )
         groups.setdefault(key, []).append(site)
     return [group for group in groups.values() if len(group) > 1]
 
@@ -222,15 +223,15 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
 
 @probe(rules.DC805)
 def every_node_has_its_own_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A line that runs on several nodes gives each of them another node rank."""
-    yield from once(_constant_ranks(launch_files))
+    """A line that runs on several nodes gives each of them a different node rank."""
+    yield from worst_per_location(_constant_ranks(launch_files))
 
 
 def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     lines = list(launch_lines(launch_files))
     ranks = {site.command.node_rank for _, site in lines} - {None}
     for _, site in lines:
-        if site.place == "pod" or not _rank_counts(site):
+        if site.kind == "pod" or not _rank_counts(site):
             continue
         rank = _constant(site)
         if rank is None:
@@ -245,7 +246,7 @@ def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _rank_counts(site: LaunchSite) -> bool:
-    """The launcher uses the node rank: with c10d it does not (DC806)."""
+    """Return whether the launcher uses the node rank; with c10d it does not (DC806)."""
     command = site.command
     return (
         site.value(*NODE_RANK_OPTIONS) is not None
@@ -256,25 +257,25 @@ def _rank_counts(site: LaunchSite) -> bool:
 
 
 def _constant(site: LaunchSite) -> str | None:
-    """The node rank where it is the same wherever the line runs, as it stands, else None."""
+    """Return the node rank if it is the same on every node, otherwise None."""
     if site.command.node_rank is not None:
         return str(site.command.node_rank)
     word = site.value(*NODE_RANK_OPTIONS)
     if word is None or step_of(site).starter != "srun":
         return None
-    # in the body of a job script these are the batch task's own
-    match = _NUMBERS_TASK.search(made_of(site, word.text))
+    # in the body of a job script these belong to the batch task
+    match = _NUMBERS_TASK.search(with_variables(site, word.text))
     return f"${match[1]}" if match is not None and by_each_task(site, word) is False else None
 
 
 def _on_several(site: LaunchSite) -> str | None:
-    """What runs the line on several nodes, for a message; None where nothing is known to."""
+    """Return what runs the line on several nodes, for a message, or None."""
     command = site.command
     step = step_of(site)
     if several_nodes(site) is False:
         return None
     if step.starter == "srun":
-        # one line for each node, each with its own rank, takes a part of the nodes
+        # one line per node, each with its own rank, uses a part of the nodes
         alone = step.nodes == 1 or step.tasks == 1
         several = (step.nodes or 1) > 1 and (step.tasks or 2) > 1
         return f"srun starts it on {step.nodes} nodes" if several and not alone else None
@@ -298,7 +299,7 @@ def _all_alike(site: LaunchSite, rank: str, nodes: str) -> Finding:
     loop = next((repeat for repeat in site.repeats if repeat.what == "hosts"), None)
     return rules.DC805.found(
         f"{nodes}, and every node gets {seen}: the others wait for ranks that no process has",
-        where=place(site, word, name),
+        where=location_of(site, word, name),
         evidence={"node_rank": rank},
         fix=Fix(_per_node(site, name, loop), where="job-script" if step_of(site).starter == "srun" else "launch-line"),
     )
@@ -311,7 +312,7 @@ def _per_node(site: LaunchSite, name: str, loop: Repeat | None) -> str:
         inner = f"expand it in each task: srun … bash -c '{start} {name}=$SLURM_NODEID …'"
         if command.launcher in TORCHRUN_LAUNCHERS:
             return (
-                f"leave {name} out and let the nodes number themselves: --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+                f"drop {name} and let the nodes number themselves: --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
                 f"--rdzv-endpoint=HOST:29400 with the first node's name; or {inner}"
             )
         return inner
@@ -323,11 +324,11 @@ def _per_node(site: LaunchSite, name: str, loop: Repeat | None) -> str:
 
 
 def _alone(site: LaunchSite) -> bool:
-    """A line for several nodes with a written number, in a file of which each node may have its own copy."""
-    asked = asked_nodes(site)
-    if asked is None or asked.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
+    """Return whether each node may have its own copy of the file, with a literal rank in a line for several nodes."""
+    expected = expected_nodes(site)
+    if expected is None or expected.high < 2 or site.background or site.conditions or site.repeats or is_remote(site):
         return False
-    return step_of(site).starter is None and site.command.node_rank is not None and site.place not in _SHOWN
+    return step_of(site).starter is None and site.command.node_rank is not None and site.kind not in _SHOWN
 
 
 def _one_for_all(site: LaunchSite, rank: str) -> Finding:
@@ -336,16 +337,16 @@ def _one_for_all(site: LaunchSite, rank: str) -> Finding:
     return rules.DC805.found(
         f"each node that runs this line gets {name}={rank}, and it is for several nodes",
         severity=Severity.INFO,
-        where=place(site, word, name),
+        where=location_of(site, word, name),
         evidence={"node_rank": rank},
-        fix=Fix(f'let each node say its number: {name}="$1", or {name}="$NODE_RANK"', where="launch-line"),
+        fix=Fix(f'let each node give its number: {name}="$1", or {name}="$NODE_RANK"', where="launch-line"),
     )
 
 
 def _given_twice(file: LaunchFile) -> Iterator[Finding]:
-    """Lines for the nodes of one job, as many as it has nodes, of which two give the same number."""
+    """Yield two lines for nodes of one job with the same number, if the file starts all its nodes."""
     for group in _jobs_by_hand(file):
-        counts = {asked.high for site in group if (asked := asked_nodes(site)) is not None}
+        counts = {expected.high for site in group if (expected := expected_nodes(site)) is not None}
         if counts != {len(group)}:
             continue
         first: dict[int, LaunchSite] = {}
@@ -362,7 +363,7 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
             yield rules.DC805.found(
                 f"two lines of this job give {name}={rank} (line {other.span.line} as well)"
                 + (f", and none gives {free[0]}" if free else ""),
-                where=place(site, word, name),
+                where=location_of(site, word, name),
                 evidence={"node_rank": str(rank), "other_line": other.span.line},
                 fix=Fix(
                     f"write {name}={free[0]} here" if free else f"give each line its own {name}",
@@ -378,8 +379,8 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
 
 @probe(rules.DC806)
 def node_rank_has_an_effect(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A node rank is given to a rendezvous that uses it."""
-    yield from once(_ignored(launch_files))
+    """A node rank is given only to a rendezvous that uses it."""
+    yield from worst_per_location(_ignored(launch_files))
 
 
 def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -389,18 +390,18 @@ def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
         if word is None or command.launcher == "deepspeed":
             continue
         backend = "c10d" if command.standalone else command.rdzv_backend
-        asked = asked_nodes(site)
-        if backend in (None, "static") or (not command.standalone and asked is not None and asked.high == 1):
+        expected = expected_nodes(site)
+        if backend in (None, "static") or (not command.standalone and expected is not None and expected.high == 1):
             continue
         name = option_name(site, NODE_RANK_OPTIONS)
         because = "--standalone" if command.standalone else f"--rdzv-backend={backend}"
         yield rules.DC806.found(
-            f"{name} has no effect with {because}: nodes are numbered in the order in which they meet",
+            f"{name} has no effect with {because}: nodes are numbered in the order in which they join",
             severity=Severity.INFO,
-            where=place(site, word, name),
+            where=location_of(site, word, name),
             evidence={"rdzv_backend": backend, "node_rank": command.node_rank},
             fix=Fix(
-                f"leave {name} out; where the order matters, take the static rendezvous: --master-addr and "
+                f"drop {name}; if the order matters, use the static rendezvous: --master-addr and "
                 "--master-port with the first node's, and no --rdzv-backend",
                 where="launch-line",
             ),

@@ -1,7 +1,7 @@
-"""The nodes that jobs will run on, as somebody has stated them: facts that were saved on such a node.
+"""The nodes that jobs will run on, from facts that were saved on such a node.
 
-A login node knows nothing of the GPUs, CPUs and memory of those that a job gets; a file that ``distcheck env
---save-facts`` wrote there does.
+A login node does not know the GPUs, CPUs and memory of the job's nodes. A file from ``distcheck env --save-facts`` on
+such a node does.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from distcheck.core.facts_file import FactsFileError, load_facts
 
 from .model import Nodes
 
-#: Bytes of a facts file that are read; those of real nodes have some hundred thousand.
-_LARGEST = 50_000_000
+#: Limit of bytes in a facts file; real ones have some hundred thousand.
+_MAX_BYTES = 50_000_000
 
 
 class NodesError(ValueError):
-    """The file says nothing about nodes; the message is a clause that says why, and what is expected."""
+    """The file has no facts about nodes; the message is a clause with the cause and what is expected."""
 
 
 def read_nodes(path: str) -> Nodes:
-    """The nodes that a facts file describes; raises NodesError."""
+    """Return the nodes that a facts file describes; raises NodesError."""
     try:
         with open(path, encoding="utf-8") as file:
-            text = file.read(_LARGEST + 1)
+            text = file.read(_MAX_BYTES + 1)
     except IsADirectoryError:
         raise NodesError("it is a folder; name a file that 'distcheck env --save-facts' wrote on such a node") from None
     except OSError as error:
         raise NodesError(f"it can't be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise NodesError("it is no text; name a file that 'distcheck env --save-facts' wrote on such a node") from None
-    if len(text) > _LARGEST:
-        raise NodesError(f"it has more than {_LARGEST} characters; name a file that 'distcheck env --save-facts' wrote")
+        raise NodesError("it is not text; name a file that 'distcheck env --save-facts' wrote on such a node") from None
+    if len(text) > _MAX_BYTES:
+        raise NodesError(
+            f"it has more than {_MAX_BYTES} characters; name a file that 'distcheck env --save-facts' wrote"
+        )
     return parse_nodes(text, path)
 
 
 def parse_nodes(text: str, origin: str) -> Nodes:
-    """The nodes that the text of a facts file describes; raises NodesError."""
+    """Return the nodes that the text of a facts file describes; raises NodesError."""
     from distcheck.checks.host.gpus import Gpus
     from distcheck.checks.host.interfaces import Interfaces
     from distcheck.checks.host.limits import Limits
@@ -50,12 +52,12 @@ def parse_nodes(text: str, origin: str) -> Nodes:
         raise NodesError(str(error)) from None
     nodes = nodes_of_facts(facts, origin)
     if nodes == Nodes(origin):
-        raise NodesError("it tells neither GPUs nor CPUs nor memory; save the facts on a node that jobs run on")
+        raise NodesError("it has neither GPUs nor CPUs nor memory; save the facts on a node that jobs run on")
     return nodes
 
 
 def nodes_of_facts(facts: Mapping[type, object], origin: str) -> Nodes:
-    """The same from facts that are at hand; a fact that is not there, or could not be had, is not known."""
+    """Return the nodes of the given facts; missing and unavailable facts are unknown."""
     from distcheck.checks.host.gpus import Gpus
     from distcheck.checks.host.interfaces import Interfaces
     from distcheck.checks.host.limits import Limits
@@ -67,7 +69,7 @@ def nodes_of_facts(facts: Mapping[type, object], origin: str) -> Nodes:
     names = sorted({gpu.name for gpu in cards or ()})
     return Nodes(
         origin,
-        # where the GPUs could not be looked at, nothing is known of how many there are
+        # if the GPUs could not be read, their number is unknown
         gpus=None if cards is None else len(cards),
         cpus=platform.cpus if isinstance(platform, Platform) else None,
         memory_bytes=limits.memory_total_bytes if isinstance(limits, Limits) else None,

@@ -1,7 +1,7 @@
 """Which file of the project a launch line names: a script, a configuration, a hostfile.
 
-Nothing is opened here. Nobody knows the folder that a script is started in: a name is resolved only where one file
-alone can be meant.
+Nothing is opened here. The folder in which a script starts is unknown, so a name is resolved only if exactly one file
+matches.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 from .model import LaunchSite
 
-#: Folders above a launch file that a name may be told from: the roots of projects are not deeper.
-_MOST_FOLDERS = 12
-#: A folder that a script has asked itself for: the one that it stands in.
-_BESIDE = re.compile(
+#: Limit of parent folders; roots of projects are not deeper.
+_MAX_FOLDERS = 12
+#: A script's own folder, as a script determines it.
+_IN_OWN_FOLDER = re.compile(
     r"(?i)(?:\$\{?(?:SCRIPT_?(?:DIR|PATH|HOME)|HERE|THIS_?DIR|CUR(?:RENT)?_?DIR|DIR)\}?"
     r"|\$\(\s*dirname\s[^()]*\)|`\s*dirname\s[^`]*`)/+(?P<rest>[^$`]+)"
 )
@@ -23,9 +23,9 @@ _UNKNOWN = re.compile(r"[$`*?\[{]|^~")
 
 
 def folders_of(site: LaunchSite) -> Iterator[str]:
-    """The folders that names in a launch line may be told from, nearest first; ``""`` is the working directory.
+    """Yield the folders that names in a launch line may be relative to, nearest first; ``""`` is the working directory.
 
-    A script is started in its own folder or in one above it, and ``cd src`` counts from there.
+    A script starts in its own folder or a parent, and ``cd src`` is relative to that.
     """
     inner = _plain(site.folder or "")
     if inner.startswith("/"):
@@ -37,7 +37,7 @@ def folders_of(site: LaunchSite) -> Iterator[str]:
 
 def _folders_above(path: str) -> Iterator[str]:
     folder = posixpath.dirname(path)
-    for _ in range(_MOST_FOLDERS):
+    for _ in range(_MAX_FOLDERS):
         yield folder
         if folder in ("", "/"):
             return
@@ -49,10 +49,10 @@ def _folders_above(path: str) -> Iterator[str]:
 
 
 def candidates(site: LaunchSite, name: str) -> list[str]:
-    """The paths that a name in a launch line may stand for; none where a variable is part of it."""
-    beside = _BESIDE.fullmatch(name)
-    if beside:
-        return [_joined(posixpath.dirname(_plain(site.span.path)), beside["rest"])]
+    """Return the paths that a name in a launch line may mean; none if it contains a variable."""
+    neighbour = _IN_OWN_FOLDER.fullmatch(name)
+    if neighbour:
+        return [_joined(posixpath.dirname(_plain(site.span.path)), neighbour["rest"])]
     name = _plain(name)
     if not name or _UNKNOWN.search(name):
         return []
@@ -60,9 +60,9 @@ def candidates(site: LaunchSite, name: str) -> list[str]:
 
 
 def the_one(site: LaunchSite, names: tuple[str, ...], is_there: Callable[[str], bool]) -> str | None:
-    """The path of the only file that one of these names can stand for; None for none and for several.
+    """Return the path of the only file that these names can mean, or None.
 
-    :param is_there: whether there is a file of this path
+    :param is_there: whether a path is a file
     """
     found = {path for name in names for path in candidates(site, name) if is_there(path)}
     return found.pop() if len(found) == 1 else None
@@ -74,3 +74,8 @@ def _joined(folder: str, name: str) -> str:
 
 def _plain(path: str) -> str:
     return path.replace("\\", "/")
+
+
+def normalized(path: str) -> str:
+    """Return a path with slashes, without ``.`` and ``..`` where possible."""
+    return posixpath.normpath(_plain(path))

@@ -1,7 +1,7 @@
-"""Pods against the ranks that run in them: shared memory, GPUs, CPUs, the variables of an operator, the nodes of a job.
+"""Pods compared with their ranks: shared memory, GPUs, CPUs, the operator's variables, the nodes of a job.
 
-Only what a manifest says with numbers is compared; a template, a patch or an image's own entry point is unknown. The
-variables themselves (names, values) are the matter of ``variables.py``, ports and addresses that of ``meeting.py``.
+Only numbers in a manifest are compared. A template, a patch or an image's own entry point is unknown. ``variables.py``
+checks the variables themselves, ``ports.py`` and ``rendezvous.py`` the rendezvous.
 """
 
 from __future__ import annotations
@@ -11,80 +11,80 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
-from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, of_span
-from .counts import SHARE_GPUS
+from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, counted
+from .counts import SHARE_GPUS, surplus_ranks
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
 
 MIB = 1 << 20
 GIB = 1 << 30
-#: What containerd and Docker mount at /dev/shm of a container that asks for nothing: 64 MiB.
+#: Size of /dev/shm that containerd and Docker mount by default.
 CONTAINER_DEFAULT_BYTES = 64 * MIB
-#: As for a host's (NCCL's segments of 9.2 MiB a channel pair, NVIDIA/nccl#290): with less for each, eight ranks fail.
+#: As for a host: NCCL needs segments of 9.2 MiB per channel pair (NVIDIA/nccl#290); eight ranks fail with less.
 NEEDED_PER_RANK_BYTES = 64 * MIB
-#: As for a host's: below it, data loaders with several workers run out as well.
+#: As for a host: with less, data loaders with several workers run out as well.
 SMALL_BYTES = 1024 * MIB
-#: What the fix asks for, as the notes of PyTorch and NCCL do, unless the container's memory is less.
+#: Size in the fix, as in the notes of PyTorch and NCCL, unless the container has less memory.
 _ADVISED_GIB = 16
 
-#: Workloads of which one object is a whole job: no other file adds nodes to it.
+#: Workloads with a whole job per object: no other file adds nodes.
 _WHOLE_JOBS = frozenset({"PyTorchJob", "TrainJob", "VolcanoJob", "JobSet", "LeaderWorkerSet"})
-#: Of these each pod is a node of one job, so that a launcher that counts one node trains several times.
+#: In these each pod is a node of one job. A launcher that expects one node trains separately in each.
 _ONE_WORLD = frozenset({"PyTorchJob", "TrainJob"})
-#: Kinds that are made for training; what their pods run uses their GPUs.
+#: Kinds for training: their pods use their GPUs.
 _TRAINING_KINDS = _WHOLE_JOBS | {"MPIJob", "TrainingRuntime", "ClusterTrainingRuntime", "RayJob", "RayCluster"}
 _LAUNCHERS = NODE_LAUNCHERS - {"deepspeed"}
 _NPROC_OPTIONS = ("--nproc-per-node", "--num-processes", "--num-gpus")
 _ADDRESS_OPTIONS = (*ADDRESS_OPTIONS, "--rdzv-endpoint")
-#: A command that only waits or shows something: whatever is started in such a pod later, nobody can tell.
+#: A command that only waits or shows something. What is started in such a pod later is unknown.
 _IDLE = re.compile(r"\b(?:sleep|nvidia-smi|tail|dcgmi|nvcc|lspci|ibstat|vectorAdd|deviceQuery)\b")
 _WORKS = re.compile(
     r"\.py\b|\.sh\b|python|torchrun|accelerate|deepspeed|mpirun|horovod|_perf\b|vllm|sglang|jupyter|serve"
 )
-#: A test before a launch that asks for GPUs answers by itself how many ranks there may be.
-_ASKS_FOR_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
-#: Names that interfaces of a machine have and those of a pod's own network (eth0, net1) have not
-#: (systemd.net-naming-scheme(7); ib, bond and hsn by their drivers).
+#: A test for GPUs before a launch already decides how many ranks there are.
+_TESTS_GPUS = re.compile(r"gpu|cuda|nvidia|nproc|device|debug", re.IGNORECASE)
+#: Names of a machine's interfaces that a pod's own network (eth0, net1) does not have (systemd.net-naming-scheme(7);
+#: ib, bond and hsn by their drivers).
 _HOST_INTERFACE = re.compile(r"=?(?:en[ospxP]|ib[0-9psP]|ib$|bond|hsn|mlx|team|wl|eth[1-9]|rdma|roce|br-?ex)")
 
-#: What a fix changes besides what it fixes.
+#: Side effects of a fix.
 _OTHER_WORLD_SIZE = "the number of ranks changes, and with it the batch of a step and what a checkpoint was made for"
 
 
 class _Ranks(NamedTuple):
-    """How many ranks a launch line, or the manifest, starts in a container, and where that stands."""
+    """The number of ranks that a launch line or the manifest starts in a container, and its location."""
 
     number: int
     span: Span
-    #: as it is written: ``--nproc-per-node=8``, ``nprocPerNode: 8``
+    #: as written: ``--nproc-per-node=8``, ``nprocPerNode: 8``
     text: str
-    #: a number stands there; false for a launcher's default
+    #: false for a launcher's default
     stated: bool = True
-    #: the word to change, where one holds the number
+    #: the word with the number, if there is one
     word: Word | None = None
     site: LaunchSite | None = None
 
 
 @probe(rules.DC320)
 def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A pod with GPUs has more at /dev/shm than the 64 MiB of a container that asks for nothing."""
-    told: set[Span] = set()
+    """A pod with GPUs has more at /dev/shm than the default of 64 MiB."""
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
         # one template can stand for several roles (an anchor)
-        if not gpus or pods.shared_memory not in ("default", "mounted") or pods.span in told:
+        if not gpus or pods.shared_memory not in ("default", "mounted") or pods.span in reported:
             continue
         sites = manifest.sites(pods)
         ranks = max([gpus, *(ranks.number for ranks in _ranks(manifest, pods) if ranks.stated)])
         if not _uses_gpus(pods, sites, alone=ranks < 2):
             continue
-        told.add(pods.span)
+        reported.add(pods.span)
         if pods.shared_memory == "default":
             yield _nothing_mounted(pods, gpus, ranks)
         elif pods.shared_memory_bytes is not None and pods.shared_memory_bytes.known:
@@ -93,20 +93,20 @@ def shared_memory_holds_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding
 
 @probe(rules.DC301)
 def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """No container starts more ranks than it is given GPUs."""
-    told: set[Span] = set()
+    """No container starts more ranks than it has GPUs."""
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
         if not gpus:
             continue
         for ranks in _ranks(manifest, pods):
-            if ranks.number <= gpus or not ranks.stated or ranks.span in told or _may_share(pods, ranks.site):
+            if ranks.number <= gpus or not ranks.stated or ranks.span in reported or _may_share(pods, ranks.site):
                 continue
-            told.add(ranks.span)
+            reported.add(ranks.span)
             yield rules.DC301.found(
-                f"{ranks.text} starts {ranks.number} ranks in a container with {_gpus(gpus)}: "
-                f"local rank {_from_to(gpus, ranks.number)} will have none",
-                where=_where(ranks.span, object=_name(pods)),
+                f"{ranks.text} starts {ranks.number} ranks in a container with {counted(gpus, 'GPU')}: "
+                f"{surplus_ranks(gpus, ranks.number)}",
+                where=ranks.span.where(object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
                 fix=_as_many_as_gpus(pods, ranks, gpus),
             )
@@ -114,24 +114,24 @@ def every_rank_has_a_gpu(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC302)
 def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A launcher starts a rank for each GPU that its container is given."""
-    told: set[Span] = set()
+    """A launcher starts a rank for each GPU of its container."""
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         gpus = known(pods.gpus)
         if not gpus or gpus < 2 or pods.kind == "MPIJob":
             continue
         all_ranks = list(_ranks(manifest, pods))
         for ranks in all_ranks:
-            if ranks.number >= gpus or ranks.span in told or len(all_ranks) > 1 or _chooses_gpus(ranks.site):
+            if ranks.number >= gpus or ranks.span in reported or len(all_ranks) > 1 or _chooses_gpus(ranks.site):
                 continue
-            told.add(ranks.span)
+            reported.add(ranks.span)
             rest = gpus - ranks.number
-            starts = f"{ranks.number} rank{'s' * (ranks.number != 1)}"
+            starts = f"{counted(ranks.number, 'rank')}"
             how = f"{ranks.text} starts {starts}" if ranks.stated else f"{ranks.text}: {starts} is started"
             yield rules.DC302.found(
-                f"{how} in a container with {_gpus(gpus)}: {rest} take{'s' * (rest == 1)} no part",
+                f"{how} in a container with {counted(gpus, 'GPU')}: {rest} {'is' if rest == 1 else 'are'} idle",
                 severity=Severity.WARNING if ranks.stated else Severity.INFO,
-                where=_where(ranks.span, object=_name(pods)),
+                where=ranks.span.where(object=_name(pods)),
                 evidence={"ranks": ranks.number, "gpus": gpus, "kind": pods.kind},
                 fix=_as_many_as_gpus(pods, ranks, gpus),
             )
@@ -139,23 +139,23 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC325)
 def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A container's limit of CPUs leaves each of its ranks at least one."""
-    told: set[Span] = set()
+    """A container's CPU limit gives each of its ranks at least one CPU."""
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
-        if pods.cpus is None or not pods.cpus.known or pods.cpus.span in told:
+        if pods.cpus is None or not pods.cpus.known or pods.cpus.span in reported:
             continue
         cpus = pods.cpus.value
         ranks = max((ranks.number for ranks in _ranks(manifest, pods)), default=0)
         if ranks < 2 or cpus >= ranks:
             continue
-        told.add(pods.cpus.span)
+        reported.add(pods.cpus.span)
         yield rules.DC325.found(
             f"{ranks} ranks share the {cpus:g} CPU{'s' * (cpus != 1)} to which the container is limited",
-            where=_where(pods.cpus.span, object=_name(pods)),
+            where=pods.cpus.span.where(object=_name(pods)),
             evidence={"ranks": ranks, "cpus": cpus, "kind": pods.kind},
             fix=Fix(
                 f"raise resources.limits.cpu to {4 * ranks} (a rank needs one for itself and some for its data "
-                "loader), or leave the limit out",
+                "loader), or drop the limit",
                 where="job-script",
             ),
         )
@@ -163,31 +163,31 @@ def cpus_are_enough(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC804)
 def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A launcher counts as many nodes as the manifest asks for pods."""
-    told: set[Span] = set()
+    """A launcher expects as many nodes as the manifest has pods."""
+    reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
         nodes = known(pods.nodes)
-        if site.span in told or site.conditions or site.repeats or not nodes:
+        if site.span in reported or site.conditions or site.repeats or not nodes:
             continue
         if "nnodes_min" in command.unknown and not command.standalone:
             continue
         least, most = command.nnodes_min, command.nnodes_max or command.nnodes_min
         if command.standalone:
-            # it meets within its own pod, whatever it is told of others (torch 2.13, torch.distributed.run)
+            # the rendezvous is in the pod, whatever the other options are (torch 2.13, torch.distributed.run)
             least = most = 1
         if least is None or most is None or least <= nodes <= most:
             continue
         if not _differ(manifest, site, pods, least, most, nodes):
             continue
-        told.add(site.span)
+        reported.add(site.span)
         word = site.value(*NODES_OPTIONS) or site.option("--standalone")
-        counted = "--standalone is" if command.standalone else f"{_option(site, NODES_OPTIONS)} counts"
-        what = f"{counted} {_nodes(least) if least == most else f'{least} to {most} nodes'}"
+        by = "--standalone is" if command.standalone else f"{_option(site, NODES_OPTIONS)} counts"
+        what = f"{by} {counted(least, 'node') if least == most else f'{least} to {most} nodes'}"
         becomes = "they wait for each other forever" if least > nodes else _what_becomes(most, nodes)
         yield rules.DC804.found(
-            f"{what}, but this {pods.kind} has {nodes} pod{'s' * (nodes != 1)}: {becomes}",
-            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            f"{what}, but this {pods.kind} has {counted(nodes, 'pod')}: {becomes}",
+            where=site.where(word, object=_name(pods)),
             evidence={"nnodes_min": least, "nnodes_max": most, "pods": nodes, "kind": pods.kind},
             fix=_count_the_pods(site, pods, nodes),
         )
@@ -197,25 +197,25 @@ def nodes_are_as_many_as_pods(launch_files: LaunchFiles) -> Iterator[Finding]:
 def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
     """No two pods of a job start their launcher with the same node rank."""
     seen: dict[tuple[str, str | None, str | None, int], LaunchSite] = {}
-    told: set[Span] = set()
+    reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
         rank = command.node_rank
-        if rank is None or site.span in told or site.conditions or site.repeats or site.background:
+        if rank is None or site.span in reported or site.conditions or site.repeats or site.background:
             continue
         if command.standalone or command.rdzv_backend not in (None, "static") or "rdzv_backend" in command.unknown:
             continue  # the node rank is not used: DC806
         if (command.nnodes_max or command.nnodes_min or known(pods.nodes) or 1) < 2:
             continue
         replicas = known(pods.replicas)
-        # two objects of one name in one file are two versions of it
+        # two objects with one name in one file are two versions
         key = (manifest.path, pods.kind if pods.kind in _WHOLE_JOBS else None, pods.name, rank)
         other = seen.setdefault(key, site) if key[1] is not None else site
         several = replicas is not None and replicas > 1
         twin = other is not site and other.pods is not None and other.pods.role != pods.role
         if not several and not twin:
             continue
-        told.add(site.span)
+        reported.add(site.span)
         word = site.value(*NODE_RANK_OPTIONS)
         by = _option(site, NODE_RANK_OPTIONS) if word else f"a node rank of {rank}"
         which = (
@@ -223,7 +223,7 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
         )
         yield rules.DC805.found(
             f"{by} stands for {which}: each node of a job needs its own",
-            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            where=site.where(word, object=_name(pods)),
             evidence={"node_rank": rank, "pods": replicas, "kind": pods.kind},
             fix=_number_the_pods(site, pods, word),
         )
@@ -231,11 +231,11 @@ def each_pod_has_its_own_node_rank(launch_files: LaunchFiles) -> Iterator[Findin
 
 @probe(rules.DC419)
 def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The pods of a job on several nodes don't look for its head in themselves."""
-    told: set[Span] = set()
+    """The pods of a job on several nodes do not use a loopback address for the rendezvous."""
+    reported: set[Span] = set()
     for manifest, site, pods in _launches(launch_files):
         command = site.command
-        if site.span in told or command.standalone or site.background or site.conditions:
+        if site.span in reported or command.standalone or site.background or site.conditions:
             continue
         address = command.master_addr
         if command.rdzv_backend not in (None, "static") or address is None:
@@ -252,11 +252,11 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
             continue  # it is the head itself
         if known(pods.replicas) == 1 and _shares_its_pod(manifest, pods):
             continue
-        told.add(site.span)
+        reported.add(site.span)
         word = site.value(*_ADDRESS_OPTIONS)
         yield rules.DC419.found(
-            f"each of these pods looks for the head of a job on {_nodes(most or 2)} in itself, at {address}",
-            where=site.where(None if word is None else word.span)._replace(object=_name(pods)),
+            f"each of these pods uses its own {address} as the rendezvous of a job on {counted(most or 2, 'node')}",
+            where=site.where(word, object=_name(pods)),
             evidence={"address": address, "nnodes": most, "kind": pods.kind},
             fix=Fix(f"name the pod with node rank 0: {_head(pods)}", where="launch-line"),
         )
@@ -264,13 +264,13 @@ def pods_meet_at_an_address_that_all_reach(launch_files: LaunchFiles) -> Iterato
 
 @probe(rules.DC809)
 def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A container sets no variable with which an operator numbers the pods, and no rank that all pods would share."""
-    told: set[Span] = set()
+    """A container sets no variable that an operator sets, and no rank that all pods would share."""
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         for setting in pods.settings:
-            if setting.name in pods.injected and setting.span not in told:
+            if setting.name in pods.injected and setting.span not in reported:
                 for finding in _preset(pods, setting):
-                    told.add(setting.span)
+                    reported.add(setting.span)
                     yield finding
         replicas = known(pods.replicas)
         if replicas is None or replicas < 2 or pods.injected:
@@ -286,17 +286,17 @@ def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator
             rank is None
             or world is None
             or not plain
-            or rank.span in told
+            or rank.span in reported
             or not _is_count(rank.value)
             or not _is_count(world.value)
         ):
             continue
         if int(world.value or 0) > 1:
-            told.add(rank.span)
+            reported.add(rank.span)
             yield rules.DC809.found(
                 f"all {replicas} pods of this {_role(pods)} get RANK={rank.value} of {world.value}: "
                 "each process of a job needs its own",
-                where=_where(rank.span, variable="RANK", object=_name(pods)),
+                where=rank.span.where(variable="RANK", object=_name(pods)),
                 evidence={"RANK": rank.value, "WORLD_SIZE": world.value, "pods": replicas},
                 fix=Fix(
                     "take RANK from the pod's own index (metadata.labels['apps.kubernetes.io/pod-index'] of a "
@@ -308,25 +308,25 @@ def the_operator_sets_its_variables_alone(launch_files: LaunchFiles) -> Iterator
 
 @probe(rules.DC406)
 def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A pod with a network of its own doesn't tell NCCL to take an interface of the machine."""
-    told: set[Span] = set()
+    """A pod with its own network does not select an interface of the machine for NCCL."""
+    reported: set[Span] = set()
     for manifest, pods in _all_pods(launch_files):
         if pods.host_network is not False:
             continue
         found = list(pods.settings)
         found.extend(setting for site in manifest.sites(pods) for setting in site.settings.values())
         for setting in found:
-            if setting.name != "NCCL_SOCKET_IFNAME" or not setting.value or setting.span in told:
+            if setting.name != "NCCL_SOCKET_IFNAME" or not setting.value or setting.span in reported:
                 continue
             names = [name.strip() for name in setting.value.split(",") if name.strip()]
             if setting.value.startswith("^") or not names or not all(map(_HOST_INTERFACE.match, names)):
                 continue
-            told.add(setting.span)
+            reported.add(setting.span)
             yield rules.DC406.found(
                 f"NCCL_SOCKET_IFNAME={setting.value[:80]} names an interface of the machine, and without hostNetwork "
                 "a pod has interfaces of its own, eth0 as a rule",
                 severity=Severity.INFO,
-                where=_where(setting.value_span or setting.span, variable=setting.name, object=_name(pods)),
+                where=(setting.value_span or setting.span).where(variable=setting.name, object=_name(pods)),
                 evidence={"value": setting.value[:80], "host_network": False, "kind": pods.kind},
                 fix=Fix(
                     "write NCCL_SOCKET_IFNAME=eth0, or give the pod the machine's network: hostNetwork: true with "
@@ -340,12 +340,12 @@ def nccl_interface_is_one_of_the_pod(launch_files: LaunchFiles) -> Iterator[Find
 
 
 def _nothing_mounted(pods: Pods, gpus: int, ranks: int) -> Finding:
-    held = _gpus(gpus) if ranks == gpus else f"{_gpus(gpus)} and {ranks} ranks"
+    held = counted(gpus, "GPU") if ranks == gpus else f"{counted(gpus, 'GPU')} and {ranks} ranks"
     return rules.DC320.found(
         f"nothing is mounted at /dev/shm of this container with {held}: "
         "it has 64 MiB, the default of container runtimes",
         severity=Severity.WARNING if ranks > 1 else Severity.INFO,
-        where=_where(pods.span, object=_name(pods), whole=False),
+        where=pods.span.where(object=_name(pods))._replace(end_line=None, end_column=None),
         evidence={
             "total_bytes": CONTAINER_DEFAULT_BYTES,
             "ranks": ranks,
@@ -367,7 +367,7 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
         return
     yield rules.DC320.found(
         f"the volume at /dev/shm is limited to {_size(size.value)}; NCCL of {ranks} ranks can need {_size(needed)}",
-        where=_where(size.span, object=_name(pods)),
+        where=size.span.where(object=_name(pods)),
         evidence={
             "total_bytes": size.value,
             "ranks": ranks,
@@ -375,8 +375,8 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
             "kind": pods.kind,
         },
         fix=Fix(
-            f"write sizeLimit: {_advised(pods)}Gi, or leave it out; without a limit the memory of the container is one",
-            edits=(_edit(size.span, f"{_advised(pods)}Gi"),),
+            f"write sizeLimit: {_advised(pods)}Gi, or drop it; without it the container's memory is the limit",
+            edits=(size.span.replaced_by(f"{_advised(pods)}Gi"),),
             where="job-script",
             risk="what the ranks put there counts towards the memory of the container",
         ),
@@ -384,7 +384,7 @@ def _too_small(pods: Pods, size: Scalar, ranks: int) -> Iterator[Finding]:
 
 
 def _advised(pods: Pods) -> int:
-    """GiB to ask for: half of the container's memory at most, as shared memory counts towards it."""
+    """Return the recommended GiB: at most half of the container's memory, which includes shared memory."""
     memory = pods.memory_bytes
     if memory is None or not memory.known:
         return _ADVISED_GIB
@@ -392,7 +392,7 @@ def _advised(pods: Pods) -> int:
 
 
 def _uses_gpus(pods: Pods, sites: list[LaunchSite], *, alone: bool) -> bool:
-    """What runs in the container is work for its GPUs; with one GPU only where that is surely training."""
+    """Return whether the container uses its GPUs; with one GPU only if it certainly trains."""
     if sites:
         return True
     text = " ".join(pods.command)
@@ -404,17 +404,17 @@ def _uses_gpus(pods: Pods, sites: list[LaunchSite], *, alone: bool) -> bool:
 
 
 def _ranks(manifest: _Manifest, pods: Pods) -> Iterator[_Ranks]:
-    """What starts ranks in a container: its launch lines, else what the manifest says itself."""
+    """Yield the ranks of a container: from its launch lines, otherwise from the manifest."""
     sites = manifest.sites(pods)
     for site in sites:
         found = _ranks_of(pods, site)
-        if found is not None and not any(_ASKS_FOR_GPUS.search(test) for test in site.conditions):
+        if found is not None and not any(_TESTS_GPUS.search(test) for test in site.conditions):
             yield found
     nproc = known(pods.nproc)
     if sites or nproc is None or pods.nproc is None:
         return
     if pods.kind == "MPIJob":
-        # slots are what mpirun may fill; how many it starts, its own -np says
+        # slots are a maximum for mpirun; its own -np gives the number
         launcher = [site for other in manifest.job(pods) if other.role == "Launcher" for site in manifest.sites(other)]
         replicas = known(pods.replicas)
         tasks = launcher[0].command.tasks if len(launcher) == 1 else None
@@ -452,7 +452,7 @@ def _ranks_of(pods: Pods, site: LaunchSite) -> _Ranks | None:
 
 
 def _may_share(pods: Pods, site: LaunchSite | None) -> bool:
-    """The ranks share GPUs on purpose, or don't use them."""
+    """Return whether the ranks share GPUs on purpose, or use none."""
     names = {setting.name for setting in pods.settings} | (set() if site is None else set(site.settings))
     if names.intersection(SHARE_GPUS):
         return True
@@ -461,7 +461,7 @@ def _may_share(pods: Pods, site: LaunchSite | None) -> bool:
 
 
 def _chooses_gpus(site: LaunchSite | None) -> bool:
-    """The line gives its ranks some of the GPUs by name."""
+    """Return whether the line selects some of the GPUs."""
     if site is None:
         return False
     if site.conditions or site.background or site.command.gpu_ids or site.command.include:
@@ -470,7 +470,7 @@ def _chooses_gpus(site: LaunchSite | None) -> bool:
 
 
 def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
-    limit = f"ask for {_gpus(ranks.number)} under resources.limits"
+    limit = f"request {counted(ranks.number, 'GPU')} under resources.limits"
     if not ranks.stated:
         return Fix(f"write --nproc-per-node={gpus}, or {limit}", where="launch-line")
     if ranks.word is not None and ranks.site is not None:
@@ -479,37 +479,37 @@ def _as_many_as_gpus(pods: Pods, ranks: _Ranks, gpus: int) -> Fix:
             # it counts the processes of all machines
             total = gpus * (ranks.site.command.nnodes_min or 1)
             return Fix(f"write {option}={total}, or {limit}", where="launch-line")
-        edits = () if ranks.word.origins else (ranks.site.replaced(ranks.word, str(gpus)),)
+        edits = () if ranks.word.origins else (ranks.word.span.replaced_by(str(gpus)),)
         return Fix(f"write {option}={gpus}, or {limit}", edits=edits, where="launch-line", risk=_OTHER_WORLD_SIZE)
     edits = ()
     if pods.nproc is not None and ranks.span == pods.nproc.span:
         written = pods.nproc.written or str(ranks.number)
-        edits = (_edit(ranks.span, written.replace(str(ranks.number), str(gpus))),)
-    said = ranks.text.replace(str(ranks.number), str(gpus))
-    return Fix(f"write {said}, or {limit}", edits=edits, where="job-script", risk=_OTHER_WORLD_SIZE)
+        edits = (ranks.span.replaced_by(written.replace(str(ranks.number), str(gpus))),)
+    wanted = ranks.text.replace(str(ranks.number), str(gpus))
+    return Fix(f"write {wanted}, or {limit}", edits=edits, where="job-script", risk=_OTHER_WORLD_SIZE)
 
 
 # nodes
 
 
 def _differ(manifest: _Manifest, site: LaunchSite, pods: Pods, least: int, most: int, nodes: int) -> bool:
-    """Nobody else can bring the nodes that are missing, and nothing else is meant by those that are too many."""
+    """Return whether the numbers certainly differ: no other object adds nodes, and no pod is excluded on purpose."""
     if pods.kind not in _WHOLE_JOBS | {"Job", "StatefulSet"}:
         return False
     if least > nodes:
-        # several objects can be parts of one job, each with a pod or some
+        # several objects can be parts of one job
         return pods.kind in _WHOLE_JOBS or (nodes > 1 and manifest.objects(pods.kind) == 1)
-    # several groups of pods may each be a job of its own, and other pods of the job need not train
+    # several groups of pods may be separate jobs, and some pods of a job may not train
     if pods.kind not in ("PyTorchJob", "TrainJob", "LeaderWorkerSet"):
         alone = pods.kind in ("JobSet", "StatefulSet", "Job") and manifest.objects(pods.kind) == 1
-        return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _meets_at_one_place(site.command)
+        return alone and len(list(manifest.job(pods))) == 1 and most > 1 and _has_one_rendezvous(site.command)
     if not all(manifest.sites(other) for other in manifest.job(pods)):
         return False
     return most > 1 or pods.kind in _ONE_WORLD
 
 
-def _meets_at_one_place(command: LaunchCommand) -> bool:
-    """All pods that run a command look for each other at one address, which it names, and under one id."""
+def _has_one_rendezvous(command: LaunchCommand) -> bool:
+    """Return whether all pods with this command use one address and one id."""
     endpoint = "rdzv_endpoint" if command.rdzv_endpoint is not None else "master_addr"
     return getattr(command, endpoint) is not None and not command.unknown & {endpoint, "rdzv_id"}
 
@@ -517,15 +517,15 @@ def _meets_at_one_place(command: LaunchCommand) -> bool:
 def _what_becomes(most: int, nodes: int) -> str:
     if most == 1:
         return "each of them trains for itself"
-    return f"{nodes - most} of them find{'s' * (nodes - most == 1)} no place"
+    return f"{nodes - most} of them find{'s' * (nodes - most == 1)} no slot"
 
 
 def _count_the_pods(site: LaunchSite, pods: Pods, nodes: int) -> Fix:
     word = site.value(*NODES_OPTIONS)
-    edits = () if word is None or word.origins else (site.replaced(word, str(nodes)),)
+    edits = () if word is None or word.origins else (word.span.replaced_by(str(nodes)),)
     if site.command.standalone:
         return Fix(
-            f"leave --standalone out, and give --nnodes={nodes} with the node rank and the head's address",
+            f"drop --standalone, and give --nnodes={nodes} with the node rank and the head's address",
             where="launch-line",
         )
     option = _option(site, NODES_OPTIONS).partition("=")[0].partition(" ")[0]
@@ -550,13 +550,13 @@ def _number_the_pods(site: LaunchSite, pods: Pods, word: Word | None) -> Fix:
     if by is None:
         return Fix("give each pod its own number from 0 on, or use --rdzv-backend=c10d", where="launch-line")
     if pods.kind == "PyTorchJob" and "RANK" not in pods.injected:
-        return Fix("leave the node rank out: the operator's elasticPolicy numbers the pods", where="launch-line")
+        return Fix("drop the node rank: the operator's elasticPolicy numbers the pods", where="launch-line")
     option = _option(site, NODE_RANK_OPTIONS).partition("=")[0].partition(" ")[0] if word else "--node-rank"
     return Fix(f"write {option}={by} (in a text for a shell: bash -c), which differs in each pod", where="launch-line")
 
 
 def _shares_its_pod(manifest: _Manifest, pods: Pods) -> bool:
-    """Another container of the same pod starts ranks as well: the two have one network, and reach each other."""
+    """Return whether another container of the same pod starts ranks: the two share one network."""
     others = [other for other in manifest.job(pods) if other.role == pods.role and other.span != pods.span]
     return any(manifest.sites(other) for other in others)
 
@@ -570,10 +570,10 @@ def _head(pods: Pods) -> str:
     if pods.kind == "LeaderWorkerSet":
         return "$LWS_LEADER_ADDRESS"
     if pods.kind == "JobSet":
-        # JobSet's own names: its name, the replicated job, the numbers of job and pod; the subdomain is its name
+        # JobSet's host names: its name, the replicated job, the numbers of job and pod; the subdomain is its name
         return f"{name}-{pods.role or 'JOB'}-0-0.{name}"
     if pods.kind == "TrainJob":
-        return "leave the option out, the trainer sets PET_MASTER_ADDR"
+        return "drop the option, the trainer sets PET_MASTER_ADDR"
     return f"{name}-0 with the name of its headless Service behind a dot"
 
 
@@ -585,17 +585,17 @@ def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
     if setting.value is not None and setting.value in given:
         return
     shown = setting.value[:80] if setting.value is not None else None
-    where = _where(setting.span, variable=setting.name, object=_name(pods))
+    where = setting.span.where(variable=setting.name, object=_name(pods))
     evidence = {"value": shown, "operator_gives": list(given), "kind": pods.kind}
     if setting.name.startswith("PET_"):
         yield rules.DC809.found(
             f"{setting.name} is set in the trainer of this TrainJob, which refuses it: the trainer sets it itself",
             where=where,
             evidence=evidence,
-            fix=Fix(f"remove {setting.name}; numNodes and numProcPerNode say the same", where="job-script"),
+            fix=Fix(f"remove {setting.name}; numNodes and numProcPerNode replace it", where="job-script"),
         )
         return
-    # any port is as good as another, and nobody knows what a reference gives
+    # any port works, and the value of a reference is unknown
     harmless = setting.value is None or setting.name == "MASTER_PORT"
     is_set = f"{setting.name}={shown}" if shown is not None else setting.name
     instead = f" with {given[0]}" if given else ""
@@ -613,7 +613,7 @@ def _preset(pods: Pods, setting: FileSetting) -> Iterator[Finding]:
 
 
 class _Manifest:
-    """A file with what belongs together in it, looked up once."""
+    """A file with its pods and launch lines by job."""
 
     def __init__(self, file: LaunchFile) -> None:
         self.path = file.path
@@ -629,15 +629,15 @@ class _Manifest:
             self._names.setdefault(pods.kind, set()).add(pods.name)
 
     def sites(self, pods: Pods) -> list[LaunchSite]:
-        """The launch lines in a container."""
+        """Return the launch lines in a container."""
         return self._sites.get((pods.span, pods.role), [])
 
     def job(self, pods: Pods) -> list[Pods]:
-        """All pods of the workload that these belong to."""
+        """Return all pods of the same workload."""
         return self._jobs.get((pods.kind, pods.name), [])
 
     def objects(self, kind: str) -> int:
-        """How many workloads of a kind there are."""
+        """Return the number of workloads of a kind."""
         return len(self._names.get(kind, ()))
 
 
@@ -650,7 +650,7 @@ def _all_pods(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, Pods]]:
 
 
 def _launches(launch_files: LaunchFiles) -> Iterator[tuple[_Manifest, LaunchSite, Pods]]:
-    """The launch lines in pods that count nodes."""
+    """Yield the launch lines in pods whose launcher counts nodes."""
     for manifest, pods in _all_pods(launch_files):
         for site in manifest.sites(pods):
             if site.command.launcher in _LAUNCHERS:
@@ -662,7 +662,7 @@ def _is_count(text: str | None) -> bool:
 
 
 def _option(site: LaunchSite, names: tuple[str, ...]) -> str:
-    """An option with its value, as a user reads it: ``--nnodes=2``."""
+    """Return an option with its value for a message: ``--nnodes=2``."""
     option, value = site.option(*names), site.value(*names)
     if option is None or value is None:
         return names[0]
@@ -670,7 +670,7 @@ def _option(site: LaunchSite, names: tuple[str, ...]) -> str:
 
 
 def _name(pods: Pods) -> str:
-    """The container, for the key of a finding: it stays when lines move."""
+    """Return the container's name for the key of a finding; it does not depend on lines."""
     return "/".join(part[:60] for part in (pods.kind, pods.name, pods.role, pods.container) if part)
 
 
@@ -680,28 +680,6 @@ def _role(pods: Pods | None) -> str:
     return f"{pods.kind}'s {pods.role}" if pods.role else pods.kind
 
 
-def _where(span: Span, *, variable: str | None = None, object: str | None = None, whole: bool = True) -> Where:
-    """The place of a finding; of a block of many lines only where it begins."""
-    where = of_span(span, variable=variable, option=object)
-    return where if whole else where._replace(end_line=None, end_column=None)
-
-
-def _edit(span: Span, text: str) -> Edit:
-    return Edit(span.path, span.line, span.column, span.end_line, span.end_column, text)
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
-
-
-def _from_to(first: int, behind: int) -> str:
-    return str(first) if behind == first + 1 else f"{first}-{behind - 1}"
-
-
 def _size(size_bytes: int) -> str:
-    """A size for people: whole MiB, or GiB with one digit from 1 GiB on."""
+    """Return a size for a message: whole MiB, or GiB with one digit from 1 GiB on."""
     return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"

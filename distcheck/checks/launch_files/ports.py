@@ -1,4 +1,4 @@
-"""The port on which the ranks of a launch line meet: one that can be had, on every day and beside other jobs."""
+"""The port of the rendezvous: it must be usable at any time and next to other jobs."""
 
 from __future__ import annotations
 
@@ -11,71 +11,75 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.launch.endpoint import split_endpoint
-from distcheck.launch.model import DEFAULT_PORT, NODE_LAUNCHERS
+from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 
 from .context import (
     PORT_OPTIONS,
-    asked_nodes,
     assigned_in,
     edit_value,
+    expected_nodes,
     is_remote,
-    made_of,
-    meeting_lines,
-    meeting_of,
-    of_span,
-    once,
+    rendezvous_lines,
+    rendezvous_of,
     several_nodes,
     source_of,
     step_of,
     unquoted,
     value_span,
+    with_variables,
+    worst_per_location,
 )
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
 
-#: Ports have 16 bits (RFC 9293).
-HIGHEST_PORT = 65535
-#: Ports below this one belong to root where the kernel does not say otherwise (ip(7), ip_unprivileged_port_start).
+#: Only root may use lower ports by default (ip(7), ip_unprivileged_port_start).
 _PRIVILEGED_BELOW = 1024
-#: From these the kernel serves outgoing connections by default (Linux, ip_local_port_range).
+#: The kernel uses these for outgoing connections by default (Linux, ip_local_port_range).
 _EPHEMERAL = (32768, 60999)
-#: A port of one's own, from the number of the job; below the ephemeral ones.
+#: A port from the job's number, below the ephemeral ones.
 PORT_OF_JOB = "$((20000 + SLURM_JOB_ID % 10000))"
 #: bash(1): RANDOM is from 0 to 32767.
 _RANDOM = (0, 32767)
 _SHUF = re.compile(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 _JOB_NUMBERS = frozenset({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID"})
-#: The shell ends, or waits for what it has started.
+#: The shell exits, or waits for its children.
 _WAITS = re.compile(r"\s*(?:wait|exit|sleep)\b")
-#: Lines with one port that are kept in mind.
-_MOST_BEFORE = 16
-#: Characters of an expression that is computed.
-_LONGEST = 200
+#: Limit of earlier lines with one port.
+_MAX_BEFORE = 16
+#: Limit of characters in a computed expression.
+_MAX_LENGTH = 200
 
 
 class Port(NamedTuple):
-    """A port that a launch line takes."""
+    """A port that a launch line uses."""
 
-    #: the option or variable that says it
+    #: the option or variable that gives it
     name: str
-    #: as it stands, with variables of the file put in
+    #: as written, with variables of the file replaced
     text: str
     span: Span
-    #: the setting, where it stands in an assignment
+    #: the assignment, if there is one
     given: FileSetting | None = None
     word: Word | None = None
 
+    @property
+    def where(self) -> Where:
+        """Return the location of the port for a finding."""
+        if self.given is not None:
+            return self.span.where(variable=self.name)
+        return self.span.where(object=self.name)
+
 
 class Range(NamedTuple):
-    """Ports from which one is taken; ``high`` is None where there is no limit."""
+    """A range of ports; ``high`` is None without a limit."""
 
     low: int
     high: int | None
 
 
 def port_of(site: LaunchSite) -> Port | None:
-    """The port that somebody has chosen for the store of torch, None where the file does not say one."""
+    """Return the port that the file gives for torch's store, or None."""
     command = site.command
     if command.standalone:
         return None
@@ -109,14 +113,14 @@ def _port_part(endpoint: str) -> str:
 def _of_word(site: LaunchSite, name: str, word: Word, text: str, written: str) -> Port:
     given = assigned_in(site, word, written, text)
     if given is None:
-        return Port(name, made_of(site, text), value_span(site, word), None, word)
-    value = given.value if given.value is not None else made_of(site, unquoted(given.written))
+        return Port(name, with_variables(site, text), value_span(site, word), None, word)
+    value = given.value if given.value is not None else with_variables(site, unquoted(given.written))
     return Port(given.name, value, given.span, given)
 
 
 def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
     first = source_of(site, given.written) or given
-    value = given.value if given.value is not None else made_of(site, unquoted(given.written))
+    value = given.value if given.value is not None else with_variables(site, unquoted(given.written))
     return Port(first.name, value, first.span, first)
 
 
@@ -125,12 +129,12 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
 
 @probe(rules.DC102, rules.DC402)
 def port_is_wise(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A port that somebody chose exists, may be bound by any user, and is none that the kernel gives away."""
-    yield from once(_unwise_ports(launch_files))
+    """A given port exists, any user may bind it, and the kernel does not use it for other connections."""
+    yield from worst_per_location(_unwise_ports(launch_files))
 
 
 def _unwise_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
+    for _, site in rendezvous_lines(launch_files):
         port = port_of(site)
         if port is not None:
             yield from _judge(site, port)
@@ -152,7 +156,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
         return
     low, high = taken
     if high is None:
-        why = f"grow with the number of the job, into those that the kernel gives away ({_EPHEMERAL[0]} to "
+        why = f"grow with the number of the job, into those of outgoing connections ({_EPHEMERAL[0]} to "
         why += f"{_EPHEMERAL[1]}) and beyond {HIGHEST_PORT}"
         yield _unwise(site, port, f"ports from {low} on {why}", {"lowest": low}, None)
         return
@@ -174,7 +178,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
             site,
             port,
             f"{span}, and from {_EPHEMERAL[0]} to {_EPHEMERAL[1]} the kernel serves outgoing connections: "
-            "some day it is in use as the job starts",
+            "one day it is in use when the job starts",
             {"lowest": low, "highest": high},
             None,
         )
@@ -182,7 +186,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
 
 def _fault_of(site: LaunchSite, number: int) -> tuple[str | None, Severity | None]:
     if number == 0:
-        # one node's agent tells its ranks; several nodes, or ranks without an agent, can't know it
+        # one node's agent passes it to its ranks; other nodes, or ranks without an agent, can't know it
         apart = several_nodes(site) is True or (site.command.launcher == "python" and (step_of(site).tasks or 1) > 1)
         if not apart:
             return None, None
@@ -192,7 +196,7 @@ def _fault_of(site: LaunchSite, number: int) -> tuple[str | None, Severity | Non
     if _EPHEMERAL[0] <= number <= _EPHEMERAL[1]:
         return (
             f"is one of those from which the kernel serves outgoing connections ({_EPHEMERAL[0]} to "
-            f"{_EPHEMERAL[1]}): some day it is in use as the job starts"
+            f"{_EPHEMERAL[1]}): one day it is in use when the job starts"
         ), None
     return None, None
 
@@ -206,12 +210,12 @@ def _unwise(
     rule: Rule = rules.DC402,
 ) -> Finding:
     name = port.name
-    wanted = _wise(site)
+    wanted = PORT_OF_JOB if site.in_slurm_job else str(DEFAULT_PORT)
     edits = edit_value(site, PORT_OPTIONS, wanted) if port.word is not None and "endpoint" not in name else ()
     return rule.found(
         f"{name}: {message}",
         severity=severity,
-        where=_where(port),
+        where=port.where,
         evidence=evidence,
         fix=Fix(
             f"take one from 1024 to 32767, the same on every node: {name}={wanted}"
@@ -219,35 +223,24 @@ def _unwise(
             else f"take one from 1024 to 32767, the same on every node: {name}=HOST:{wanted}",
             edits=edits,
             where="launch-line" if port.given is None else "job-script",
-            risk="lines and scripts that start other nodes of the same job must say the same port",
+            risk="lines and scripts for other nodes of the same job must use the same port",
         ),
     )
-
-
-def _wise(site: LaunchSite) -> str:
-    given = site.of_job
-    return PORT_OF_JOB if given is not None and given.scheduler == "slurm" else str(DEFAULT_PORT)
-
-
-def _where(port: Port) -> Where:
-    if port.given is not None:
-        return of_span(port.span, variable=port.name)
-    return of_span(port.span, option=port.name)
 
 
 # computed ports
 
 
 def range_of(text: str) -> Range | None:
-    """The ports that a substitution can give: ``$(shuf -i 20000-65000 -n 1)``, ``$((10000 + RANDOM % 20000))``.
+    """Return the possible ports of a substitution: ``$(shuf -i 20000-65000 -n 1)``, ``$((10000 + RANDOM % 20000))``.
 
-    None where that is not known; without an upper limit where a job's number is added to one.
+    None if unknown. There is no upper limit if a job's number is added.
     """
     found = _SHUF.search(text)
     if found and text.lstrip().startswith(("$(", "`")):
         return Range(int(found[1]), int(found[2]))
     arithmetic = _ARITHMETIC.fullmatch(text.strip())
-    if arithmetic is None or len(arithmetic[1]) > _LONGEST:
+    if arithmetic is None or len(arithmetic[1]) > _MAX_LENGTH:
         return None
     expression = re.sub(r"\$\{?([A-Za-z_]\w*)\}?", r"\1", arithmetic[1])
     try:
@@ -288,8 +281,8 @@ def _range(node: ast.expr) -> Range | None:
 
 @probe(rules.DC744)
 def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """Two jobs on one host don't take the same port."""
-    yield from once(_fixed_ports(launch_files))
+    """Two jobs on one host do not use the same port."""
+    yield from worst_per_location(_fixed_ports(launch_files))
 
 
 def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -297,50 +290,52 @@ def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
         before: dict[int, list[LaunchSite]] = {}
         for site in file.sites:
             port = port_of(site)
-            if site.command.launcher == "other" or site.place == "pod":
+            if site.command.launcher == "other" or site.kind == "pod":
                 continue
             number = _wise_number(site, port)
             if port is None or number is None:
                 continue
-            beside = _beside(file, site, before.setdefault(number, []))
+            neighbour = _concurrent_job(file, site, before.setdefault(number, []))
             array = site.job is not None and site.job.array and several_nodes(site) is False
-            if beside is not None:
-                text = f"line {beside.span.line} starts another job on this host at the same time, with the same port"
+            if neighbour is not None:
+                text = (
+                    f"line {neighbour.span.line} starts another job on this host at the same time, with the same port"
+                )
             elif array:
-                text = "all jobs of the array take it, and those that share a host fail"
+                text = "all jobs of the array use it, and those that share a host fail"
             elif site.repeats and site.background and _is_job_of_its_own(site):
-                text = "the loop starts several jobs at the same time, and all take it"
-                if (asked := asked_nodes(site)) is not None and asked.high > 1:
+                text = "the loop starts several jobs at the same time, and all use it"
+                if (expected := expected_nodes(site)) is not None and expected.high > 1:
                     continue
             else:
-                text = "a second job on the host takes the same one"
-            certain = beside is not None or array or text.startswith("the loop")
+                text = "a second job on the host uses the same one"
+            certain = neighbour is not None or array or text.startswith("the loop")
             yield rules.DC744.found(
                 f"{port.name} is fixed at {number}: {text}",
                 severity=None if certain else Severity.INFO,
-                where=_where(port),
+                where=port.where,
                 evidence={"setting": port.name, "value": str(number)},
                 fix=_own_port(site, port, number),
             )
 
 
 def _wise_number(site: LaunchSite, port: Port | None) -> int | None:
-    """A literal port with which nothing else is wrong; 0 is none."""
+    """Return a literal port without another fault, or None; 0 is none."""
     if port is None or not re.fullmatch(r"\s*[0-9]{1,5}\s*", port.text):
         return None
     number = int(port.text)
     return number if 0 < number <= HIGHEST_PORT and _fault_of(site, number)[0] is None else None
 
 
-def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> LaunchSite | None:
-    """A line before it that still runs on the same host, for another job, with the same port.
+def _concurrent_job(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> LaunchSite | None:
+    """Return an earlier line that still runs on the same host for another job, with the same port.
 
-    :param before: such lines with this port, of which this one becomes one
+    :param before: such lines with this port; this line is added
     """
-    if not _is_job_of_its_own(site) or (asked_nodes(site) or (1, 1))[1] > 1:
+    if not _is_job_of_its_own(site) or (expected_nodes(site) or (1, 1))[1] > 1:
         return None
     found = next((other for other in reversed(before) if _still_runs(file, other, site)), None)
-    if site.background and len(before) < _MOST_BEFORE:
+    if site.background and len(before) < _MAX_BEFORE:
         before.append(site)
     return found
 
@@ -348,26 +343,21 @@ def _beside(file: LaunchFile, site: LaunchSite, before: list[LaunchSite]) -> Lau
 def _still_runs(file: LaunchFile, other: LaunchSite, site: LaunchSite) -> bool:
     if other.span == site.span or other.conditions != site.conditions or other.routine != site.routine:
         return False
-    mine, its = meeting_of(site), meeting_of(other)
-    return (mine is None or its is None or mine.host == its.host) and not _waits_between(file, other, site)
+    mine, its = rendezvous_of(site), rendezvous_of(other)
+    between = file.lines[other.span.end_line : max(site.span.line - 1, 0)]
+    return (mine is None or its is None or mine.host == its.host) and not any(map(_WAITS.match, between))
 
 
 def _is_job_of_its_own(site: LaunchSite) -> bool:
-    """A launcher on this host; processes of plain Python may be the ranks of one job, and share its port."""
+    """Return whether it is a launcher on this host. Plain Python processes may be ranks of one job and share a port."""
     return site.command.launcher in NODE_LAUNCHERS and not is_remote(site) and step_of(site).starter is None
-
-
-def _waits_between(file: LaunchFile, one: LaunchSite, other: LaunchSite) -> bool:
-    between = file.lines[one.span.end_line : max(other.span.line - 1, 0)]
-    return any(_WAITS.match(line) for line in between)
 
 
 def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:
     command = site.command
-    given = site.of_job
     if several_nodes(site) is False and command.launcher in TORCHRUN_LAUNCHERS:
-        text = "on one node leave address and port out, and write --standalone: torchrun takes a free port"
-    elif given is not None and given.scheduler == "slurm":
+        text = "on one node drop address and port, and write --standalone: torchrun takes a free port"
+    elif site.in_slurm_job:
         value = f"HOST:{PORT_OF_JOB}" if "endpoint" in port.name else PORT_OF_JOB
         text = f"take it from the number of the job: {port.name}={value}"
     else:

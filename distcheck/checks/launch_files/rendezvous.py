@@ -1,6 +1,6 @@
-"""Where and under which name the ranks of a launch line meet: one host that all nodes reach, one id for the job.
+"""Address and id of the rendezvous of a launch line: one host that all nodes reach, one id for the job.
 
-The port is the matter of ``ports.py``, whether a value can be read at all that of ``malformed.py``.
+``ports.py`` checks the port, ``malformed.py`` the syntax of the values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
@@ -17,35 +17,34 @@ from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
 from .context import (
     ADDRESS_OPTIONS,
     Rendezvous,
-    asked_nodes,
     assigned_in,
     by_each_task,
     edit_value,
+    expected_nodes,
     is_remote,
     job_nodes,
     launch_lines,
-    made_of,
-    meeting_lines,
-    meeting_of,
-    of_span,
-    once,
-    place,
+    location_of,
+    rendezvous_lines,
+    rendezvous_of,
     setting,
     several_nodes,
     shown,
     step_of,
     unquoted,
+    with_variables,
+    worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
-#: The first host of a job of Slurm; in the body of the job script the same for all tasks.
+#: The first host of a Slurm job; in the body of the job script it is the same for all tasks.
 FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
-#: Substitutions that give something else wherever, or whenever, they are carried out.
+#: Substitutions with a different result on each host or at each time.
 _DIFFERS = re.compile(
     r"\$\{?(RANDOM|SRANDOM|EPOCHSECONDS|EPOCHREALTIME|BASHPID|HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME"
     r"|SLURM_LOCALID)\b|\$\$|\b(uuidgen|uuid4?|date|hostname|mktemp|shuf|openssl\s+rand)\b|/dev/u?random|/random/uuid"
 )
-#: The same on all nodes of one job, though a command gives it: a date without a time is.
+#: A date without a time is the same on all nodes of a job.
 _DAY_ALONE = re.compile(r"\bdate\b[^)`|]*%(?:Y|y|F|m|d|D|j|U|V)")
 _TIME_OF_DAY = re.compile(r"%(?:H|I|k|l|M|S|s|N|T|R|r|c|X)")
 _LOOPBACK = re.compile(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
@@ -58,10 +57,10 @@ _OWN_NAME = re.compile(
     r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\}?"
 )
 _FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+['\"]?(localhost|127\.0\.0\.1|0\.0\.0\.0|::1)")
-#: Lines of one job that are looked at; as many nodes on one machine nobody plays.
-_MOST_TOGETHER = 64
-#: What a path, a name or a comment says where several nodes are played on one machine on purpose.
-_PLAYED = re.compile(
+#: Limit of lines of one job that are compared.
+_MAX_TOGETHER = 64
+#: Words in a path, a name or a comment that mean several simulated nodes on one machine.
+_SIMULATED = re.compile(
     r"(?i)simulat|emulat|\bfake|\bmock|single[ _-]?(?:machine|host|box)|same (?:machine|host)|one machine"
 )
 _TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$|_test\.[a-z]+$")
@@ -72,96 +71,97 @@ _TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$
 
 @probe(rules.DC419)
 def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """With several nodes, the address on which they meet leads from each of them to the same host."""
-    yield from once(_loopbacks(launch_files))
+    """With several nodes, the rendezvous address is the same host for all of them."""
+    yield from worst_per_location(_loopbacks(launch_files))
 
 
 def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
     jobs = _by_script(launch_files)
-    for file, site in meeting_lines(launch_files):
+    for file, site in rendezvous_lines(launch_files):
         together = jobs.get((file.path, site.command.script), ())
-        if site.place == "pod" or several_nodes(site) is not True:
+        if site.kind == "pod" or several_nodes(site) is not True:
             continue
-        meets = meeting_of(site)
-        if meets is None:
+        rendezvous = rendezvous_of(site)
+        if rendezvous is None:
             yield from _by_default(file, site, together)
             continue
-        if not meets.known or not is_loopback(meets.host):
+        if not rendezvous.known or not is_loopback(rendezvous.host):
             continue
-        given = site.settings.get(meets.variable or "")
+        given = site.settings.get(rendezvous.variable or "")
         if given is not None and not given.certain and site.command.launcher not in NODE_LAUNCHERS:
             continue
-        played = _on_one_machine(file, site, together)
-        if played == "sure":
+        simulated = _on_one_machine(file, site, together)
+        if simulated == "sure":
             continue
-        asked = asked_nodes(site)
-        nodes = asked.high if asked is not None else step_of(site).nodes
+        expected = expected_nodes(site)
+        nodes = expected.high if expected is not None else step_of(site).nodes
         count = "several" if nodes is None else str(nodes)
-        option = meets.name if meets.variable is None else None
         yield rules.DC419.found(
-            f"{count} nodes are to meet at {meets.host} ({meets.variable or meets.name}), where each finds only itself",
-            severity=Severity.INFO if played or (asked is not None and asked.low == 1) else None,
-            where=_where(site, meets, option),
-            evidence={"name": meets.host, "nodes": nodes},
-            fix=_first_node(site, meets.variable or meets.name),
+            f"{count} nodes use the rendezvous {rendezvous.host} ({rendezvous.source}), so each finds only itself",
+            severity=Severity.INFO if simulated or (expected is not None and expected.low == 1) else None,
+            where=rendezvous.where,
+            evidence={"name": rendezvous.host, "nodes": nodes},
+            fix=_first_node(site, rendezvous.source),
         )
 
 
 def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[LaunchSite]]:
-    """The first lines of each file that start the same script: they may be nodes of one job."""
+    """Return the first lines of each file by script: lines with the same script may be nodes of one job."""
     found: dict[tuple[str, str | None], list[LaunchSite]] = {}
     for file, site in launch_lines(launch_files):
         lines = found.setdefault((file.path, site.command.script), [])
-        if len(lines) < _MOST_TOGETHER:
+        if len(lines) < _MAX_TOGETHER:
             lines.append(site)
     return found
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address means "this machine" on every machine."""
+    """Return whether a host name or address means "this machine" on every machine."""
     bare = host.strip().strip("[]").rstrip(".").lower()
     return bare in LOOPBACK_NAMES or _LOOPBACK.fullmatch(bare) is not None
 
 
 def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
-    """torchrun takes 127.0.0.1 where it is given no address."""
+    """Yield the finding if torchrun uses 127.0.0.1 because no address is given."""
     command = site.command
-    asked = asked_nodes(site)
-    if command.launcher not in TORCHRUN_LAUNCHERS or asked is None:
+    expected = expected_nodes(site)
+    if command.launcher not in TORCHRUN_LAUNCHERS or expected is None:
         return
-    # an operator or an image may set torchrun's PET_ variables, and a stranger's backend finds its own way
+    # an operator or an image may set torchrun's PET_ variables, and a plug-in's backend finds its own address
     unknown = command.unknown & {"rdzv_endpoint", "rdzv_backend", "rdzv_conf"}
     if unknown or command.rdzv_backend not in (None, "static", "c10d") or command.rdzv_conf.get("store_type"):
         return
     static = command.rdzv_backend != "c10d"
     if static and (command.master_addr is not None or "master_addr" in command.unknown):
         return
-    if site.place in ("dockerfile", "pod") or command.rdzv_endpoint is not None:
+    if site.kind in ("dockerfile", "pod") or command.rdzv_endpoint is not None:
         return
     names = set(site.settings) | set(site.unexported)
     if any(name.startswith("PET_") for name in names) or (static and "MASTER_ADDR" in site.settings):
-        return  # the latter is not read by torchrun, and DC809 says so
-    played = _on_one_machine(file, site, together)
-    if played == "sure":
+        return  # torchrun does not read the latter: DC809
+    simulated = _on_one_machine(file, site, together)
+    if simulated == "sure":
         return
     option = "--master-addr" if static else "--rdzv-endpoint"
     given = "" if static or site.value(*ADDRESS_OPTIONS) is None else ", and c10d does not use --master-addr"
     yield rules.DC419.found(
-        f"{asked.high} nodes are to meet, but {option} is not given{given}: each takes "
+        f"{expected.high} nodes need a rendezvous, but {option} is not given{given}: each uses "
         f"{'127.0.0.1' if static else 'localhost'}, where it finds only itself",
-        severity=Severity.INFO if played or asked.low == 1 else None,
-        where=place(site, site.value("--nnodes"), option),
-        evidence={"name": None, "nodes": asked.high},
+        severity=Severity.INFO if simulated or expected.low == 1 else None,
+        where=location_of(site, site.value("--nnodes"), option),
+        evidence={"name": None, "nodes": expected.high},
         fix=_first_node(site, option),
     )
 
 
+def _assigned_first_host(name: str) -> str:
+    """Return the option or variable with the first host of a job of Slurm; an endpoint also gets a port."""
+    return f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
+
+
 def _first_node(site: LaunchSite, name: str) -> Fix:
-    given = site.of_job
-    slurm = given is not None and given.scheduler == "slurm"
-    if slurm:
-        line = f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
-        return Fix(f"take the first host of the job: {line}", where="job-script")
+    if site.in_slurm_job:
+        return Fix(f"take the first host of the job: {_assigned_first_host(name)}", where="job-script")
     return Fix(
         f"give {name} the address of the first node in the network that all nodes share, the same on every node",
         where="launch-line",
@@ -169,7 +169,7 @@ def _first_node(site: LaunchSite, name: str) -> Fix:
 
 
 def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSite]) -> str | None:
-    """``sure`` where several nodes are played on one machine on purpose, ``perhaps`` where something says so."""
+    """Return ``sure`` if one machine simulates several nodes on purpose, ``perhaps`` if something suggests it."""
     if is_remote(site) or step_of(site).starter is not None:
         return None
     local = [
@@ -185,15 +185,15 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
     masks = {given.value for other in local if (given := other.settings.get("CUDA_VISIBLE_DEVICES")) is not None}
     if len(local) > 1 and len(ranks) == len(local) and len(masks) == len(local):
         return "sure"
-    if _TEST_PATH.search(file.path) or _PLAYED.search(file.path):
+    if _TEST_PATH.search(file.path) or _SIMULATED.search(file.path):
         return "perhaps"
     near = " ".join(text for line, text in file.comments if abs(line - site.span.line) <= 15)
-    if _PLAYED.search(near):
+    if _SIMULATED.search(near):
         return "perhaps"
     if "CUDA_VISIBLE_DEVICES" in site.settings and site.command.node_rank is None:
         return "perhaps"
-    # in a document: two terminals, or two nodes
-    return "perhaps" if site.place == "markdown" and len(local) > 1 else None
+    # in a document these are two terminals or two nodes
+    return "perhaps" if site.kind == "markdown" and len(local) > 1 else None
 
 
 # DC109
@@ -201,41 +201,41 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
 
 @probe(rules.DC109)
 def master_is_one_host(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The meeting place is one host, not the job's list of nodes."""
-    yield from once(_lists(launch_files))
+    """The rendezvous address is one host, not the job's list of nodes."""
+    yield from worst_per_location(_lists(launch_files))
 
 
 def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
-        meets = meeting_of(site)
-        if meets is None:
+    for _, site in rendezvous_lines(launch_files):
+        rendezvous = rendezvous_of(site)
+        if rendezvous is None:
             continue
-        what, sure = _list_of(meets)
+        what, sure = _list_of(rendezvous)
         if what is None or (not sure and several_nodes(site) is False):
             continue
-        doubt = not sure and several_nodes(site) is None and (job_nodes(site) or 1) < 2
-        name = meets.variable or meets.name
-        value = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
-        line = f"{name}={value}"
-        slurm = not sure or "[" in meets.host
+        unresolved = not sure and several_nodes(site) is None and (job_nodes(site) or 1) < 2
+        name = rendezvous.source
+        slurm = not sure or "[" in rendezvous.host
         yield rules.DC109.found(
             f"{name} is {what} where one host belongs",
-            severity=Severity.INFO if doubt else None,
-            where=_where(site, meets, None if meets.variable else meets.name),
-            evidence={"value": mask(meets.made_of)},
+            severity=Severity.INFO if unresolved else None,
+            where=rendezvous.where,
+            evidence={"value": mask(rendezvous.with_variables)},
             fix=Fix(
-                f"take the first host of the list: {line}" if slurm else f"take one host of the list: {name}=HOST",
-                where="job-script" if meets.variable else "launch-line",
+                f"take the first host of the list: {_assigned_first_host(name)}"
+                if slurm
+                else f"take one host of the list: {name}=HOST",
+                where="job-script" if rendezvous.variable else "launch-line",
             ),
         )
 
 
-def _list_of(meets: Rendezvous) -> tuple[str | None, bool]:
-    """What list an address is, for a message, and whether it is one in any case, also with a single node."""
+def _list_of(rendezvous: Rendezvous) -> tuple[str | None, bool]:
+    """Return what list an address is, for a message, and whether that holds even with a single node."""
     from distcheck.checks.host.rendezvous import is_node_list
 
-    text = unquoted(meets.made_of).strip()
-    if meets.known and "://" not in text:
+    text = unquoted(rendezvous.with_variables).strip()
+    if rendezvous.known and "://" not in text:
         return (f"a list of nodes, {shown(text)!r},", True) if is_node_list(text) else (None, False)
     match = re.fullmatch(r"\$\{?(\w+)\}?", text)
     if match is not None and match[1] in _NODE_LISTS:
@@ -252,93 +252,96 @@ def _list_of(meets: Rendezvous) -> tuple[str | None, bool]:
 
 @probe(rules.DC810)
 def master_is_a_node_of_the_job(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """The meeting place is a node of the job: not the host on which srun was typed, and not each node's own."""
-    yield from once(_elsewhere(launch_files))
+    """The rendezvous address is a node of the job: not the submit host, and not each node's own name."""
+    yield from worst_per_location(_elsewhere(launch_files))
 
 
 def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in meeting_lines(launch_files):
-        meets = meeting_of(site)
-        if meets is None or several_nodes(site) is False:
+    for _, site in rendezvous_lines(launch_files):
+        rendezvous = rendezvous_of(site)
+        if rendezvous is None or several_nodes(site) is False:
             continue
-        falls_back = _FALLS_BACK.search(meets.made_of)
-        name = meets.variable or meets.name
-        slurm = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
-        if "SLURM_LAUNCH_NODE_IPADDR" in meets.made_of:
+        falls_back = _FALLS_BACK.search(rendezvous.with_variables)
+        name = rendezvous.source
+        first_host = f"take the first host of the job: {_assigned_first_host(name)}"
+        if "SLURM_LAUNCH_NODE_IPADDR" in rendezvous.with_variables:
             message = (
-                f"{name} is SLURM_LAUNCH_NODE_IPADDR, the host on which srun was typed: that may be the login node, "
+                f"{name} is SLURM_LAUNCH_NODE_IPADDR, the host on which srun was started: that may be the login node, "
                 "and in the body of a job script it is not set"
             )
-            fix = f"take the first host of the job: {name}={slurm}"
-        elif "SLURM_SUBMIT_HOST" in meets.made_of:
-            message = f"{name} is SLURM_SUBMIT_HOST, the host on which sbatch was typed: that is the login node"
-            fix = f"take the first host of the job: {name}={slurm}"
+            fix = first_host
+        elif "SLURM_SUBMIT_HOST" in rendezvous.with_variables:
+            message = f"{name} is SLURM_SUBMIT_HOST, the host on which sbatch was started: that is the login node"
+            fix = first_host
         elif falls_back is not None:
             message = f"{name} becomes {falls_back[1]} where its command fails: each node then finds only itself"
-            fix = f"leave '|| echo {falls_back[1]}' away, and let the job end there (set -euo pipefail)"
-        elif _OWN_NAME.fullmatch(meets.made_of.strip()) and _expanded_on_each_node(site, meets):
-            message = f"{name} is {shown(meets.made_of)}, which each node expands to itself: they never meet"
-            given = site.of_job
-            if given is not None and given.scheduler == "slurm":
-                fix = f"take the first host of the job: {name}={slurm}"
-            else:
-                fix = f"give {name} the first host's name, the same on every node"
+            fix = f"drop '|| echo {falls_back[1]}', and let the job stop there (set -euo pipefail)"
+        elif _OWN_NAME.fullmatch(rendezvous.with_variables.strip()) and _expanded_on_each_node(site, rendezvous):
+            message = (
+                f"{name} is {shown(rendezvous.with_variables)}, which each node expands to itself: they never connect"
+            )
+            fix = first_host if site.in_slurm_job else f"give {name} the first host's name, the same on every node"
         else:
             continue
         yield rules.DC810.found(
             message,
-            where=_where(site, meets, None if meets.variable else meets.name),
-            evidence={"value": mask(meets.made_of)},
+            where=rendezvous.where,
+            evidence={"value": mask(rendezvous.with_variables)},
             fix=Fix(fix, where="job-script"),
         )
 
 
-def _expanded_on_each_node(site: LaunchSite, meets: Rendezvous) -> bool:
-    """Every node of the job carries out the line, and reads the variables of its meeting place anew."""
-    asked = asked_nodes(site)
-    if several_nodes(site) is not True or site.conditions or (asked is not None and asked.low == 1):
+def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
+    """Return whether every node of the job runs the line and expands its rendezvous variables itself."""
+    expected = expected_nodes(site)
+    if several_nodes(site) is not True or site.conditions or (expected is not None and expected.low == 1):
         return False
-    given = None if meets.variable is None else setting(site, meets.variable)
-    if meets.by_each_task is not True or (given is not None and given.by_each_task is not True):
+    given = None if rendezvous.variable is None else setting(site, rendezvous.variable)
+    if rendezvous.by_each_task is not True or (given is not None and given.by_each_task is not True):
         return False
     step = step_of(site)
     on_all = step.starter == "srun" and not step.partial and (step.nodes or 1) > 1
     return on_all or any(repeat.what == "hosts" and (repeat.times or 1) > 1 for repeat in site.repeats)
 
 
-# DC744: a host that stands fixed in a job script
+# DC744: a fixed host in a job script
 
 
 @probe(rules.DC744)
 def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """A job that the scheduler places names no host of its own choice as the meeting place."""
-    yield from once(_fixed_hosts(launch_files))
+    """A job on nodes of the scheduler's choice has no fixed host as the rendezvous address."""
+    yield from worst_per_location(_fixed_hosts(launch_files))
 
 
 def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
     from distcheck.checks.host.rendezvous import address_trouble, is_node_list
 
-    for _, site in meeting_lines(launch_files):
-        meets = meeting_of(site)
+    for _, site in rendezvous_lines(launch_files):
+        rendezvous = rendezvous_of(site)
         given = site.of_job
-        if meets is None or given is None or given.scheduler != "slurm" or site.place != "slurm":
+        if rendezvous is None or given is None or given.scheduler != "slurm" or site.kind != "slurm":
             continue
-        if not meets.known or is_loopback(meets.host) or is_node_list(meets.host) or not meets.host.strip():
+        if (
+            not rendezvous.known
+            or is_loopback(rendezvous.host)
+            or is_node_list(rendezvous.host)
+            or not rendezvous.host.strip()
+        ):
             continue
-        if address_trouble(meets.host) is not None:
-            continue  # told by DC102
+        if address_trouble(rendezvous.host) is not None:
+            continue  # DC102 reports it
         chosen = any(name in given.directives for name in ("nodelist", "reservation", "nodefile"))
         if chosen or site.value("-w", "--nodelist") is not None:
             continue
-        name = meets.variable or meets.name
-        value = FIRST_HOST + (":29400" if "endpoint" in meets.name and meets.variable is None else "")
+        name = rendezvous.source
         yield rules.DC744.found(
-            f"{name} is fixed to {shown(meets.host)}, but Slurm chooses the nodes of this job: "
+            f"{name} is fixed to {shown(rendezvous.host)}, but Slurm chooses the nodes of this job: "
             "if that one is not among them, no process answers there",
-            where=_where(site, meets, None if meets.variable else meets.name),
-            evidence={"setting": name, "value": meets.host},
+            where=rendezvous.where,
+            evidence={"setting": name, "value": rendezvous.host},
             fix=Fix(
-                f"take the first host of the job: {name}={value}; or ask for the host by '#SBATCH --nodelist'",
+                f"take the first host of the job: {_assigned_first_host(name)}; or request the host: "
+                "'#SBATCH --nodelist'",
                 where="job-script",
             ),
         )
@@ -349,8 +352,8 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC807)
 def nodes_have_one_rendezvous_id(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """All nodes of a job give the same rendezvous id."""
-    yield from once(_ids(launch_files))
+    """All nodes of a job have the same rendezvous id."""
+    yield from worst_per_location(_ids(launch_files))
 
 
 def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
@@ -375,9 +378,9 @@ def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
         given = assigned_in(site, word, unquoted(word.written), word.text)
         yield rules.DC807.found(
             why,
-            where=place(site, word, "--rdzv-id"),
+            where=location_of(site, word, "--rdzv-id"),
             evidence={
-                "rdzv_id": mask(made_of(site, word.text)),
+                "rdzv_id": mask(with_variables(site, word.text)),
                 "assigned_in_line": None if given is None else given.span.line,
             },
             fix=Fix(f"give all nodes one id: --rdzv-id={_id_for(site)}", where="launch-line"),
@@ -385,11 +388,11 @@ def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _why_it_differs(site: LaunchSite) -> str | None:
-    """What makes the id another one on each node, as a sentence; None where nothing is known to."""
+    """Return why the id differs on each node, as a sentence, or None."""
     word = site.value("--rdzv-id")
     if word is None:
         return None
-    text = made_of(site, word.text)
+    text = with_variables(site, word.text)
     match = _DIFFERS.search(text)
     if match is None or (match[2] == "date" and _DAY_ALONE.search(text) and not _TIME_OF_DAY.search(text)):
         return None
@@ -403,8 +406,8 @@ def _why_it_differs(site: LaunchSite) -> str | None:
         return f"--rdzv-id is made of {what}, which {starter} lets each node expand for itself: every node waits alone"
     direct = given is None
     if site.repeats and direct:
-        return f"--rdzv-id is made of {what}, which is expanded anew for each host of the loop: every node waits alone"
-    if is_remote(site) or site.repeats or site.place == "slurm" or site.background:
+        return f"--rdzv-id is made of {what}, which is expanded again for each host of the loop: every node waits alone"
+    if is_remote(site) or site.repeats or site.kind == "slurm" or site.background:
         return None
     return f"--rdzv-id is made of {what}, and each node that runs this line gets another one: every node waits alone"
 
@@ -420,39 +423,39 @@ def _no_id(site: LaunchSite, several: bool | None) -> Iterator[Finding]:
     if command.rdzv_backend not in ("c10d", "etcd", "etcd-v2") or several is not True or "rdzv_id" in command.unknown:
         return
     yield rules.DC807.found(
-        "--rdzv-id is not given: all jobs that meet at this endpoint have the same one, 'none', and what is left of "
-        "an earlier job can get into this one",
+        "--rdzv-id is not given: all jobs with this endpoint have the id 'none', so agents of an earlier job can join "
+        "this one",
         severity=Severity.INFO,
-        where=place(site, site.option("--rdzv-backend"), "--rdzv-id"),
+        where=location_of(site, site.option("--rdzv-backend"), "--rdzv-id"),
         evidence={"rdzv_id": None},
         fix=Fix(f"give all nodes of the job one id: --rdzv-id={_id_for(site)}", where="launch-line"),
     )
 
 
 def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Finding]:
-    """Another line of the same job, for another node, with another id."""
+    """Yield the finding if another line of the same job, for another node, has another id."""
     command = site.command
-    meets = meeting_of(site)
-    if meets is None:
+    rendezvous = rendezvous_of(site)
+    if rendezvous is None:
         return
     for other in together:
         its = other.command
         if other.span == site.span:
-            return  # the first line of a job says what its id is
+            return  # the first line of a job sets its id
         apart = is_remote(site) or site.background or (site.conditions and site.conditions != other.conditions)
         if (
             apart
             and its.rdzv_id not in (None, command.rdzv_id)
             and (its.launcher, its.script, its.script_args) == (command.launcher, command.script, command.script_args)
-            and (theirs := meeting_of(other)) is not None
-            and theirs.host == meets.host
+            and (theirs := rendezvous_of(other)) is not None
+            and theirs.host == rendezvous.host
             and several_nodes(other) is True
         ):
             word = site.value("--rdzv-id")
             yield rules.DC807.found(
                 f"--rdzv-id is {shown(command.rdzv_id or '')!r} here and {shown(its.rdzv_id or '')!r} in line "
                 f"{other.span.line}, which starts another node of the same job",
-                where=place(site, word, "--rdzv-id"),
+                where=location_of(site, word, "--rdzv-id"),
                 evidence={"rdzv_id": mask(command.rdzv_id or ""), "other": mask(its.rdzv_id or "")},
                 fix=Fix(
                     f"give all nodes one id: --rdzv-id={its.rdzv_id}",
@@ -462,7 +465,3 @@ def _other_id(site: LaunchSite, together: Sequence[LaunchSite]) -> Iterator[Find
                 ),
             )
             return
-
-
-def _where(site: LaunchSite, meets: Rendezvous, option: str | None) -> Where:
-    return of_span(meets.span, variable=meets.variable, option=option)

@@ -1,7 +1,7 @@
-"""What a launch line needs of a node against what it gets there: GPUs, CPUs and memory, as far as files say it.
+"""What a launch line needs of a node compared with what it gets: GPUs, CPUs and memory.
 
-What a node gives is said by masks, by the scheduler's directives and options, and by the facts of such a node where the
-caller has named some. What a pod is given is the matter of ``pods.py``.
+The sources are masks, the scheduler's directives and options, and the facts of a node from the caller. ``pods.py``
+checks pods.
 """
 
 from __future__ import annotations
@@ -11,79 +11,78 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
+from distcheck.core.model import Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
 
-from .context import CONTAINER_PROGRAMS, of_span, once, stays_outside
+from .context import CONTAINER_PROGRAMS, counted, stays_outside, worst_per_location
 from .counts import (
     SHARE_GPUS,
     Count,
     gpus_given,
     is_distributed,
+    process_count_word,
     ranks_on_node,
-    ranks_said,
     runs_on_cpu,
-    task_starter,
+    surplus_ranks,
     tasks_in_job,
     tasks_on_node,
 )
 from .launcher import double_launch
 from .model import Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, known
-from .variables import MASKS, corrected_line, is_sure
+from .variables import MASKS, corrected_line, is_certain
 
 GIB = 1 << 30
-#: What a fix changes besides.
+#: Side effects of a fix.
 _FEWER = "the job has fewer ranks, and with them another batch size"
 _MORE = "the job has more ranks, and with them another batch size"
 
 
 class NodeGpus(NamedTuple):
-    """GPUs that the ranks of a line find on a node, and who says so."""
+    """The GPUs that the ranks of a line find on a node, and the source of the number."""
 
     gpus: int
-    #: a clause behind "the ranks": ``CUDA_VISIBLE_DEVICES=0,1 leaves 2 GPUs``
+    #: a clause for a message: ``CUDA_VISIBLE_DEVICES=0,1 leaves 2 GPUs``
     text: str
     #: ``mask``, ``container``, ``scheduler`` or ``nodes``
     by: str
-    said: FileSetting | Count | None = None
+    source: FileSetting | Count | None = None
 
 
 @probe(rules.DC301)
 def every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """No more ranks start on a node than there are GPUs for them."""
-    yield from once(_every_rank_has_a_gpu(launch_files, nodes))
+    """No more ranks start on a node than it has GPUs."""
+    yield from worst_per_location(_every_rank_has_a_gpu(launch_files, nodes))
 
 
 def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     stated = nodes if isinstance(nodes, Nodes) else None
     for file, site in launch_files.sites():
         ranks = ranks_on_node(site)
-        if ranks is None or ranks < 2 or not _takes_gpus(site):
+        if ranks is None or ranks < 2 or not is_distributed(site) or _shares_or_needs_none(site):
             continue
-        for room in rooms_of(site, stated):
-            # a launcher in each of several tasks is DC106, and what one of the tasks has is no matter then
-            if room.gpus < ranks and (room.by != "scheduler" or double_launch(site) is None):
-                yield _too_many(ranks, room, file, site)
+        for limit in gpu_limits(site, stated):
+            # a launcher in each of several tasks is DC106, so the GPUs of one task do not matter
+            if limit.gpus < ranks and (limit.by != "scheduler" or double_launch(site) is None):
+                yield _too_many(ranks, limit, file, site)
                 break
     if stated is not None and stated.gpus is not None:
-        for allocation in _askings(launch_files):
-            asked = _asked_gpus(allocation)
-            if asked is not None and asked.number > stated.gpus and isinstance(asked.said, Scalar):
-                yield _at(
-                    asked.said,
-                    rules.DC301.found(
-                        f"the job asks for {asked.number} GPUs on each node, and the nodes of {stated.origin} have "
-                        f"{stated.gpus}: it never starts",
-                        evidence={"asked": asked.number, "gpus_on_node": stated.gpus},
-                        fix=Fix(f"ask for at most {stated.gpus} GPUs on a node", where="job-script"),
-                    ),
+        for allocation in _allocations(launch_files):
+            requested = _requested_gpus(allocation)
+            if requested is not None and requested.number > stated.gpus and isinstance(requested.source, Scalar):
+                yield rules.DC301.found(
+                    f"the job requests {requested.number} GPUs per node, but the nodes of {stated.origin} have "
+                    f"{stated.gpus}: it never starts",
+                    where=requested.source.span.where(object="directive"),
+                    evidence={"asked": requested.number, "gpus_on_node": stated.gpus},
+                    fix=Fix(f"request at most {stated.gpus} GPUs per node", where="job-script"),
                 )
 
 
 @probe(rules.DC302)
 def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """All GPUs that the job is given on a node have a rank."""
+    """All GPUs that the job gets on a node have a rank."""
     stated = nodes if isinstance(nodes, Nodes) else None
     for file in launch_files.files:
         candidates = [
@@ -92,10 +91,10 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -
             if (ranks := ranks_on_node(site)) is not None
             and (site.command.launcher in NODE_LAUNCHERS or _starts_ranks(site, ranks))
             and not _shares_or_needs_none(site)
-            # several launchers on a node share its GPUs between them
+            # several launchers on a node share its GPUs
             and (site.command.launcher == "python" or tasks_on_node(site) == 1)
         ]
-        # several lines at a time share what there is, and a line before or behind may use all of it
+        # lines that run at the same time share the GPUs, and another line may use all of them
         if not candidates or any(site.background and site.repeats for _, site in candidates):
             continue
         most = max(ranks for ranks, _ in candidates)
@@ -108,40 +107,38 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -
 
 @probe(rules.DC325)
 def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """A rank has at least one CPU, the tasks get those that the job asked for, and the nodes have as many."""
-    yield from once(_ranks_have_cpus(launch_files, nodes))
+    """A rank has at least one CPU, the tasks get the requested CPUs, and the nodes have as many."""
+    yield from worst_per_location(_ranks_have_cpus(launch_files, nodes))
 
 
 def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     stated = nodes if isinstance(nodes, Nodes) else None
     for file, site in launch_files.sites():
-        if site.place != "pod" and is_distributed(site):
+        if site.kind != "pod" and is_distributed(site):
             yield from _cpus_of(file, site)
             yield from _cpus_of_container(site)
     if stated is None or stated.cpus is None:
         return
-    for allocation in _askings(launch_files):
+    for allocation in _allocations(launch_files):
         each = known(allocation.cpus_per_task)
         tasks = tasks_in_job(allocation)
         if each is None or tasks is None or allocation.cpus_per_task is None or each * tasks <= stated.cpus:
             continue
         times = f"{tasks} tasks of {each} CPUs" if tasks > 1 else f"{each} CPUs"
-        yield _at(
-            allocation.cpus_per_task,
-            rules.DC325.found(
-                f"the job asks for {times} on each node, and the nodes of {stated.origin} have {stated.cpus} CPUs",
-                evidence={"asked": each * tasks, "cpus_on_node": stated.cpus},
-                fix=Fix(
-                    f"ask for at most {max(stated.cpus // tasks, 1)} CPUs a task (--cpus-per-task)", where="job-script"
-                ),
+        yield rules.DC325.found(
+            f"the job requests {times} on each node, but the nodes of {stated.origin} have {stated.cpus} CPUs",
+            where=allocation.cpus_per_task.span.where(object="directive"),
+            evidence={"asked": each * tasks, "cpus_on_node": stated.cpus},
+            fix=Fix(
+                f"request at most {max(stated.cpus // tasks, 1)} CPUs per task (--cpus-per-task)", where="job-script"
             ),
         )
 
 
 @probe(rules.DC323)
 def memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """A job asks for the memory that its ranks need at least, and for no more than its nodes have."""
-    yield from once(_memory_is_enough(launch_files, nodes))
+    """A job requests the minimum memory of its ranks, and no more than its nodes have."""
+    yield from worst_per_location(_memory_is_enough(launch_files, nodes))
 
 
 def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
@@ -149,43 +146,35 @@ def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> 
 
     for _, site in launch_files.sites():
         memory = None if site.allocation is None else site.allocation.memory_bytes_per_node
-        room, ranks = known(memory), ranks_on_node(site)
-        # 0 is all that a node has
-        if memory is None or not room or ranks is None or not is_distributed(site):
+        limit, ranks = known(memory), ranks_on_node(site)
+        # 0 is all memory of a node
+        if memory is None or not limit or ranks is None or not is_distributed(site):
             continue
         each = MEMORY_PER_RANK_BYTES if runs_on_cpu(site) else MEMORY_PER_GPU_RANK_BYTES
-        if room < ranks * each:
-            yield _at(
-                memory,
-                rules.DC323.found(
-                    f"the job asks for {_size(room)} of memory on each node, and "
-                    + (
-                        f"{ranks} ranks need at least {_size(each)} each"
-                        if ranks > 1
-                        else f"a rank needs {_size(each)}"
-                    ),
-                    evidence={"asked_bytes": room, "ranks_on_node": ranks, "needed_bytes": ranks * each},
-                    fix=Fix("ask for more, or for all memory of a node: --mem=0 with --exclusive", where="job-script"),
-                ),
+        if limit < ranks * each:
+            yield rules.DC323.found(
+                f"the job requests {_size(limit)} of memory on each node, but "
+                + (f"{ranks} ranks need at least {_size(each)} each" if ranks > 1 else f"a rank needs {_size(each)}"),
+                where=memory.span.where(object="directive"),
+                evidence={"asked_bytes": limit, "ranks_on_node": ranks, "needed_bytes": ranks * each},
+                fix=Fix("request more, or all memory of a node: --mem=0 with --exclusive", where="job-script"),
             )
     if isinstance(nodes, Unavailable) or nodes.memory_bytes is None:
         return
-    for allocation in _askings(launch_files):
+    for allocation in _allocations(launch_files):
         memory = allocation.memory_bytes_per_node
-        asked = known(memory)
-        if memory is None or asked is None or asked <= nodes.memory_bytes:
+        requested = known(memory)
+        if memory is None or requested is None or requested <= nodes.memory_bytes:
             continue
-        yield _at(
-            memory,
-            rules.DC323.found(
-                f"the job asks for {_size(asked)} of memory on each node, and the nodes of {nodes.origin} have "
-                f"{_size(nodes.memory_bytes)}",
-                evidence={"asked_bytes": asked, "memory_bytes": nodes.memory_bytes},
-                fix=Fix(
-                    f"ask for less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or for all that it "
-                    "gives: --mem=0",
-                    where="job-script",
-                ),
+        yield rules.DC323.found(
+            f"the job requests {_size(requested)} of memory on each node, but the nodes of {nodes.origin} have "
+            f"{_size(nodes.memory_bytes)}",
+            where=memory.span.where(object="directive"),
+            evidence={"asked_bytes": requested, "memory_bytes": nodes.memory_bytes},
+            fix=Fix(
+                f"request less than {_size(nodes.memory_bytes)} (a node keeps some for itself), or all that it "
+                "gives: --mem=0",
+                where="job-script",
             ),
         )
 
@@ -197,63 +186,62 @@ def _size(size_bytes: int) -> str:
 # GPUs
 
 
-def _takes_gpus(site: LaunchSite) -> bool:
-    """The line starts ranks that need a GPU each."""
-    return is_distributed(site) and not _shares_or_needs_none(site)
-
-
 def _shares_or_needs_none(site: LaunchSite) -> bool:
-    """Its ranks use no GPU, or several of them one on purpose."""
+    """Return whether the ranks use no GPU, or share one on purpose."""
     return runs_on_cpu(site) or any(
         (setting := site.settings.get(name)) is not None and setting.value not in ("", "0") for name in SHARE_GPUS
     )
 
 
 def _starts_ranks(site: LaunchSite, tasks: int) -> bool:
-    """Several tasks of plain Python on a node, each of which takes a GPU as a rule: where nothing gives it several."""
+    """Return whether plain Python runs as several tasks on a node, each with one GPU."""
     each = None if site.allocation is None else site.allocation.gpus_per_task
     one_each = each is None or known(each) == 1
     return site.command.launcher == "python" and site.command.script is not None and tasks > 1 and one_each
 
 
-def rooms_of(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
-    """What limits the GPUs of a line, the nearest to its ranks first; a mask of unknown content ends the list."""
+def gpu_limits(site: LaunchSite, nodes: Nodes | None) -> Iterator[NodeGpus]:
+    """Yield the limits of a line's GPUs, the nearest to its ranks first; an unknown mask ends the list."""
     for name in MASKS:
         setting = site.settings.get(name)
         if setting is None or stays_outside(site, setting):
             continue
-        # one that only some ways through the file set hides nothing for sure
-        count = _masked(setting.value) if is_sure(setting, site) else None
+        # a mask that is set only on some paths hides nothing for certain
+        count = _masked(setting.value) if is_certain(setting, site) else None
         if count is None:
             return
         if count:
-            yield NodeGpus(count, f"{name}={setting.value} leaves {_gpus(count)}", "mask", setting)
+            yield NodeGpus(count, f"{name}={setting.value} leaves {counted(count, 'GPU')}", "mask", setting)
         break
     if CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         yield from _of_container(site)
-    if site.place == "pod":
+    if site.kind == "pod":
         return
     given = gpus_given(site)
     if given is not None and given.number > 0:
         directive = _written(given, site.of_job)
-        yield NodeGpus(given.number, f"the scheduler gives {_gpus(given.number)} there{directive}", "scheduler", given)
+        yield NodeGpus(
+            given.number, f"the scheduler gives {counted(given.number, 'GPU')} there{directive}", "scheduler", given
+        )
     elif given is None and nodes is not None and nodes.gpus:
-        yield NodeGpus(nodes.gpus, f"the nodes of {nodes.origin} have {_gpus(nodes.gpus)}", "nodes")
+        yield NodeGpus(nodes.gpus, f"the nodes of {nodes.origin} have {counted(nodes.gpus, 'GPU')}", "nodes")
 
 
 def _of_container(site: LaunchSite) -> Iterator[NodeGpus]:
-    """``docker run --gpus=2`` or ``--gpus '"device=0,1"'`` before the launcher."""
-    said = site.value("--gpus")
-    if said is None:
+    """Yield the limit of ``docker run --gpus=2`` or ``--gpus '"device=0,1"'`` before the launcher."""
+    source = site.value("--gpus")
+    if source is None:
         return
-    text = said.text.strip("\"'")
+    text = source.text.strip("\"'")
     count = int(text) if re.fullmatch(r"[0-9]{1,4}", text) else _masked(text.removeprefix("device="))
     if count and (text.isdigit() or text.startswith("device=")):
-        yield NodeGpus(count, f"the container is given {_gpus(count)} (--gpus={text})", "container", Count(count, said))
+        yield NodeGpus(
+            count, f"the container is given {counted(count, 'GPU')} (--gpus={text})", "container", Count(count, source)
+        )
 
 
 def _masked(value: str | None) -> int | None:
-    """GPUs that a mask names; None where that is not known, or where it does not say what it means (DC204)."""
+    """Return the number of GPUs in a mask, or None if it is unknown or faulty (DC204)."""
     if value is None:
         return None
     entries = [entry.strip() for entry in value.split(",")]
@@ -265,52 +253,44 @@ def _masked(value: str | None) -> int | None:
     return len(entries)
 
 
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
-
-
 def _written(count: Count, given: Allocation | None) -> str:
-    """The directive that says a count, as it is written; empty where it is an option of the line."""
-    if given is None or not isinstance(count.said, Scalar):
+    """Return the directive with a count, as written; empty if it is an option of the line."""
+    if given is None or not isinstance(count.source, Scalar):
         return ""
     for name, scalar in given.directives.items():
-        if scalar.span == count.said.span:
+        if scalar.span == count.source.span:
             return f" (--{name}={scalar.written.strip()[:60] or count.number})"
     return ""
 
 
-def _too_many(ranks: int, room: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
-    word = ranks_said(site)
-    processes = f"{room.gpus} process{'es' * (room.gpus != 1)}"
-    fix = Fix(f"start {processes} on each node, or take {ranks} GPUs", where="launch-line")
+def _too_many(ranks: int, limit: NodeGpus, file: LaunchFile, site: LaunchSite) -> Finding:
+    word = process_count_word(site)
+    processes = f"{limit.gpus} process{'es' * (limit.gpus != 1)}"
+    fix = Fix(f"start {processes} on each node, or use {ranks} GPUs", where="launch-line")
     if word is not None and word.span.path == file.path and not word.origins and word.text == str(ranks):
-        edit = site.replaced(word, str(room.gpus))
+        edit = word.span.replaced_by(str(limit.gpus))
         line = corrected_line(file, (edit,)) if site.command.launcher != "accelerate" else None
         if line is not None:
             fix = fix._replace(text=f"{fix.text}: {line}", edits=(edit,), risk=_FEWER)
     return rules.DC301.found(
-        f"{ranks} ranks start on each node, but {room.text}: local rank {_surplus(room.gpus, ranks)} will have none",
-        where=site.where(None if word is None else word.span)._replace(object="nproc"),
-        evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
+        f"{ranks} ranks start on each node, but {limit.text}: {surplus_ranks(limit.gpus, ranks)}",
+        where=site.where(word, object="nproc"),
+        evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
         fix=fix,
     )
 
 
-def _surplus(gpus: int, ranks: int) -> str:
-    return str(gpus) if ranks == gpus + 1 else f"{gpus}-{ranks - 1}"
-
-
 def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -> Iterator[Finding]:
-    room = next(rooms_of(site, nodes), None)
-    if room is None or room.gpus <= ranks:
+    limit = next(gpu_limits(site, nodes), None)
+    if limit is None or limit.gpus <= ranks:
         return
-    word = ranks_said(site)
-    # one process may well drive several GPUs itself, and whoever hides GPUs or has a node for all may mean it
-    wasted = room.by == "scheduler" and ranks > 1
+    word = process_count_word(site)
+    # one process may use several GPUs itself, and a user may hide GPUs or reserve a whole node on purpose
+    wasted = limit.by == "scheduler" and ranks > 1
     option = {"deepspeed": "--num_gpus", "accelerate": "--num_processes", "python": "--ntasks-per-node"}.get(
         site.command.launcher, "--nproc-per-node"
     )
-    fix = Fix(f"start a process for each GPU ({option}={room.gpus}), or ask for {ranks} only", where="launch-line")
+    fix = Fix(f"start a process for each GPU ({option}={limit.gpus}), or request {ranks} only", where="launch-line")
     if (
         word is not None
         and word.span.path == file.path
@@ -318,17 +298,17 @@ def _idle(ranks: int, site: LaunchSite, file: LaunchFile, nodes: Nodes | None) -
         and word.text == str(ranks)
         and site.command.launcher != "accelerate"
     ):
-        edit = site.replaced(word, str(room.gpus))
+        edit = word.span.replaced_by(str(limit.gpus))
         line = corrected_line(file, (edit,))
         if line is not None:
-            text = f"start a process for each GPU: {line}; or ask for {ranks} only"
+            text = f"start a process for each GPU: {line}; or request {ranks} only"
             fix = Fix(text, edits=(edit,), where=fix.where, risk=_MORE)
     yield rules.DC302.found(
-        f"{ranks} {'rank starts' if ranks == 1 else 'ranks start'} on each node, but {room.text}: "
-        f"{room.gpus - ranks} {'takes' if room.gpus - ranks == 1 else 'take'} no part",
+        f"{ranks} {'rank starts' if ranks == 1 else 'ranks start'} on each node, but {limit.text}: "
+        f"{limit.gpus - ranks} {'is' if limit.gpus - ranks == 1 else 'are'} idle",
         severity=Severity.WARNING if wasted else Severity.INFO,
-        where=site.where(None if word is None else word.span)._replace(object="nproc"),
-        evidence={"ranks_on_node": ranks, "gpus": room.gpus, "by": room.by},
+        where=site.where(word, object="nproc"),
+        evidence={"ranks_on_node": ranks, "gpus": limit.gpus, "by": limit.by},
         fix=fix,
     )
 
@@ -348,109 +328,94 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     ranks = ranks_on_node(site)
     if each is None or ranks is None or ranks < 2 or given.cpus_per_gpu is not None:
         return
-    # the ranks of a launcher share what its task has; without srun that is what the job has on the node
-    started = tasks_on_node(site) if task_starter(site) else tasks_in_job(given)
+    # the ranks of a launcher share the CPUs of its task; without srun, those of the job on the node
+    started = tasks_on_node(site) if task_starter(site.command) else tasks_in_job(given)
     if started is None or site.command.launcher not in NODE_LAUNCHERS:
         return
-    room = each if task_starter(site) else each * started
-    if room >= ranks:
+    limit = each if task_starter(site.command) else each * started
+    if limit >= ranks:
         return
-    said = ranks_said(site)
+    source = process_count_word(site)
     yield rules.DC325.found(
-        f"{ranks} ranks share {room} CPU{'s' * (room != 1)}"
-        + _written(Count(each, given.cpus_per_task), site.job or given),
-        where=site.where(None if said is None else said.span)._replace(object="cpu"),
-        evidence={"ranks_on_node": ranks, "cpus": room, "cpus_per_task": each},
+        f"{ranks} ranks share {counted(limit, 'CPU')}" + _written(Count(each, given.cpus_per_task), site.job or given),
+        where=site.where(source, object="cpu"),
+        evidence={"ranks_on_node": ranks, "cpus": limit, "cpus_per_task": each},
         fix=Fix(
-            f"ask for the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
+            f"request the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
             if started == 1
-            else f"ask for more CPUs for each task (--cpus-per-task): {ranks} ranks and their data loaders share them",
+            else f"request more CPUs for each task (--cpus-per-task): {ranks} ranks and their data loaders share them",
             where="job-script",
         ),
     )
 
 
 def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
-    """``docker run --cpus=2`` before a launcher of more ranks."""
+    """Yield the finding if ``docker run --cpus=2`` is before a launcher of more ranks."""
     ranks = ranks_on_node(site)
     if ranks is None or ranks < 2 or not CONTAINER_PROGRAMS.intersection(site.command.wrappers):
         return
-    said = site.value("--cpus")
-    if said is None:
+    source = site.value("--cpus")
+    if source is None:
         return
-    if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", said.text) or not 0 < float(said.text) < ranks:
+    if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", source.text) or not 0 < float(source.text) < ranks:
         return
     yield rules.DC325.found(
-        f"{ranks} ranks share the {float(said.text):g} CPUs that the container is given",
-        where=site.where(said.span)._replace(object="cpu"),
-        evidence={"ranks_on_node": ranks, "cpus": float(said.text)},
-        fix=Fix(
-            "leave --cpus out, or give the container the CPUs of all ranks and their data loaders", where="launch-line"
-        ),
+        f"{ranks} ranks share the {float(source.text):g} CPUs that the container is given",
+        where=site.where(source, object="cpu"),
+        evidence={"ranks_on_node": ranks, "cpus": float(source.text)},
+        fix=Fix("drop --cpus, or give the container the CPUs of all ranks and their data loaders", where="launch-line"),
     )
 
 
 def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
-    """CPUs per task that the batch script asks for, and that its srun does not take over (Slurm 22.05 and newer).
+    """Return the CPUs per task of the batch script if its srun does not use them (Slurm 22.05 and newer).
 
     srun(1), "--cpus-per-task": the job's value is no longer inherited; SRUN_CPUS_PER_TASK is its variable.
     """
     command = site.command
-    if site.place != "slurm" or task_starter(site) != "srun" or "sbatch" in command.wrappers:
+    if site.kind != "slurm" or task_starter(site.command) != "srun" or "sbatch" in command.wrappers:
         return None
     if command.cpus_per_task is not None or "cpus_per_task" in command.unknown:
         return None
     if any(name in site.settings for name in ("SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK")):
         return None
-    # these give a task its CPUs in another way
+    # these set a task's CPUs in another way
     ways = ("--cpus-per-gpu", "--exclusive", "--exact", "--cpu-bind=none", "--cpu-bind=no", "--overcommit", "-O")
     own = [word.text for word in site.words[: len(site.words) - len(command.script_args)]]
-    if any(word.partition("=")[0] in ways or word in ways for word in own) or "none" in _value(own, "--cpu-bind"):
+    bind = site.value("--cpu-bind")
+    if any(word.partition("=")[0] in ways or word in ways for word in own) or (bind and "none" in bind.text):
         return None
     job = site.of_job
-    asked = None if job is None else known(job.cpus_per_task)
-    return asked if asked is not None and asked > 1 else None
+    requested = None if job is None else known(job.cpus_per_task)
+    return requested if requested is not None and requested > 1 else None
 
 
-def _value(words: list[str], option: str) -> str:
-    """The value of an option, empty where it is not given."""
-    for index, word in enumerate(words):
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-        if word == option and index + 1 < len(words):
-            return words[index + 1]
-    return ""
-
-
-def _pass_them_on(asked: int, file: LaunchFile, site: LaunchSite) -> Finding:
+def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding:
     word = next(word for word in site.words if word.text.rpartition("/")[2] == "srun")
-    at = word.span
-    edits: tuple[Edit, ...] = ()
-    if at.path == file.path:
-        option = " --cpus-per-task=$SLURM_CPUS_PER_TASK"
-        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, option),)
+    own = word.span.path == file.path
+    edits = (word.span.followed_by(" --cpus-per-task=$SLURM_CPUS_PER_TASK"),) if own else ()
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(
-        f"srun does not take over the batch script's {asked} CPUs per task, so that each task may run on one CPU",
-        # how the site binds tasks decides, and that stands in no job script
+        f"srun does not inherit the batch script's {requested} CPUs per task, so each task may run on one CPU",
+        # the site's task binding decides, and no job script shows it
         severity=Severity.INFO,
-        where=site.where(at)._replace(object="srun"),
-        evidence={"cpus_per_task": asked},
+        where=site.where(word, object="srun"),
+        evidence={"cpus_per_task": requested},
         fix=Fix(
             "write 'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' before it, or give srun the number"
             + (f": {line}" if line else ""),
             edits=edits,
             where="job-script",
-            risk="each task takes all the CPUs that the script asked for" if edits else None,
+            risk="each task takes all the CPUs that the script requests" if edits else None,
         ),
     )
 
 
-# what a job asks of its nodes
+# what a job requests of its nodes
 
 
-def _askings(launch_files: LaunchFiles) -> Iterator[Allocation]:
-    """Each job's allocation once: that of the file, or that of an sbatch or srun in it."""
+def _allocations(launch_files: LaunchFiles) -> Iterator[Allocation]:
+    """Yield each job's allocation once: that of the file, or of an sbatch or srun in it."""
     for file in launch_files.files:
         if file.allocation is not None:
             found = [file.allocation]
@@ -463,8 +428,8 @@ def _askings(launch_files: LaunchFiles) -> Iterator[Allocation]:
                 yield allocation
 
 
-def _asked_gpus(given: Allocation) -> Count | None:
-    """GPUs on each node that an allocation asks for."""
+def _requested_gpus(given: Allocation) -> Count | None:
+    """Return the GPUs that an allocation requests on each node."""
     each = known(given.gpus_per_node)
     if each is not None:
         return Count(each, given.gpus_per_node)
@@ -475,8 +440,3 @@ def _asked_gpus(given: Allocation) -> Count | None:
     if per_task is not None and tasks is not None:
         return Count(per_task * tasks, given.gpus_per_task)
     return None
-
-
-def _at(said: Scalar, finding: Finding) -> Finding:
-    """The finding where the file asks for it."""
-    return finding._replace(where=of_span(said.span, option="directive"))

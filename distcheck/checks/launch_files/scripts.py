@@ -1,6 +1,6 @@
-"""Which Python file a launch line starts: the bridge between launch files and the program that :mod:`..source` reads.
+"""Which Python file a launch line starts: the connection between launch files and :mod:`..source`.
 
-Only what is surely meant counts. Two files that a name may stand for, or a name that the shell makes, are none.
+Only certain names count. A name that several files match, or that the shell computes, is not resolved.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from distcheck.core.model import Finding
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .model import LaunchFile, LaunchFiles, LaunchSite
-from .paths import the_one
+from .paths import normalized, the_one
 
 if TYPE_CHECKING:
     from distcheck.checks.source.program import Program
 
-#: Files that are added to what was named, at most: those of a project, not those of a folder full of projects.
-_MOST_WANTED = 400
-#: Bytes of a script whose imports are looked for.
-_LONGEST = 1_000_000
+#: Limit of files that are added to the named ones.
+_MAX_WANTED = 400
+#: Bytes of a script that are searched for imports.
+_MAX_LENGTH = 1_000_000
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+\(?(?P<names>[\w, \t]*)"
     r"|import[ \t]+(?P<modules>[\w., \t]+))",
@@ -32,24 +32,24 @@ _IMPORT = re.compile(
 
 
 class ScriptStart(NamedTuple):
-    """A launch line, and the file that it starts."""
+    """A launch line and the file that it starts."""
 
     file: LaunchFile
     site: LaunchSite
-    #: the number of the file in the program
+    #: the index of the file in the program
     script: int
     path: str
 
 
 class Started(NamedTuple):
-    """Which file of the program each launch line starts, where that is sure."""
+    """Which file of the program each launch line certainly starts."""
 
     starts: tuple[ScriptStart, ...] = ()
-    #: the program itself; None where no Python was read
+    #: the program; None if no Python was read
     program: Program | None = None
 
     def of(self, site: LaunchSite) -> ScriptStart | None:
-        """What a launch line starts."""
+        """Return what a launch line starts."""
         for start in self.starts:
             if start.site is site:
                 return start
@@ -57,8 +57,8 @@ class Started(NamedTuple):
 
 
 def find_started(launch_files: LaunchFiles, program: Program) -> Started:
-    """The files of a program that launch lines start."""
-    numbers = {_plain(facts.path): number for number, facts in enumerate(program.index.files)}
+    """Return the files of a program that launch lines start."""
+    numbers = {normalized(facts.path): number for number, facts in enumerate(program.index.files)}
     found = []
     for file, site in launch_files.sites():
         path = the_one(site, names_of(site), numbers.__contains__)
@@ -68,10 +68,10 @@ def find_started(launch_files: LaunchFiles, program: Program) -> Started:
 
 
 def names_of(site: LaunchSite) -> tuple[str, ...]:
-    """The names of Python files that a launch line may mean, as paths from one of its folders."""
+    """Return the names of Python files that a launch line may mean, relative to one of its folders."""
     command = site.command
     if command.script is None or command.unknown & {"script", "module"}:
-        return _beside(site)
+        return _in_script_folder(site)
     if not command.module:
         return (command.script,) if command.script.endswith(".py") else ()
     if not re.fullmatch(r"\w+(\.\w+)*", command.script):
@@ -81,8 +81,8 @@ def names_of(site: LaunchSite) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{top}{inner}{end}" for top in tops for end in (".py", "/__main__.py")))
 
 
-def _beside(site: LaunchSite) -> tuple[str, ...]:
-    """A script whose folder a variable holds: ``"$SCRIPT_DIR/train.py"``; which one that is, :mod:`.paths` tells."""
+def _in_script_folder(site: LaunchSite) -> tuple[str, ...]:
+    """Return a script in a folder from a variable: ``"$SCRIPT_DIR/train.py"``; :mod:`.paths` resolves it."""
     own = len(site.words) - len(site.command.script_args)
     for word in reversed(site.words[:own]):
         if word.text.endswith(".py") and "/" in word.text and "script" in site.command.unknown:
@@ -103,31 +103,31 @@ def wanted_scripts(
     exists: Callable[[str], bool] = os.path.isfile,
     read: Callable[[str], bytes] | None = None,
 ) -> tuple[str, ...]:
-    """The Python files that launch lines surely start, and those of the project that they import, to be read as well.
+    """Return the Python files that launch lines certainly start, and the project's files that these import.
 
-    :param read: gives the bytes of a file; raises OSError
+    :param read: returns the bytes of a file; raises OSError
     """
     found: dict[str, None] = {}
     for _, site in launch_files.sites():
         path = the_one(site, names_of(site), exists)
-        if path is not None and len(found) < _MOST_WANTED:
+        if path is not None and len(found) < _MAX_WANTED:
             found[path] = None
     for path in list(found):
         for imported in _imported(path, exists, _read if read is None else read):
-            if len(found) < _MOST_WANTED:
+            if len(found) < _MAX_WANTED:
                 found[imported] = None
     return tuple(sorted(found))
 
 
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
-        return file.read(_LONGEST)
+        return file.read(_MAX_LENGTH)
 
 
 def _imported(path: str, exists: Callable[[str], bool], read: Callable[[str], bytes]) -> Iterator[str]:
-    """Files beside a script that it imports, by the words of its import statements."""
+    """Yield the files that a script imports, by the words of its import statements."""
     try:
-        text = read(path)[:_LONGEST].decode("utf-8", "replace")
+        text = read(path)[:_MAX_LENGTH].decode("utf-8", "replace")
     except OSError:
         return
     own = posixpath.dirname(path)
@@ -152,14 +152,14 @@ def _imported(path: str, exists: Callable[[str], bool], read: Callable[[str], by
                         yield candidate
 
 
-#: Evidence of a finding that takes the place of what is said there without a look at the launch line.
+#: Evidence of a finding that replaces one without the launch line.
 STARTED_BY = "started_by"
 
 
 def without_weaker(findings: Iterable[Finding]) -> list[Finding]:
-    """Of the findings of one rule at one place those that know the launch line, where there are such.
+    """Return the findings of a rule; at each location those that know the launch line replace the others.
 
-    A line of Python that is a warning by itself may be an error where it is known how it is started.
+    A warning in Python alone may be an error with a known launch.
     """
     every = list(findings)
     known = {_place(finding) for finding in every if STARTED_BY in finding.evidence}
@@ -167,7 +167,7 @@ def without_weaker(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def without_missing_launchers(findings: Iterable[Finding], started: Started) -> list[Finding]:
-    """All but those that miss a launcher (DC208) for a script that one of the launch lines starts by a launcher."""
+    """Return the findings without DC208 for scripts that a launch line starts with a launcher."""
     program = started.program
     if program is None:
         return list(findings)
@@ -183,7 +183,3 @@ def without_missing_launchers(findings: Iterable[Finding], started: Started) -> 
 def _place(finding: Finding) -> tuple[object, ...]:
     where = finding.where
     return finding.code, where.path, where.cell, where.line, where.column
-
-
-def _plain(path: str) -> str:
-    return posixpath.normpath(path.replace("\\", "/"))

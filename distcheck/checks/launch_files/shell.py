@@ -1,7 +1,7 @@
-"""Shell text: what it sets, what it asks a scheduler for, and the lines in it that start ranks; read, never run.
+"""Shell text: the variables it sets, its scheduler directives, and its launch lines. It is read, never run.
 
-The text is parsed with the grammar of tree-sitter, and gone through as a shell would, with what can be known of its
-variables. What is handed to another shell (``bash -c``, ``ssh``, a heredoc) is read in its turn, in its own place.
+tree-sitter's grammar parses the text. The reader follows the statements as a shell does, with the known variables. Text
+for another shell (``bash -c``, ``ssh``, a heredoc) is read with its own locations.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from distcheck.launch._wrapper_table import TASK_STARTERS
 from distcheck.launch.command import parse_command
 
 from . import slurm
-from .fragments import Fragment, Piece
+from .fragments import Fragment, FragmentBuilder
 from .model import WITHOUT_GRAMMAR, Allocation, FileSetting, LaunchSite, LookUp, Pods, Repeat, Word
-from .shell_builtins import BUILTINS, DEEPEST_TEXT, Builtins
+from .shell_builtins import BUILTINS, MAX_TEXT_DEPTH, Builtins
 from .shell_commands import (
     Chain,
     Chunk,
@@ -30,7 +30,7 @@ from .shell_commands import (
     starts_ranks,
 )
 from .shell_flow import EXITS, GOES_ON, Flow, Stdin
-from .shell_grammar import LONGEST_PARSE_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
+from .shell_grammar import PARSE_LIMIT_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
 from .shell_state import (
     ABSENT,
     ARGUMENTS,
@@ -43,59 +43,58 @@ from .shell_state import (
     WordPart,
     text_of,
 )
-from .shell_words import MOST_FIELDS, Field, Words, groups, with_origins
+from .shell_words import MAX_FIELDS, Field, Words, groups, with_origins
 
 __all__ = ["LookUp", "ShellText", "read_shell"]
 
-_MOST_SITES = 2_000
+_MAX_SITES = 2_000
 _MAY_START = re.compile(
     r"torch|accelerate|deepspeed|python|srun|mpirun|mpiexec|sbatch|salloc|\.py\b|horovod|colossal|ray\b", re.IGNORECASE
 )
 _FAR = frozenset({"ssh", "pdsh", "clush", "gcloud"})
-#: A list of hosts in which no group (``@x``, ``all``), file (``^x``) or exclusion (``-x``) stands.
+#: A list of hosts without groups (``@x``, ``all``), files (``^x``) or exclusions (``-x``).
 _HOSTS = re.compile(r"\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*(?:,\w[\w.-]*(?:\[[0-9,-]+\][\w.-]*)*)*")
 
 
 class ShellText(NamedTuple):
-    """What a shell text says."""
+    """The contents of a shell text."""
 
     sites: tuple[LaunchSite, ...] = ()
-    #: all variables that it sets, in order, those of sourced files among them (their span names the file)
+    #: all variables that it sets, in order, also in sourced files (their span names the file)
     settings: tuple[FileSetting, ...] = ()
-    #: what its directives ask a scheduler for
+    #: the scheduler directives
     allocation: Allocation | None = None
     #: line in the file and text of each comment
     comments: tuple[tuple[int, str], ...] = ()
-    #: what could not be read, with line and column
+    #: unreadable parts, with line and column
     problems: tuple[tuple[str, int, int], ...] = ()
-    #: files that were read with it
-    also_read: tuple[str, ...] = ()
 
 
 def read_shell(
     fragment: Fragment,
     look_up: LookUp,
     *,
-    place: str = "shell",
+    kind: str = "shell",
     environ: Mapping[str, FileSetting] = {},
     pods: Pods | None = None,
 ) -> ShellText:
-    """Everything that a shell text says; never raises.
+    """Return the contents of a shell text. Never raises.
 
-    :param fragment: the text: a whole script, or a stretch of another file
-    :param place: where it stands, for ``Site.place``; a script with directives of Slurm becomes ``slurm``
-    :param environ: variables that the text finds: ENV of an image, env of a pod or workflow; those that reach the
-        ``shell`` only are not exported. They are not repeated among the settings
-    :param pods: the pods that it runs in, for ``Site.pods``
+    :param fragment: the text: a whole script, or a part of another file
+    :param kind: see ``LaunchSite.kind``; a script with directives of Slurm becomes ``slurm``
+    :param environ: variables that the text gets: ENV of an image, env of a pod or workflow. Those with the reach
+        ``shell``
+        are not exported. They are not among the resulting settings
+    :param pods: the pods that run it, for ``LaunchSite.pods``
     """
     missing = why_missing()
     if missing is not None:
-        return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.place(0)),))
+        return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.location(0)),))
     source = ShellSource(with_plain_line_ends(fragment))
-    allocation = slurm.read_directives(source) if place == "shell" else None
+    allocation = slurm.read_directives(source) if kind == "shell" else None
     if allocation is not None and allocation.scheduler == "slurm":
-        place = "slurm"
-    reader = _CommandReader(source, look_up, place, allocation, environ, pods)
+        kind = "slurm"
+    reader = _CommandReader(source, look_up, kind, allocation, environ, pods)
     reader.read()
     settings = dict.fromkeys(reader.settings[reader.given :])
     return ShellText(
@@ -104,44 +103,43 @@ def read_shell(
         allocation,
         tuple(sorted(dict.fromkeys(reader.comments))),
         tuple(dict.fromkeys(reader.problems)),
-        tuple(dict.fromkeys(reader.also_read)),
     )
 
 
 class _CommandReader(Builtins):
-    """What single commands do to the shell, and which of them are launch lines."""
+    """Applies single commands to the state, and finds the launch lines."""
 
     def __init__(
         self,
         source: ShellSource,
         look_up: LookUp,
-        place: str,
+        kind: str,
         allocation: Allocation | None,
         environ: Mapping[str, FileSetting],
         pods: Pods | None,
     ) -> None:
-        super().__init__(source, place, look_up)
+        super().__init__(source, kind, look_up)
         self.context = self.context._replace(job=allocation)
         self.sites: list[LaunchSite] = []
         self.comments: list[tuple[int, str]] = []
         self._pods = pods
         self._path = source.path
-        self._own_name = source.path if place == "shell" and source.path else None
+        self._own_name = source.path if kind == "shell" and source.path else None
         self._words: Words | None = None
-        #: what variables are exported and not, as of the last launch line
+        #: the exported and the unexported variables at the last launch line
         self._reaching: dict[str, FileSetting] = {}
         self._staying: dict[str, FileSetting] = {}
-        #: the tree of the file, where the grammar has not understood all of it
+        #: the tree of the file, if the grammar did not parse all of it
         self._misread: Any = None
-        #: what the shell around this text reads: ssh host 'bash -s' <<EOF
+        #: the standard input of this text's shell: ssh host 'bash -s' <<EOF
         self._given: ShellSource | None = None
         self.state.set(FOLDER, "")
         for name, setting in environ.items():
-            value = None if setting.value is None else (WordPart(setting.value, places=(_of_setting(setting),)),)
+            value = None if setting.value is None else (WordPart(setting.value, origins=(_of_setting(setting),)),)
             self.settings.append(setting)
             exported = setting.reach != "shell"
             self.state.set(name, ShellVariable(value, exported=exported, setting=len(self.settings) - 1))
-        #: how many of the settings are not the text's own
+        #: the number of settings that the text got from outside
         self.given = len(self.settings)
 
     def read(self) -> None:
@@ -162,8 +160,8 @@ class _CommandReader(Builtins):
     def _text_of_shell(self, source: ShellSource) -> int:
         root = parse(source.text)
         if root is None:
-            text = f"the grammar of the shell took more than {LONGEST_PARSE_S} seconds over it; nothing of it was read"
-            self.problems.append((text, *source.place(0)))
+            text = f"the grammar of the shell took more than {PARSE_LIMIT_S} seconds over it; nothing of it was read"
+            self.problems.append((text, *source.location(0)))
             return GOES_ON
         if source.path == self._path and "#" in source.text:
             self.comments.extend(comments_of(root, source))
@@ -174,8 +172,8 @@ class _CommandReader(Builtins):
         return self.block(root.children) if root.type == "program" else self.statement(root)
 
     def _substituted(self, node: Any, words: Words) -> None:
-        """``$(…)`` is carried out in a shell of its own."""
-        if self.context.depth >= DEEPEST_TEXT or not _MAY_START.search(words.text, node.start_byte, node.end_byte):
+        """Run ``$(…)`` in its own shell."""
+        if self.context.depth >= MAX_TEXT_DEPTH or not _MAY_START.search(words.text, node.start_byte, node.end_byte):
             return
         self._apart(Flow._children, node)
 
@@ -201,26 +199,26 @@ class _CommandReader(Builtins):
         name_node = rest[0]
         name = text[name_node.start_byte : name_node.end_byte]
         if name.isidentifier() or name.isalnum():
-            # most commands have nothing to do with training, and their words are not looked at
+            # most commands do not concern training, and their words are not expanded
             known_name = name in BUILTINS or name in ("exec", "eval") or self._is_function(name)
             if not known_name and not may_start_ranks(name):
                 for child in assignments:
                     self._set_for_line(child)
                 self._substitutions_of(rest, text)
                 return GOES_ON
-        if len(rest) > MOST_FIELDS:
+        if len(rest) > MAX_FIELDS:
             self.problems.append(
-                (f"a command has more than {MOST_FIELDS} words; the rest was not read", *self._place(rest[MOST_FIELDS]))
+                (f"a command has more than {MAX_FIELDS} words; the rest was not read", *self._place(rest[MAX_FIELDS]))
             )
-        fields = [field for group in groups(rest[:MOST_FIELDS], text) for field in self.words().fields(group)][
-            :MOST_FIELDS
+        fields = [field for group in groups(rest[:MAX_FIELDS], text) for field in self.words().fields(group)][
+            :MAX_FIELDS
         ]
         if not fields:
             return GOES_ON
         return self._run(fields, assignments, stdin, node)
 
     def _place(self, node: Any) -> tuple[int, int]:
-        return self.context.source.place(node.start_byte)
+        return self.context.source.location(node.start_byte)
 
     def _substitutions_of(self, nodes: Sequence[Any], text: str) -> None:
         start, end = nodes[0].start_byte, nodes[-1].end_byte
@@ -233,7 +231,7 @@ class _CommandReader(Builtins):
         return found is not None and found is not ABSENT
 
     def _set_for_line(self, node: Any) -> FileSetting:
-        """``X=1`` before a command: the variable is the command's only."""
+        """Set ``X=1`` before a command, for that command only."""
         before = self.state.variable(self.name_of(node))
         self.assign(node, exported=True)
         self.state.set(self.name_of(node), ABSENT if before is None else before)
@@ -252,7 +250,9 @@ class _CommandReader(Builtins):
                 return GOES_ON
             if name == "exec" and len(fields) == 1:
                 return GOES_ON
-        if may_start_ranks(name) and not _only_asks(fields):
+        # "command -v torchrun" starts nothing
+        looks_up = name == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
+        if may_start_ranks(name) and not looks_up:
             self._launch(fields, assignments, stdin, node)
             return EXITS if name == "exec" and not self.context.background else GOES_ON
         for child in assignments:
@@ -275,9 +275,9 @@ class _CommandReader(Builtins):
         return result
 
     def _evaluate(self, fields: Sequence[Field]) -> None:
-        """``eval``: its words are read once more by this very shell."""
+        """Run ``eval``: this shell reads its words once more."""
         parts = _joined(fields)
-        if parts and self.context.depth < DEEPEST_TEXT and any(part.known for part in parts):
+        if parts and self.context.depth < MAX_TEXT_DEPTH and any(part.known for part in parts):
             self.in_text(self._spliced(parts))
 
     def in_text(self, source: ShellSource) -> int:
@@ -290,30 +290,25 @@ class _CommandReader(Builtins):
     # shells within
 
     def _spliced(self, parts: Value) -> ShellSource:
-        """The text that an inner shell reads, and where each stretch of it stands."""
+        """Return the text that an inner shell reads, with its locations."""
         outer = self.context.source
-        text: list[str] = []
-        pieces: list[Piece] = []
+        made = FragmentBuilder()
         opaque: list[SubstitutedText] = []
-        length = 0
         for part in parts:
             if not part.text:
                 continue
-            if part.exact and part.known and not _overlaps(outer, part):
-                inner = outer.fragment.part(part.start, part.end).pieces
-                pieces.extend(piece._replace(offset=piece.offset + length) for piece in inner)
+            overlaps = any(item.start < part.end and part.start < item.end for item in outer.opaque)
+            if part.exact and part.known and not overlaps:
+                made.add(outer.fragment.part(part.start, part.end), part.text)
             else:
-                line, column = outer.place(part.start)
-                pieces.append(Piece(length, line, column))
-                places = part.places or next((item.places for item in outer.put_in(part.start, part.end)), ())
+                origins = part.origins or next((item.origins for item in outer.put_in(part.start, part.end)), ())
                 span = outer.span(part.start, part.end)
-                opaque.append(SubstitutedText(length, length + len(part.text), span, places, part.known))
-            text.append(part.text)
-            length += len(part.text)
-        return ShellSource(Fragment("".join(text), outer.path, tuple(pieces) or (Piece(0, 1, 1),)), opaque)
+                opaque.append(SubstitutedText(made.length, made.length + len(part.text), span, origins, part.known))
+                made.add_text(part.text, outer.location(part.start))
+        return ShellSource(made.fragment(outer.path), opaque)
 
     def _given_on_stdin(self, stdin: Stdin) -> ShellSource | None:
-        """The text of a heredoc or here-string as the shell behind it gets it."""
+        """Return the text of a heredoc or here-string as the inner shell gets it."""
         node = stdin.node
         if node.type == "herestring_redirect":
             words = [child for child in node.children if child.is_named]
@@ -338,7 +333,7 @@ class _CommandReader(Builtins):
         return any(step.program in TASK_STARTERS or step.program in _FAR for step in self.context.steps)
 
     def _launch(self, fields: list[Field], assignments: Sequence[Any], stdin: Stdin | None, node: Any) -> None:
-        """A command that may be a launch line, or hold one."""
+        """Handle a command that may be, or contain, a launch line."""
         source = self.context.source
         chain = read_chain([field.text for field in fields])
         inside = self.for_each_task
@@ -352,7 +347,7 @@ class _CommandReader(Builtins):
             inner = self._spliced(_without_option(_joined(text)))
         elif chain.kind == "stdin":
             inner = self._given if given is None else given
-        if inner is not None and self.context.depth < DEEPEST_TEXT:
+        if inner is not None and self.context.depth < MAX_TEXT_DEPTH:
             count = len(self.sites)
             arguments = fields[chain.position + 2 :] if chain.kind == "text" and not chain.to_end else []
             outer_given = self._given
@@ -377,15 +372,15 @@ class _CommandReader(Builtins):
     def _within(
         self, inner: ShellSource, chain: Chain, words: list[Word], shift: int, arguments: Sequence[Field]
     ) -> None:
-        """Read what a shell within is told."""
+        """Read the text of an inner shell."""
         outside = self.context
         before = words[: shift + chain.before]
         by_sbatch = bool(chain.steps) and chain.steps[-1].program == "sbatch"
-        told = bool(chain.steps) and chain.steps[-1].program in ("su", "gcloud", "tmux") and not chain.joined
+        elsewhere = bool(chain.steps) and chain.steps[-1].program in ("su", "gcloud", "tmux") and not chain.joined
         job, step, repeats = self._allocations(chain.steps, words, shift)
         if by_sbatch:
-            asked = slurm.options_of("sbatch", words[shift + chain.steps[-1].start :])
-            job = step = slurm.read_directives(inner, asked) or job
+            options = slurm.options_of("sbatch", words[shift + chain.steps[-1].start :])
+            job = step = slurm.read_directives(inner, options) or job
         line = settings_on_line(
             before, parse_command([*(word.text for word in before), "true"]).assignments, certain=outside.certain
         )
@@ -397,7 +392,7 @@ class _CommandReader(Builtins):
 
         self.context = outside._replace(
             chunks=outside.chunks
-            if by_sbatch or told or not before
+            if by_sbatch or elsewhere or not before
             else (*outside.chunks, Chunk(tuple(before), chain.joined)),
             steps=(*outside.steps, *chain.steps),
             around=(*outside.around, "sbatch") if by_sbatch else outside.around,
@@ -405,14 +400,14 @@ class _CommandReader(Builtins):
             step=step,
             repeats=repeats,
             background=outside.background or (bool(chain.steps) and chain.steps[-1].program == "tmux"),
-            place="slurm" if by_sbatch else outside.place,
+            kind="slurm" if by_sbatch else outside.kind,
             inner=True,
         )
         self.state.attempt(run)
         self.context = outside
 
     def _enter(self, steps: Sequence[WrapperCommand], line: Sequence[FileSetting]) -> None:
-        """A new shell: it has what was exported, and what its command line sets."""
+        """Start a new shell: it has the exported variables, and those of its command line."""
         reaching: dict[str, FileSetting] = {}
         withheld = dict(self.context.withheld)
         for name, variable in self.state.variables():
@@ -431,7 +426,7 @@ class _CommandReader(Builtins):
                 self.state.set(name, ABSENT)
             self.state.set(FOLDER, folder_of(step, self.state.get(FOLDER)))
         for setting in line:
-            value = None if setting.value is None else (WordPart(setting.value, places=(_of_setting(setting),)),)
+            value = None if setting.value is None else (WordPart(setting.value, origins=(_of_setting(setting),)),)
             self.settings.append(setting)
             withheld.pop(setting.name, None)
             self.state.set(setting.name, ShellVariable(value, exported=True, setting=len(self.settings) - 1))
@@ -440,14 +435,14 @@ class _CommandReader(Builtins):
     def _allocations(
         self, steps: Sequence[WrapperCommand], words: Sequence[Word], shift: int
     ) -> tuple[Allocation | None, Allocation | None, tuple[Repeat, ...]]:
-        """What job and step are given by the programs in front, and how often a list of hosts repeats the line."""
+        """Return the allocations of job and step from the programs in front, and the repeats for a list of hosts."""
         job, current, repeats = self.context.job, self.context.step, self.context.repeats
         for step in steps:
             own = words[shift + step.start : shift + step.end]
             if step.program == "srun":
                 current = slurm.step_of(job, own)
             elif step.program in ("salloc", "sbatch"):
-                job = current = slurm.asks_for(own, step.program)
+                job = current = slurm.requested_allocation(own, step.program)
             elif step.program in ("pdsh", "clush"):
                 repeats = (*repeats, Repeat("hosts", _hosts_named(step), own[0].span))
         return job, current, repeats
@@ -461,7 +456,7 @@ class _CommandReader(Builtins):
         return setting
 
     def _variables_here(self) -> tuple[dict[str, FileSetting], dict[str, FileSetting]]:
-        """The variables that a command here gets, and those that the shells around it have for themselves."""
+        """Return the variables that a command here gets, and those that only the shells around it have."""
         for name, variable in self.state.changed():
             self._reaching.pop(name, None)
             self._staying.pop(name, None)
@@ -495,7 +490,7 @@ class _CommandReader(Builtins):
             command=command,
             words=all_words,
             span=context.source.span(node.start_byte, node.end_byte),
-            place=context.place,
+            kind=context.kind,
             settings=settings,
             unexported=unexported,
             allocation=step or job,
@@ -507,8 +502,8 @@ class _CommandReader(Builtins):
             folder=folder,
             routine=context.routine,
         )
-        if len(self.sites) >= _MOST_SITES:
-            text = f"more than {_MOST_SITES} launch lines: the rest was not read"
+        if len(self.sites) >= _MAX_SITES:
+            text = f"more than {_MAX_SITES} launch lines: the rest was not read"
             self.problems.append((text, site.span.line, site.span.column))
             self.is_full = True
             return
@@ -516,7 +511,7 @@ class _CommandReader(Builtins):
             self.sites.append(site)
 
     def _defaults(self) -> dict[str, str]:
-        """Variables that are defaults of torchrun's options."""
+        """Return the variables that are defaults of torchrun's options."""
         found = {}
         for name, variable in self.state.variables():
             if name.startswith("PET_") and variable.exported and variable.present:
@@ -528,12 +523,8 @@ def _of_setting(setting: FileSetting) -> Origin:
     return Origin(None, fixed=setting.value_span or setting.span)
 
 
-def _overlaps(source: ShellSource, part: WordPart) -> bool:
-    return any(item.start < part.end and part.start < item.end for item in source.opaque)
-
-
 def _joined(fields: Sequence[Field]) -> Value:
-    """The words as one text."""
+    """Return the words as one text."""
     parts: list[WordPart] = []
     for index, field in enumerate(fields):
         if index:
@@ -543,7 +534,7 @@ def _joined(fields: Sequence[Field]) -> Value:
 
 
 def _without_option(parts: Value) -> Value:
-    """The text behind ``--wrap=`` or ``--command=``."""
+    """Return the text after ``--wrap=`` or ``--command=``."""
     if parts and (match := re.match(r"--(?:wrap|command)=", parts[0].text)):
         first = parts[0]
         cut = first._replace(text=first.text[match.end() :], start=first.start + match.end() * first.exact)
@@ -551,13 +542,8 @@ def _without_option(parts: Value) -> Value:
     return parts
 
 
-def _only_asks(fields: Sequence[Field]) -> bool:
-    """``command -v torchrun``: it starts nothing."""
-    return fields[0].text == "command" and len(fields) > 1 and fields[1].text.startswith(("-v", "-V"))
-
-
 def _hosts_named(step: WrapperCommand) -> int | None:
-    """How many hosts pdsh or clush is given, None where a group, a file or an exclusion decides."""
+    """Return the number of hosts for pdsh or clush, or None for a group, a file or an exclusion."""
     from distcheck.launch.schedulers import expand_hostlist
 
     given = [value for option, value in step.options if option == "-w"]
@@ -568,5 +554,5 @@ def _hosts_named(step: WrapperCommand) -> int | None:
         count = len(set(expand_hostlist(given[0])))
     except ValueError:
         return None
-    # one name alone may be that of a group
+    # a single name may be that of a group
     return count if count > 1 else None

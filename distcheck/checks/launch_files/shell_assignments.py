@@ -1,4 +1,4 @@
-"""What a shell's text does to variables: assignments, ``export``, ``declare``, ``local``, ``unset``."""
+"""How shell text changes variables: assignments, ``export``, ``declare``, ``local``, ``unset``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from .model import FileSetting
 from .shell_flow import GOES_ON, Flow
 from .shell_state import EXPORT_ALL, Origin, ShellSource, ShellVariable, Value, WordPart, text_of
-from .shell_words import MOST_FIELDS, Field, groups, with_origins
+from .shell_words import MAX_FIELDS, Field, groups, with_origins
 
-#: Variables that every shell finds exported: whoever assigns them changes what its commands get.
+#: Variables that every shell has exported: an assignment changes what its commands get.
 _EXPORTED = frozenset({"PATH", "HOME", "USER", "SHELL", "PWD", "LANG", "TERM", "TMPDIR"})
 
 
 class Assigning(Flow):
-    """Carries out what sets variables."""
+    """Applies the statements that set variables."""
 
-    def __init__(self, source: ShellSource, place: str) -> None:
-        super().__init__(source, place)
+    def __init__(self, source: ShellSource, kind: str) -> None:
+        super().__init__(source, kind)
         self.settings: list[FileSetting] = []
         #: so many of the settings are not the text's own
         self.given = 0
@@ -28,14 +28,14 @@ class Assigning(Flow):
     @property
     @abstractmethod
     def for_each_task(self) -> bool:
-        """This text is read by the shells of several tasks or hosts."""
+        """Return whether shells of several tasks or hosts read this text."""
 
     def assignment(self, node: Any) -> int:
         self.assign(node)
         return GOES_ON
 
     def assign(self, node: Any, *, exported: bool = False, whole: Any = None) -> None:
-        """Carry out ``NAME=value``; ``whole`` is the declaration that it stands in."""
+        """Apply ``NAME=value``; ``whole`` is the declaration around it."""
         children = node.children
         if len(children) < 2:
             return
@@ -78,7 +78,7 @@ class Assigning(Flow):
         if nodes and nodes[0].type == "array":
             named = [child for child in nodes[0].children if child.is_named and child.type != "comment"]
             fields = [field for group in groups(named, source.text) for field in words.fields(group)]
-            if len(fields) > MOST_FIELDS:
+            if len(fields) > MAX_FIELDS:
                 return None, None
             return None, tuple(with_origins(field.parts, source, field.start, field.end) for field in fields)
         if not nodes:
@@ -95,7 +95,7 @@ class Assigning(Flow):
             if before is None:
                 before = ((WordPart(f"${{{name}[@]}}", known=False, splits=True),),)
             together = (*before, *elements)
-            return None, together if len(together) <= MOST_FIELDS else None
+            return None, together if len(together) <= MAX_FIELDS else None
         if old is None or old.perhaps or value is None:
             return None, None
         if old.elements is not None:
@@ -162,7 +162,7 @@ class Assigning(Flow):
             ShellVariable(
                 None
                 if known is None
-                else (WordPart(known, places=(Origin(source, node.start_byte, node.end_byte, False),)),),
+                else (WordPart(known, origins=(Origin(source, node.start_byte, node.end_byte, False),)),),
                 exported=True,
                 setting=len(self.settings) - 1,
             ),

@@ -1,4 +1,4 @@
-"""Commands that the shell carries out itself: ``cd``, ``source``, ``exit``, ``set``, ``shift``, ``read``."""
+"""Commands that the shell runs itself: ``cd``, ``source``, ``exit``, ``set``, ``shift``, ``read``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from .shell_grammar import with_plain_line_ends
 from .shell_state import ARGUMENTS, EXPORT_ALL, FOLDER, ShellSource, ShellVariable
 from .shell_words import Field
 
-#: Shells within shells and files within files that are followed.
-DEEPEST_TEXT = 8
-#: Where a scheduler starts a job script, unless told otherwise: where it was submitted.
+#: Limit of nested shells and files.
+MAX_TEXT_DEPTH = 8
+#: A scheduler starts a job script in the folder of its submission by default.
 _SUBMITTED_FROM = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}", "$PBS_O_WORKDIR", "${PBS_O_WORKDIR}"})
 
 
 class Builtins(Assigning):
-    """Carries out what the shell does itself."""
+    """Applies the shell's builtins."""
 
-    def __init__(self, source: ShellSource, place: str, look_up: LookUp) -> None:
-        super().__init__(source, place)
-        self.also_read: list[str] = []
+    def __init__(self, source: ShellSource, kind: str, look_up: LookUp) -> None:
+        super().__init__(source, kind)
         self._look_up = look_up
         self._reading: list[str] = [source.path]
 
     @abstractmethod
     def in_text(self, source: ShellSource) -> int:
-        """Go through another text as if it stood here."""
+        """Read another text as a part of this one."""
 
     def _cd(self, fields: Sequence[Field]) -> int:
         targets = [field for field in fields if not (field.known and field.text in ("-P", "-L", "--", "-e"))]
@@ -49,8 +48,8 @@ class Builtins(Assigning):
         return GOES_ON
 
     def _source(self, fields: Sequence[Field]) -> int:
-        """``source file``: its text is read as if it stood here."""
-        if not fields or not fields[0].known or self.context.depth >= DEEPEST_TEXT:
+        """Apply ``source file``: its text is read as a part of this one."""
+        if not fields or not fields[0].known or self.context.depth >= MAX_TEXT_DEPTH:
             return GOES_ON
         path = fields[0].text
         own_folder = self.context.source.path.rpartition("/")[0]
@@ -63,7 +62,6 @@ class Builtins(Assigning):
             data = self._look_up(candidate)
             if data is None:
                 continue
-            self.also_read.append(candidate)
             text = data.decode("utf-8-sig", "replace")
             if "\0" in text:
                 return GOES_ON
@@ -107,7 +105,7 @@ class Builtins(Assigning):
         return GOES_ON
 
     def _reads(self, fields: Sequence[Field]) -> int:
-        """``read X``, ``mapfile``, ``getopts``, ``printf -v``, ``let``: variables get a value that nobody knows."""
+        """Apply ``read X``, ``mapfile``, ``getopts``, ``printf -v``, ``let``: the variables get unknown values."""
         for field in fields:
             match = re.match(r"[A-Za-z_]\w*", field.text)
             if match and field.known:
@@ -125,7 +123,7 @@ class Builtins(Assigning):
         return GOES_ON
 
 
-#: What the shell carries out itself, by name.
+#: The shell's builtins by name.
 BUILTINS: Mapping[str, Callable[[Builtins, Sequence[Field]], int]] = {
     "cd": Builtins._cd,
     "pushd": Builtins._cd,

@@ -1,4 +1,4 @@
-"""Commands of a shell text: what stands before a launcher, where a shell within begins, which variables get through."""
+"""Commands of a shell text: the programs before a launcher, inner shells, and the variables that pass through."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from typing import NamedTuple
 from distcheck.launch._shell import has_expansion, is_expansion, quote_unexpanded
 from distcheck.launch._wrapper_table import MPI, TASK_STARTERS, WRAPPERS
 from distcheck.launch._wrappers import holds_options, is_assignment, own_words
-from distcheck.launch.command import parse_command
+from distcheck.launch.command import PYTHON, SHELLS, parse_command, program_name, shell_argument
 from distcheck.launch.model import LaunchCommand
 
 from .model import FileSetting, Word
 
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
-#: How scripts of the shell end.
+#: Suffixes of shell scripts.
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
-#: Programs that the parser of launch commands knows, besides what stands before them.
+#: Programs that the parser of launch commands knows, besides wrappers.
 LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds"})
-_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*[tdw]?")
-_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([^\s)`]+)\s*[)`]")
-#: Containers and shells elsewhere: a variable gets there where it is named only.
+#: Containers and remote shells: only named variables pass through.
 _PASSES_ON = frozenset({"docker", "podman", "nvidia-docker"})
 _CLEAN = frozenset({"-e", "--cleanenv", "-c", "--contain", "-C", "--containall"})
 
@@ -32,49 +29,43 @@ class WrapperCommand(NamedTuple):
 
     program: str
     options: tuple[tuple[str, str], ...]
-    #: its name's place among the words, and the place of what it starts
+    #: the index of its name, and that of the command that it starts
     start: int
     end: int
 
 
 class Chain(NamedTuple):
-    """The programs at the beginning of a command, and what they end in."""
+    """The programs at the beginning of a command, and what follows them."""
 
     steps: tuple[WrapperCommand, ...]
     #: ``command`` (a program that is no wrapper), ``text`` (shell text), ``stdin`` (shell text from there), ``nothing``
     kind: str
-    #: where the program begins, or the text
+    #: the index of the program or of the text
     position: int
-    #: how many of the words stand before the shell: they stay in front of what it starts
+    #: the number of words before the shell: they apply to what it starts
     before: int
-    #: the text goes on to the last word (``ssh host a b``), not only in one
+    #: the text continues to the last word (``ssh host a b``)
     to_end: bool = False
-    #: what comes behind is read once more by a shell
+    #: a shell reads the rest once more
     joined: bool = False
 
 
-def program_name(word: str) -> str:
-    """``torchrun`` for ``/opt/bin/torchrun`` and ``$(which torchrun)``."""
-    looked_up = _LOOKED_UP.fullmatch(word) if word.startswith(("$", "`")) else None
-    return (looked_up[1] if looked_up else word).rpartition("/")[2]
-
-
 def may_start_ranks(name: str) -> bool:
-    """Whether a command of that name is worth a look."""
+    """Return whether a command with this name may start ranks."""
     program = program_name(name)
     return (
         program in WRAPPERS
         or program in LAUNCHERS
         or program in SHELLS
         or program in ("su", "gcloud")
-        or _PYTHON.fullmatch(program) is not None
+        or re.fullmatch(PYTHON, program) is not None
         or name.endswith((".py", *SCRIPTS))
         or has_expansion(name)
     )
 
 
 def read_chain(words: Sequence[str]) -> Chain:
-    """What a command begins with."""
+    """Return the programs at the beginning of a command."""
     steps: list[WrapperCommand] = []
     position = 0
     while position < len(words):
@@ -88,7 +79,7 @@ def read_chain(words: Sequence[str]) -> Chain:
         if program in ("su", "gcloud") or (
             program == "tmux" and words[position + 1 : position + 2] in (["send-keys"], ["send"])
         ):
-            return _told(program, words, position, tuple(steps))
+            return _sent_text(program, words, position, tuple(steps))
         wrapper = WRAPPERS.get(program)
         own = own_words(words[position:], wrapper) if wrapper is not None else None
         if wrapper is None or own is None:
@@ -107,19 +98,7 @@ def read_chain(words: Sequence[str]) -> Chain:
 
 
 def _shell(words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
-    position = start + 1
-    is_text = reads_input = False
-    while position < len(words) and words[position][:1] in ("-", "+") and len(words[position]) > 1:
-        word = words[position]
-        position += 1
-        if word == "--":
-            break
-        if word.startswith("--"):
-            position += word in ("--rcfile", "--init-file")
-            continue
-        is_text = is_text or (word[0] == "-" and "c" in word)
-        reads_input = reads_input or (word[0] == "-" and "s" in word)
-        position += word[1:].count("o")
+    position, is_text, reads_input = shell_argument(words, start + 1)
     if is_text:
         return Chain(steps, "text" if position < len(words) else "nothing", position, start)
     if reads_input or position >= len(words) or words[position] == "-":
@@ -127,8 +106,8 @@ def _shell(words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) 
     return Chain(steps, "command", start, start)
 
 
-def _told(program: str, words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
-    """A text that is handed to a shell which is there already, or to another user's."""
+def _sent_text(program: str, words: Sequence[str], start: int, steps: tuple[WrapperCommand, ...]) -> Chain:
+    """Return the text that is sent to an existing shell, or to one of another user."""
     steps = (*steps, WrapperCommand(program, (), start, len(words)))
     nothing = Chain(steps, "nothing", len(words), start)
     rest = range(start + 1, len(words))
@@ -147,29 +126,25 @@ def _told(program: str, words: Sequence[str], start: int, steps: tuple[WrapperCo
 
 
 class Chunk(NamedTuple):
-    """Words that stand in front of what an inner shell starts."""
+    """Words before what an inner shell starts."""
 
     words: tuple[Word, ...]
-    #: what follows is read once more by a shell
+    #: a shell reads the rest once more
     joined: bool = False
 
 
 def argument_list(chunks: Sequence[Chunk], words: Sequence[Word]) -> list[str]:
-    """The words of a command with what stands in front of it, as the parser of launch commands wants them."""
+    """Return the words of a command with those before it, for the parser of launch commands."""
     texts = [word.text for word in words]
     for chunk in reversed(chunks):
         if chunk.joined:
-            texts = [_quoted(text) for text in texts]
+            texts = [quote_unexpanded(text) if has_expansion(text) else shlex.quote(text) for text in texts]
         texts = [*(word.text for word in chunk.words), *texts]
     return texts
 
 
-def _quoted(text: str) -> str:
-    return quote_unexpanded(text) if has_expansion(text) else shlex.quote(text)
-
-
 def read_command(chunks: Sequence[Chunk], words: Sequence[Word], environ: Mapping[str, str]) -> LaunchCommand:
-    """What the one parser says; a variable that may hold anything before a launcher is passed over."""
+    """Return the parsed command; an unknown variable before a launcher is skipped."""
     texts = argument_list(chunks, words)
     command = parse_command(texts, environ)
     if "launcher" in command.unknown and not chunks and len(texts) > 1 and is_expansion(texts[0]):
@@ -180,7 +155,7 @@ def read_command(chunks: Sequence[Chunk], words: Sequence[Word], environ: Mappin
 
 
 def starts_ranks(command: LaunchCommand, own_steps: Iterable[WrapperCommand]) -> bool:
-    """Whether a command is a launch line: by its launcher, a script, or what srun, mpirun or sbatch start."""
+    """Return whether a command is a launch line: by its launcher, a script, or srun, mpirun or sbatch."""
     if command.launcher == "python":
         return command.script is not None or "script" in command.unknown
     if command.launcher != "other":
@@ -196,7 +171,7 @@ def starts_ranks(command: LaunchCommand, own_steps: Iterable[WrapperCommand]) ->
 def get_through(
     step: WrapperCommand, reaching: dict[str, FileSetting]
 ) -> tuple[dict[str, FileSetting], dict[str, FileSetting]]:
-    """Which of the variables get through a program to what it starts, and which don't."""
+    """Return the variables that pass through a program, and those that do not."""
     names: set[str] | None = None
     program = step.program
     wrapper = WRAPPERS.get(program)
@@ -218,8 +193,8 @@ def get_through(
         if any(option in ("-i", "--ignore-environment") for option, _ in step.options):
             names = set()
         else:
-            gone = {value for option, value in step.options if option in ("-u", "--unset")}
-            names = set(reaching) - gone if gone else None
+            removed = {value for option, value in step.options if option in ("-u", "--unset")}
+            names = set(reaching) - removed if removed else None
     elif program in ("singularity", "apptainer"):
         names = set() if any(option in _CLEAN for option, _ in step.options) else None
     elif program in ("su", "gcloud") or (program == "tmux" and not step.options) or (wrapper and wrapper.elsewhere):
@@ -233,13 +208,13 @@ def get_through(
 
 
 def leaves_node(step: WrapperCommand) -> bool:
-    """Whether what it starts runs in another place, where folders are others."""
+    """Return whether a program runs its command elsewhere, with other folders."""
     wrapper = WRAPPERS.get(step.program)
     return step.program in ("su", "gcloud", "singularity", "apptainer") or bool(wrapper and wrapper.elsewhere)
 
 
 def folder_of(step: WrapperCommand, folder: str | None) -> str | None:
-    """The folder that a program puts what it starts into."""
+    """Return the folder in which a program starts its command."""
     for option, value in step.options:
         if (
             (step.program in ("srun", "sbatch", "salloc") and option in ("-D", "--chdir"))
@@ -251,7 +226,7 @@ def folder_of(step: WrapperCommand, folder: str | None) -> str | None:
 
 
 def within(folder: str | None, path: str) -> str | None:
-    """A path seen from a folder."""
+    """Return a path relative to a folder."""
     if path.startswith(("/", "~")):
         return path
     if folder is None:
@@ -269,7 +244,7 @@ _NAME_AND_SIGN = re.compile(r"(?:^|(?<=^-[exE])|(?<=[=,]))([A-Za-z_]\w*)=")
 
 
 def settings_on_line(words: Sequence[Word], assignments: Mapping[str, str], *, certain: bool) -> list[FileSetting]:
-    """The variables that a line sets for what it starts: before it, by ``env``, ``-x``, ``--export``, ``-e``."""
+    """Return the variables that a line sets for its command: before it, by ``env``, ``-x``, ``--export``, ``-e``."""
     found: dict[str, FileSetting] = {}
     for word in words:
         if "=" not in word.text:

@@ -1,6 +1,6 @@
-"""What the shell and a few plain programs work out from texts: formulas, cuts of ``${X%.*}``, ``dirname``, ``seq``.
+"""Results of the shell and of some programs: arithmetic, ``${X%.*}``, ``dirname``, ``seq``.
 
-None stands for everything that is not followed; nothing is run.
+None stands for everything else. Nothing is run.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 from fnmatch import translate
 
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
-#: Commands that can be computed, and those of ``cd … && pwd``.
+#: Commands with a computed result, and those of ``cd … && pwd``.
 COMPUTED = frozenset({"echo", "dirname", "basename", "realpath", "readlink", "seq", "cd", "pwd"})
-#: Most numbers that ``seq`` and ``{0..9}`` are written out to.
-MOST_NUMBERS = 4096
+#: Limit of numbers from ``seq`` and ``{0..9}``.
+MAX_NUMBERS = 4096
 
 
 def unescaped(text: str) -> str:
-    """The text of ``$'…'`` (bash 5.2, "ANSI-C Quoting"), without the rarer escapes."""
+    """Return the text of ``$'…'`` (bash 5.2, "ANSI-C Quoting"), without the rarer escapes."""
     return re.sub(r"\\(.)", lambda match: _ANSI.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 def changed(text: str, rest: str) -> str | None:
-    """``${X%.*}`` and its kin; None for what is not followed."""
+    """Return the result of ``${X%.*}`` and similar, or None if unsupported."""
     if rest in ("^^", ",,"):
         return text.upper() if rest == "^^" else text.lower()
     match = re.fullmatch(r"(%%|%|##|#)(.*)", rest, re.DOTALL)
@@ -41,7 +41,7 @@ def changed(text: str, rest: str) -> str | None:
 
 
 def computed(words: list[str]) -> str | None:
-    """What a command prints that depends on its words only."""
+    """Return the output of a command that depends only on its words, or None."""
     program, arguments = words[0], [word for word in words[1:] if word != "--"]
     if program == "echo" and arguments and not arguments[0].startswith("-"):
         return " ".join(arguments)
@@ -57,13 +57,13 @@ def computed(words: list[str]) -> str | None:
         numbers = [int(word) for word in arguments]
         first = numbers[0] if len(numbers) > 1 else 1
         step = numbers[1] if len(numbers) == 3 else 1
-        if step and abs((numbers[-1] - first) // step) < MOST_NUMBERS:
+        if step and abs((numbers[-1] - first) // step) < MAX_NUMBERS:
             return "\n".join(str(number) for number in range(first, numbers[-1] + (1 if step > 0 else -1), step))
     return None
 
 
 def calculated(text: str) -> int | None:
-    """The number that a formula of whole numbers comes to; what C and Python read differently is left out."""
+    """Return the result of integer arithmetic, or None; operators that differ between C and Python are skipped."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -88,7 +88,7 @@ def _worth(node: ast.expr) -> int | None:
             return left - right
         if isinstance(node.op, ast.Mult):
             return left * right
-        # the slash of Python makes a float, that of the shell cuts towards zero
+        # division in the shell truncates towards zero
         if isinstance(node.op, (ast.Div, ast.Mod)) and right:
             quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
             return quotient if isinstance(node.op, ast.Div) else left - right * quotient

@@ -1,7 +1,7 @@
-"""The ways through a shell text: lists, tests, cases, loops, functions and subshells.
+"""The control flow of a shell text: lists, tests, cases, loops, functions and subshells.
 
-Each statement is met once for each way to it: what a test can't decide is tried on all of its sides, a loop's body is
-gone through once, a function at each call. What single commands do is the matter of ``shell.py``.
+If a test is undecided, all its branches are read. A loop's body is read once, a function at each call. ``shell.py``
+handles single commands.
 """
 
 from __future__ import annotations
@@ -14,108 +14,108 @@ from typing import Any, NamedTuple
 
 from .model import Allocation, FileSetting, Repeat
 from .shell_commands import Chunk, WrapperCommand
-from .shell_expressions import MOST_NUMBERS
+from .shell_expressions import MAX_NUMBERS
 from .shell_state import ABSENT, ARGUMENTS, ShellSource, ShellVariable, State, Value, WordPart
 from .shell_tests import HOSTS, RANKS, is_test, names_a_host, verdict_of, what_is_repeated
 from .shell_words import Field, Words, groups
 
-#: What a statement leaves behind: the next one follows; a loop, a function, or the shell is left.
+#: The result of a statement: the next one follows, or a loop, a function or the shell ends.
 GOES_ON, LEAVES_LOOP, RETURNS, FAILS, EXITS = range(5)
 
-#: Deepest nesting of statements that is followed, well below Python's own limit, and how many statements in all.
-DEEPEST = 60
-MOST_STATEMENTS = 400_000
-#: Calls of functions within one another, and in all.
-DEEPEST_CALL = 12
-MOST_CALLS = 2_000
-_LONGEST_CONDITION = 200
-_LONGEST_BODY = 20_000
+#: Limits of nested statements, well below Python's own limit, and of all statements.
+MAX_DEPTH = 60
+MAX_STATEMENTS = 400_000
+#: Limits of nested calls of functions, and of all calls.
+MAX_CALL_DEPTH = 12
+MAX_CALLS = 2_000
+_MAX_CONDITION_LENGTH = 200
+_MAX_BODY_LENGTH = 20_000
 
 _ASSIGNED = re.compile(
     r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?(\+=|=(?!=)|\+\+|--|-=|\*=)(?:\(?\"?\$\{?(\w+)(?:\[@\])?\}?)?"
 )
 _READ = re.compile(r"\b(?:read|mapfile|readarray|getopts\s+\S+)\s+((?:-\w+\s+)*)([A-Za-z_]\w*(?:[ \t]+[A-Za-z_]\w*)*)")
-_TELLS_APART = re.compile(
+_DISTINGUISHES_NODES = re.compile(
     r"(?i)rank|procid|localid|node|host|machine|worker|index|uname|(?:\b|_)(?:ip|id)(?:\b|_)|addr"
 )
 _GAPS = re.compile(r"\s+")
 
 
 class Context(NamedTuple):
-    """What stands around a statement."""
+    """The context of a statement."""
 
     source: ShellSource
-    #: carried out on every way through the file
+    #: it always runs
     certain: bool = True
     conditions: tuple[str, ...] = ()
     repeats: tuple[Repeat, ...] = ()
     background: bool = False
     routine: str | None = None
-    #: words in front of what is started here, by the shells around this one
+    #: words of the shells around this one, before what is started here
     chunks: tuple[Chunk, ...] = ()
     steps: tuple[WrapperCommand, ...] = ()
-    #: programs around this text that don't start it as words: ``sbatch``
+    #: programs around this text that are not among its words: ``sbatch``
     around: tuple[str, ...] = ()
     job: Allocation | None = None
     step: Allocation | None = None
-    place: str = "shell"
-    #: shells within shells, and files within files
+    kind: str = "shell"
+    #: the depth of nested shells and files
     depth: int = 0
-    #: read by a shell within the one that reads the file
+    #: an inner shell reads it
     inner: bool = False
-    #: variables of the shells around this one: not exported; and exported, but cut off by what stands between
+    #: variables of the outer shells: unexported ones, and exported ones that a program in between drops
     withheld: Mapping[str, FileSetting] = {}
     kept: Mapping[str, FileSetting] = {}
 
 
 class Flow(ABC):
-    """Goes through the statements of a text."""
+    """Follows the statements of a text."""
 
-    def __init__(self, source: ShellSource, place: str) -> None:
+    def __init__(self, source: ShellSource, kind: str) -> None:
         self.state = State()
-        self.context = Context(source, place=place)
+        self.context = Context(source, kind=kind)
         self.problems: list[tuple[str, int, int]] = []
         self._nesting = 0
         self._statements = 0
-        #: there is so much that the rest is left
+        #: a limit was reached: the rest is skipped
         self.is_full = False
         self._calls = 0
         self._call_depth = 0
         self._called: set[str] = set()
-        #: variables of the functions that are being carried out, as they were before
+        #: variables of the running functions, as they were before
         self._locals: list[dict[str, Any]] = []
 
     @abstractmethod
     def command(self, node: Any, stdin: Stdin | None = None, more: Sequence[Any] = ()) -> int:
-        """A simple command; ``more`` are words of it that stand behind a redirection."""
+        """Run a simple command; ``more`` are its words after a redirection."""
 
     @abstractmethod
     def declaration(self, node: Any) -> int:
-        """``export``, ``declare``, ``local`` and their kin."""
+        """Run ``export``, ``declare``, ``local`` and similar."""
 
     @abstractmethod
     def unset(self, node: Any) -> int:
-        """``unset``."""
+        """Run ``unset``."""
 
     @abstractmethod
     def assignment(self, node: Any) -> int:
-        """``X=1`` on a line of its own."""
+        """Run ``X=1`` on its own line."""
 
     @abstractmethod
     def words(self) -> Words:
-        """The words of the text that is being read."""
+        """Return the words of the current text."""
 
     # statements
 
     def block(self, nodes: Sequence[Any]) -> int:
-        """Statements one after another."""
+        """Run statements one after another."""
         handlers = _HANDLERS
         for index, node in enumerate(nodes):
             handler = handlers.get(node.type)
             if handler is None:
                 continue
-            behind = nodes[index + 1] if index + 1 < len(nodes) else None
-            if behind is not None and behind.type == "&":
+            after = nodes[index + 1] if index + 1 < len(nodes) else None
+            if after is not None and after.type == "&":
                 outside = self.context
                 self.context = outside._replace(background=True)
                 self._apart(handler, node)
@@ -127,7 +127,7 @@ class Flow(ABC):
         return GOES_ON
 
     def statement(self, node: Any) -> int:
-        """One statement; tokens and comments are none."""
+        """Run one statement; tokens and comments are skipped."""
         handler = _HANDLERS.get(node.type)
         return GOES_ON if handler is None else self._go(handler, node)
 
@@ -135,7 +135,7 @@ class Flow(ABC):
         self._statements += 1
         if self.is_full:
             return GOES_ON
-        if self._nesting >= DEEPEST or self._statements > MOST_STATEMENTS:
+        if self._nesting >= MAX_DEPTH or self._statements > MAX_STATEMENTS:
             self._give_up(node)
             return GOES_ON
         self._nesting += 1
@@ -145,15 +145,15 @@ class Flow(ABC):
             self._nesting -= 1
 
     def _give_up(self, node: Any) -> None:
-        deep = self._nesting >= DEEPEST
+        deep = self._nesting >= MAX_DEPTH
         text = (
-            f"statements are nested more than {DEEPEST} deep; what stands deeper was not read"
+            f"statements are nested more than {MAX_DEPTH} deep; what stands deeper was not read"
             if deep
-            else f"the script has more than {MOST_STATEMENTS} statements to go through; the rest was not read"
+            else f"the script has more than {MAX_STATEMENTS} statements to go through; the rest was not read"
         )
         self.is_full = not deep
         if not any(problem[0] == text for problem in self.problems):
-            self.problems.append((text, *self.context.source.place(node.start_byte)))
+            self.problems.append((text, *self.context.source.location(node.start_byte)))
 
     def _children(self, node: Any) -> int:
         return self.block(node.children)
@@ -166,7 +166,7 @@ class Flow(ABC):
         return self.block(children)
 
     def _apart(self, handler: Callable[..., int], node: Any) -> None:
-        """In a shell of its own: what it sets is gone behind it."""
+        """Run it in a subshell: its variables are dropped afterwards."""
         outside = self.context
         self.state.attempt(lambda: self._go(handler, node))
         self.context = outside
@@ -178,7 +178,7 @@ class Flow(ABC):
         return GOES_ON
 
     def _error(self, node: Any) -> int:
-        """What the grammar does not understand: the statements in it are read all the same, and decide nothing."""
+        """Run the statements in a syntax error; they decide nothing."""
         outside = self.context
         self.block(node.children)
         self.context = outside
@@ -192,7 +192,7 @@ class Flow(ABC):
             if child.type in ("heredoc_redirect", "herestring_redirect"):
                 stdin = Stdin(child)
             if child.type == "file_redirect":
-                # the grammar takes the words behind a redirection for more targets of it
+                # the grammar treats words after a redirection as further targets
                 more.extend(
                     [inner for inner in child.children if inner.is_named and inner.type != "file_descriptor"][1:]
                 )
@@ -200,9 +200,10 @@ class Flow(ABC):
                 more.extend(inner for inner in child.children if inner.type in _WORDS)
         pipe = _piped_from(stdin.node) if stdin is not None else None
         if stdin is not None and pipe is not None:
-            # cat <<EOF | sbatch: the grammar puts what is behind the bar into the heredoc
+            # cat <<EOF | sbatch: the grammar puts the pipe's target into the heredoc
             target = pipe
-            if body is None or _reads_only(self.context.source.text, body):
+            text = "cat" if body is None else self.context.source.text[body.start_byte : body.end_byte]
+            if text.split()[:1] == ["cat"]:
                 if target.type == "redirected_statement":
                     target = target.child_by_field_name("body") or target
                 if target.type == "pipeline":
@@ -248,82 +249,82 @@ class Flow(ABC):
 
     def _list(self, node: Any) -> int:
         """``a && b || c``."""
-        behind: list[tuple[str, Any]] = []
+        after: list[tuple[str, Any]] = []
         while node.type == "list":
             children = [child for child in node.children if child.type != "comment"]
             if len(children) < 3:
                 return self.block(node.children)
-            behind.append((children[1].type, children[2]))
+            after.append((children[1].type, children[2]))
             node = children[0]
-        behind.reverse()
+        after.reverse()
         first = last = node
         result = self.statement(first)
         verdict = verdict_of(self.words(), first)
         text = self.context.source.text
-        asks = is_test(first, text)
+        is_a_test = is_test(first, text)
         index = 0
-        while index < len(behind):
-            operator, right = behind[index]
+        while index < len(after):
+            operator, right = after[index]
             index += 1
             if result != GOES_ON:
                 return result
-            asked_to, last = last, right
+            tested_to, last = last, right
             if (verdict is not None and verdict != (operator == "&&")) or right.type not in _HANDLERS:
                 continue
-            if verdict is not None or (operator == "&&" and not asks):
-                # cd there && torchrun: goes on where all is well
+            if verdict is not None or (operator == "&&" and not is_a_test):
+                # cd there && torchrun: continues if all succeeds
                 result = self.statement(right)
                 verdict = True if verdict and right.type in ("variable_assignment", "declaration_command") else None
-                asks = asks or is_test(right, text)
+                is_a_test = is_a_test or is_test(right, text)
                 continue
-            way = [right]
-            while operator == "&&" and index < len(behind) and behind[index][0] == "&&":
-                last = behind[index][1]
-                way.append(last)
+            branch = [right]
+            while operator == "&&" and index < len(after) and after[index][0] == "&&":
+                last = after[index][1]
+                branch.append(last)
                 index += 1
-            asked = self._text(first, asked_to)
-            condition = asked if operator == "&&" else f"! {asked}"
-            changes, ended = self._way(way, condition)
-            self._meet([changes] if ended == GOES_ON else [], otherwise=True)
-            if ended in (EXITS, RETURNS) and asks:
-                self._add_condition(f"! {asked}" if operator == "&&" else asked)
+            tested = self._text(first, tested_to)
+            condition = tested if operator == "&&" else f"! {tested}"
+            changes, ended = self._branch(branch, condition)
+            self._merge([changes] if ended == GOES_ON else [], otherwise=True)
+            if ended in (EXITS, RETURNS) and is_a_test:
+                self._add_condition(f"! {tested}" if operator == "&&" else tested)
         return result
 
-    def _way(self, nodes: Sequence[Any], *conditions: str) -> tuple[Mapping[Any, Any], int]:
-        """Go a way that is not always gone; the state is as before, its changes are returned."""
+    def _branch(self, nodes: Sequence[Any], *conditions: str) -> tuple[Mapping[Any, Any], int]:
+        """Run a branch that is not always taken; return its changes, with the state as before."""
         outside = self.context
         self.context = outside._replace(certain=False, conditions=(*outside.conditions, *filter(None, conditions)))
         changes, result = self.state.attempt(lambda: self.block(nodes))
         self.context = outside
         return changes, result
 
-    def _meet(self, ways: list[Mapping[Any, Any]], *, otherwise: bool) -> None:
+    def _merge(self, branches: list[Mapping[Any, Any]], *, otherwise: bool) -> None:
         if otherwise:
-            ways = [{}, *ways]
-        if ways:
-            self.state.meet([dict(way) for way in ways])
+            branches = [{}, *branches]
+        if branches:
+            self.state.merge([dict(branch) for branch in branches])
 
     def _add_condition(self, condition: str) -> None:
-        """For what follows up to the end of the function, branch or shell, where it tells ranks or hosts apart."""
-        if _TELLS_APART.search(condition) and condition not in self.context.conditions:
+        """Add a condition to the rest of the function, branch or shell, if it distinguishes ranks or hosts."""
+        if _DISTINGUISHES_NODES.search(condition) and condition not in self.context.conditions:
             self.context = self.context._replace(conditions=(*self.context.conditions, condition))
 
     def _text(self, *nodes: Any) -> str:
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        text = self.context.source.text[start : min(end, start + 4 * _LONGEST_CONDITION)]
-        return _GAPS.sub(" ", text).strip()[:_LONGEST_CONDITION]
+        text = self.context.source.text[start : min(end, start + 4 * _MAX_CONDITION_LENGTH)]
+        return _GAPS.sub(" ", text).strip()[:_MAX_CONDITION_LENGTH]
 
     def _body(self, nodes: Sequence[Any]) -> str:
-        """The text of a loop's body, or its beginning."""
+        """Return the text of a loop's body, or its beginning."""
         if not nodes:
             return ""
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        return self.context.source.text[start : min(end, start + _LONGEST_BODY)].replace("\\\n", " ")
+        return self.context.source.text[start : min(end, start + _MAX_BODY_LENGTH)].replace("\\\n", " ")
 
     # tests
 
     def _if(self, node: Any) -> int:
-        ways: list[Mapping[Any, Any]] = []
+        branches: list[Mapping[Any, Any]] = []
         results: list[int] = []
         refused: list[str] = []
         outside = self.context
@@ -354,40 +355,40 @@ class Flow(ABC):
                 otherwise = body
                 break
             text = self._text(*named) if named else ""
-            changes, result = self._way(body, *refused, text)
+            changes, result = self._branch(body, *refused, text)
             results.append(result)
             if result == GOES_ON:
-                ways.append(changes)
+                branches.append(changes)
             elif result in (EXITS, RETURNS) and text:
                 self._add_condition("! " + text)
             if text:
                 refused.append("! " + text)
         else:
             if otherwise is None:
-                self._meet(ways, otherwise=True)
+                self._merge(branches, otherwise=True)
                 return GOES_ON
         if not results:
-            # decided by what is known
+            # decided by known values
             return self.block(otherwise)
         kept = self.context
         self.context = outside
-        changes, result = self._way(otherwise, *refused)
+        changes, result = self._branch(otherwise, *refused)
         self.context = kept
         results.append(result)
         if result == GOES_ON:
-            ways.append(changes)
+            branches.append(changes)
         elif result in (EXITS, RETURNS) and len(refused) == 1:
             self._add_condition(refused[0].removeprefix("! "))
-        if not ways:
+        if not branches:
             return min(results)
-        self._meet(ways, otherwise=False)
+        self._merge(branches, otherwise=False)
         return GOES_ON
 
     def _case(self, node: Any) -> int:
         subject = node.child_by_field_name("value")
         known = self.words().known(subject) if subject is not None else None
         text = self._text(subject) if subject is not None else ""
-        ways: list[Mapping[Any, Any]] = []
+        branches: list[Mapping[Any, Any]] = []
         results: list[int] = []
         everything = False
         for item in node.children:
@@ -400,17 +401,17 @@ class Flow(ABC):
             if known is not None and all(pattern.type in ("word", "number", "extglob_pattern") for pattern in patterns):
                 if not any(fnmatchcase(known, self._text(pattern)) for pattern in patterns):
                     continue
-                if not ways and not results:
+                if not branches and not results:
                     return self.block(children[at + 1 :])
-            changes, result = self._way(children[at + 1 :], f"case {text} in {shown}")
+            changes, result = self._branch(children[at + 1 :], f"case {text} in {shown}")
             results.append(result)
             if result == GOES_ON:
-                ways.append(changes)
+                branches.append(changes)
             if shown == "*":
                 everything = True
-        if everything and not ways and results:
+        if everything and not branches and results:
             return min(results)
-        self._meet(ways, otherwise=not everything)
+        self._merge(branches, otherwise=not everything)
         return GOES_ON
 
     # loops
@@ -444,13 +445,13 @@ class Flow(ABC):
         return self._loop(node, body, repeat, variable, value)
 
     def _numbers(self, group: Sequence[Any]) -> list[Field]:
-        """The fields of a word, ``{0..3}`` written out."""
+        """Return the fields of a word, with ``{0..3}`` expanded."""
         start, end = group[0].start_byte, group[-1].end_byte
         match = re.fullmatch(r"\{(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(\d{1,6}))?\}", self.context.source.text[start:end])
         if match is None:
             return self.words().fields(group)
         first, last, step = int(match[1]), int(match[2]), max(int(match[3] or 1), 1)
-        if abs(last - first) // step >= MOST_NUMBERS:
+        if abs(last - first) // step >= MAX_NUMBERS:
             return [Field((WordPart(match[0], False),), start, end)]
         numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
         return [Field((WordPart(str(number)),), start, end) for number in numbers]
@@ -505,11 +506,11 @@ class Flow(ABC):
         )
         changes, result = self.state.attempt(lambda: self.block(body))
         self.context = outside
-        self._meet([changes] if result in (GOES_ON, LEAVES_LOOP) else [], otherwise=True)
+        self._merge([changes] if result in (GOES_ON, LEAVES_LOOP) else [], otherwise=True)
         return GOES_ON
 
     def _forget_assigned(self, node: Any) -> None:
-        """What a loop's body assigns is not known at its beginning: it may have been gone through before."""
+        """Make what a loop's body assigns unknown at its beginning: it may be a later iteration."""
         text = self.context.source.text[node.start_byte : node.end_byte]
         added: dict[str, bool] = {}
         for match in _ASSIGNED.finditer(text):
@@ -546,10 +547,10 @@ class Flow(ABC):
         return GOES_ON
 
     def call(self, name: str, arguments: tuple[Value, ...] | None) -> int:
-        """A function is carried out where it is called."""
+        """Run a function at its call."""
         self._called.add(name)
         self._calls += 1
-        if self._call_depth >= DEEPEST_CALL or self._calls > MOST_CALLS:
+        if self._call_depth >= MAX_CALL_DEPTH or self._calls > MAX_CALLS:
             return GOES_ON
         body, source = self.state.get(("function", name))
         outside = self.context
@@ -569,13 +570,13 @@ class Flow(ABC):
         return result if result in (FAILS, EXITS) else GOES_ON
 
     def make_local(self, name: str) -> None:
-        """Remember a variable as it is outside of the function."""
+        """Save a variable's value from outside the function."""
         if self._locals and name not in self._locals[-1]:
             old = self.state.variable(name)
             self._locals[-1][name] = ABSENT if old is None else old
 
     def call_the_rest(self) -> None:
-        """Functions that nothing here calls: someone else may."""
+        """Run the functions that nothing here calls: another file may call them."""
         outside = self.context
         for key in self.state.functions():
             if key[1] not in self._called:
@@ -585,7 +586,7 @@ class Flow(ABC):
 
 
 class Stdin(NamedTuple):
-    """What a command reads: a heredoc or here-string."""
+    """The standard input of a command: a heredoc or here-string."""
 
     node: Any
 
@@ -595,16 +596,12 @@ _WORDS = frozenset({"word", "number", "string", "raw_string", "concatenation", "
 
 
 def _piped_from(node: Any) -> Any:
-    """The command that the grammar hangs behind a heredoc's delimiter, None where there is none."""
+    """Return the command that the grammar attaches to a heredoc's delimiter, or None."""
     for child in node.children:
         if child.type == "pipeline":
             named = [inner for inner in child.children if inner.is_named]
             return named[0] if named else None
     return None
-
-
-def _reads_only(text: str, node: Any) -> bool:
-    return text[node.start_byte : node.end_byte].split()[:1] == ["cat"]
 
 
 _HANDLERS: Mapping[str, Callable[[Any, Any], int]] = {
@@ -627,7 +624,7 @@ _HANDLERS: Mapping[str, Callable[[Any, Any], int]] = {
     "c_style_for_statement": Flow._counted,
     "while_statement": Flow._while,
     "function_definition": Flow._function,
-    # outside of their statement: within a piece that the grammar does not understand
+    # outside their statement: in a part with a syntax error
     "elif_clause": Flow._children,
     "else_clause": Flow._children,
     "case_item": Flow._children,

@@ -1,4 +1,4 @@
-"""The grammar of the shell: a text becomes a syntax tree, its comments, and what in it is surely no shell."""
+"""The shell grammar: the syntax tree of a text, its comments, and text that is no shell."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import time
 from collections.abc import Container, Iterator
 from typing import Any
 
-from .fragments import Fragment
+from .fragments import Fragment, placeholder
 
-#: Characters that the grammar is given at once, and how long it may take over more of them: what is no shell at all
-#: can take it hours. 5 MB of real scripts took 2 s.
+#: Characters per slice for the grammar, and its time limit. Text that is no shell can take hours; 5 MB of real scripts
+#: took 2 s.
 _SLICE = 262_144
-LONGEST_PARSE_S = 20
-# What stands for a value in a template or a manual, and what the grammar sees instead: as long, and an expansion.
+PARSE_LIMIT_S = 20
+# Placeholders in a template or manual; the grammar gets an expansion of the same length.
 _TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}|(?<=[\s=:])<[A-Za-z][\w-]*>(?=[\s:\"']|$)", re.MULTILINE)
-#: A line that begins as launch lines do.
+#: A line that begins like a launch line.
 _LAUNCH_LINE = re.compile(
     r"^[ \t]*(torchrun|srun|mpirun|accelerate[ \t]+launch|deepspeed|python3?[ \t]+-m[ \t]+torch\.distributed)\b"
     r".*(?:\.py\b|\\$)",
     re.MULTILINE,
 )
 #: Longest text that is parsed a second time, in characters.
-_LONGEST_REPAIR = 200_000
+_MAX_REPAIR_LENGTH = 200_000
 _INSTALL = "pip install 'tree-sitter>=0.25' 'tree-sitter-bash>=0.25'"
-#: Tokens without which the grammar itself had to close a statement.
+#: Tokens that the grammar inserts to close a statement.
 _ENDS = {"fi": "an if", "done": "a loop", "esac": "a case"}
 
 
 def with_plain_line_ends(fragment: Fragment) -> Fragment:
-    """Carriage returns before line ends are taken away: they move no column, only offsets."""
+    """Return the text without carriage returns before line ends: they change offsets, not columns."""
     text = fragment.text
     if "\r\n" not in text:
         return fragment
@@ -43,7 +43,7 @@ def with_plain_line_ends(fragment: Fragment) -> Fragment:
 
 @functools.cache
 def why_missing() -> str | None:
-    """Why there is no grammar here, with what to type; None where there is one. Nothing else can take its place."""
+    """Return why the grammar is missing and what to install, or None. Nothing replaces it."""
     try:
         import tree_sitter
         import tree_sitter_bash  # noqa: F401
@@ -60,7 +60,7 @@ def why_missing() -> str | None:
 
 @functools.cache
 def _grammar() -> tuple[Any, Any]:
-    """The parser, and the query for comments."""
+    """Return the parser and the query for comments."""
     import tree_sitter
     import tree_sitter_bash
 
@@ -69,21 +69,23 @@ def _grammar() -> tuple[Any, Any]:
 
 
 def parse(text: str) -> Any:
-    """The root of the syntax tree, None where the grammar takes too long; byte offsets are offsets of characters."""
+    """Return the root of the syntax tree, or None after the time limit; byte offsets are character offsets."""
     if not text.isascii():
-        # each character becomes one byte, and stays what it is for the grammar: a part of a word
+        # each character becomes one byte of the same class: a part of a word
         text = re.sub(r"[^\x00-\x7f]", "x", text)
     if "{{" in text or "{%" in text or ">" in text:
-        text = _TEMPLATE.sub(_expansion_of_length, text)
+        text = _TEMPLATE.sub(
+            lambda match: " " * len(match[0]) if match[0].startswith("{%") else placeholder(len(match[0])), text
+        )
     if "$(((" in text:
         text = _without_brackets(text)
     data = text.encode("ascii")
     parser = _grammar()[0]
     if len(data) <= _SLICE:
         return parser.parse(data).root_node
-    end = time.monotonic() + LONGEST_PARSE_S
+    end = time.monotonic() + PARSE_LIMIT_S
     try:
-        # a parser that is given slices can be stopped between them
+        # between slices the parser can be stopped
         tree = parser.parse(
             lambda offset, point: data[offset : offset + _SLICE],
             progress_callback=lambda offset, has_error: time.monotonic() > end,
@@ -94,17 +96,10 @@ def parse(text: str) -> Any:
     return tree.root_node
 
 
-def _expansion_of_length(match: re.Match[str]) -> str:
-    length = len(match[0])
-    if match[0].startswith("{%"):
-        return " " * length
-    return "${" + "_" * (length - 3) + "}" if length > 3 else "$" + "_" * (length - 1)
-
-
 def _without_brackets(text: str) -> str:
-    """Hide ``$(((a)) && b)`` from the grammar, which takes it for a formula."""
+    """Return the text with ``$(((a)) && b)`` hidden from the grammar, which reads arithmetic there."""
     start = text.find("$(((")
-    # more of them, or longer ones, no person writes
+    # a limit for generated text
     for _ in range(100):
         if start < 0:
             break
@@ -117,25 +112,25 @@ def _without_brackets(text: str) -> str:
                 break
         within = (1 if character == "(" else -1 for character in text[start + 3 : end - 2] if character in "()")
         if end > start and (text[end - 2 : end] != "))" or min(itertools.accumulate(within), default=0) < 0):
-            text = text[:start] + "${" + "_" * (end - start - 3) + "}" + text[end:]
+            text = text[:start] + placeholder(end - start) + text[end:]
         start = text.find("$(((", start + 4)
     return text
 
 
 def comments_of(root: Any, fragment: Fragment) -> Iterator[tuple[int, str]]:
-    """Line in the file and text of each comment."""
+    """Yield line in the file and text of each comment."""
     import tree_sitter
 
     for node in tree_sitter.QueryCursor(_grammar()[1]).captures(root).get("comment", ()):
         start, end = node.start_byte, node.end_byte
-        yield fragment.place(start)[0], fragment.text[start:end]
+        yield fragment.location(start)[0], fragment.text[start:end]
 
 
 def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
-    """What the grammar can't go on behind: a compound statement or a quote that is never closed.
+    """Return the first error that the grammar can't recover from: an unclosed statement or quote, or None.
 
-    The grammar stumbles over much that a shell understands, finds its feet again, and what stands between is read as
-    far as can be: nothing is said of that.
+    The grammar fails on some valid shell text and recovers. The text in between is read as far as possible, without a
+    problem.
     """
     missing: list[Any] = []
     errors: list[Any] = []
@@ -152,25 +147,25 @@ def problem_of(root: Any, fragment: Fragment) -> tuple[str, int, int] | None:
     if not errors and len(missing) == 1 and missing[0].type in _ENDS and missing[0].end_byte >= length:
         end = missing[0]
         begin = end.start_byte if end.parent is None else end.parent.start_byte
-        return (f"{_ENDS[end.type]} has no {end.type}", *fragment.place(begin))
+        return (f"{_ENDS[end.type]} has no {end.type}", *fragment.location(begin))
     for error in sorted(errors, key=lambda error: error.start_byte):
         quote = next((child for child in error.children if child.type == '"'), None)
         if quote is not None and error.end_byte >= length:
             why = "the grammar of the shell does not understand what begins at this quote; launch lines behind it may "
-            return (why + "not have been read", *fragment.place(quote.start_byte))
-    if errors and length < _LONGEST_REPAIR and not parse(text + "'\n").has_error:
+            return (why + "not have been read", *fragment.location(quote.start_byte))
+    if errors and length < _MAX_REPAIR_LENGTH and not parse(text + "'\n").has_error:
         first = min(error.start_byte for error in errors)
-        return ("a single quote is never closed; launch lines behind it were not read", *fragment.place(first))
+        return ("a single quote is never closed; launch lines behind it were not read", *fragment.location(first))
     return None
 
 
 def unread_of(root: Any, fragment: Fragment, found: Container[int]) -> Iterator[tuple[str, int, int]]:
-    """The first line that looks like a launch line in a text that was not understood whole, and was not found as one.
+    """Yield the first unread line that looks like a launch line, in a text with syntax errors.
 
-    :param found: the lines of the file in which launch lines were found
+    :param found: the lines of the file with launch lines
     """
     for match in _LAUNCH_LINE.finditer(fragment.text):
-        line, column = fragment.place(match.start(1))
+        line, column = fragment.location(match.start(1))
         if line in found:
             continue
         node = root.descendant_for_byte_range(match.start(1), match.start(1))

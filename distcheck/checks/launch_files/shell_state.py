@@ -1,6 +1,6 @@
-"""What a shell knows at a point of its text: variables, functions, folder; with ways that part and meet again.
+"""The state of a shell at a point of its text: variables, functions, folder, with branches and merges.
 
-Nothing is copied where ways part: each way notes what it changes, and is taken back before the next one is tried.
+Nothing is copied for a branch. Each branch records its changes, and they are undone before the next one.
 """
 
 from __future__ import annotations
@@ -10,39 +10,39 @@ from typing import Any, NamedTuple
 
 from .fragments import Fragment, Span
 
-#: A cell that nothing has been written to.
+#: A cell without a value.
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 
 FOLDER = ("folder",)
 ARGUMENTS = ("arguments",)
 EXPORT_ALL = ("export all",)
 
-#: Longest value that is followed, in characters; the kernel hands no longer word to a program (MAX_ARG_STRLEN, Linux).
-LONGEST_VALUE = 131_072
+#: Longest value in characters; the kernel passes no longer word to a program (MAX_ARG_STRLEN, Linux).
+MAX_VALUE_LENGTH = 131_072
 
 
 class SubstitutedText(NamedTuple):
-    """A stretch of a text that stands elsewhere in the file, or differently: a value that was put in."""
+    """A part of a text from elsewhere in the file, or in another form: an inserted value."""
 
     start: int
     end: int
     span: Span
-    #: as those of a part
-    places: tuple[Origin, ...]
+    #: as in ``WordPart``
+    origins: tuple[Origin, ...]
     known: bool
 
 
 class ShellSource(Fragment):
-    """A text that is read as shell, with the stretches of it that were put in by an outer shell."""
+    """A shell text, with the parts that an outer shell inserted."""
 
     def __init__(self, fragment: Fragment, opaque: Sequence[SubstitutedText] = ()) -> None:
-        # the table of line starts is taken over: it costs as much as the text is long
+        # the table of line starts is reused: it is as long as the text
         self.__dict__.update(fragment.__dict__)
         self.opaque = tuple(opaque)
         self.fragment = fragment
 
     def span(self, start: int, end: int) -> Span:
-        """The stretch of the file; of what was put in, the place where it was put in."""
+        """Return the range in the file; for inserted text, the place of the insertion."""
         if not self.opaque:
             return self.fragment.span(start, end)
         first = self.opaque_at(start)
@@ -52,38 +52,38 @@ class ShellSource(Fragment):
         return Span(self.path, head.line, head.column, tail.end_line, tail.end_column)
 
     def opaque_at(self, offset: int) -> SubstitutedText | None:
-        """What was put in at an offset, None where the text stands as in the file."""
+        """Return the inserted text at an offset, or None."""
         for item in self.opaque:
             if item.start <= offset < item.end:
                 return item
         return None
 
     def put_in(self, start: int, end: int) -> list[SubstitutedText]:
-        """What was put in between two offsets, cut to them."""
+        """Return the inserted texts between two offsets, cut to them."""
         found = []
         for item in self.opaque:
             if item.start < end and start < item.end:
                 first, last = max(start, item.start), min(end, item.end)
                 if (first, last) != (item.start, item.end):
-                    places = tuple(place.piece(first - item.start, last - item.start) for place in item.places[:1])
-                    item = item._replace(start=first, end=last, places=places)
+                    origins = tuple(origin.piece(first - item.start, last - item.start) for origin in item.origins[:1])
+                    item = item._replace(start=first, end=last, origins=origins)
                 found.append(item)
         return found
 
 
 class Origin(NamedTuple):
-    """Where a value is written that is used elsewhere."""
+    """The location of a value that is used elsewhere."""
 
-    #: the text that it stands in; None: another file's, at ``fixed``
+    #: its text; None: another file's, at ``fixed``
     source: ShellSource | None
     start: int = 0
     end: int = 0
-    #: the value is this very text, character by character
+    #: the value equals this text
     exact: bool = True
     fixed: Span | None = None
 
     def piece(self, start: int, end: int) -> Origin:
-        """Where a stretch of the value stands."""
+        """Return the location of a part of the value."""
         if not self.exact or self.source is None:
             return self._replace(exact=False)
         return self._replace(start=self.start + start, end=self.start + end)
@@ -93,31 +93,31 @@ class Origin(NamedTuple):
 
 
 class WordPart(NamedTuple):
-    """A stretch of a word."""
+    """A part of a word."""
 
     text: str
-    #: False: only the running shell knows what will stand here, and ``text`` is how it is written
+    #: false: unknown until the shell runs; ``text`` is how it is written
     known: bool = True
-    #: an expansion without quotes, which is split at blanks
+    #: an unquoted expansion, which is split at blanks
     splits: bool = False
-    #: where it stands in the text that uses it
+    #: its range in the text that uses it
     start: int = 0
     end: int = 0
-    #: the text stands there character by character
+    #: the text equals that range
     exact: bool = False
-    #: where the value is written that was put in: itself first, then where each variable took it over from another one
-    places: tuple[Origin, ...] = ()
+    #: where the inserted value is written: first itself, then each variable that it came from
+    origins: tuple[Origin, ...] = ()
 
     def piece(self, start: int, end: int) -> WordPart:
-        """A stretch of it."""
+        """Return a part of it."""
         if start == 0 and end == len(self.text):
             return self
-        places = tuple(place.piece(start, end) for place in self.places[:1])
+        origins = tuple(origin.piece(start, end) for origin in self.origins[:1])
         if self.exact:
             return self._replace(
-                text=self.text[start:end], start=self.start + start, end=self.start + end, places=places
+                text=self.text[start:end], start=self.start + start, end=self.start + end, origins=origins
             )
-        return self._replace(text=self.text[start:end], places=places)
+        return self._replace(text=self.text[start:end], origins=origins)
 
 
 Value = tuple[WordPart, ...]
@@ -126,21 +126,21 @@ Value = tuple[WordPart, ...]
 class ShellVariable(NamedTuple):
     """A variable of the shell."""
 
-    #: None: it has one, and it is unknown
+    #: None: it is set to an unknown value
     value: Value | None
-    #: of an array; None for all others, and for an array that is unknown
+    #: of an array; None for others, and for an unknown array
     elements: tuple[Value, ...] | None = None
     exported: bool = False
-    #: number of its last assignment among all settings, -1 where nothing in the text assigns it
+    #: the index of its last assignment, -1 without one in the text
     setting: int = -1
-    #: False: it was unset
+    #: false: it was unset
     present: bool = True
-    #: it may also be as the shell found it, as some way to this point does not set it
+    #: some path to this point does not set it, so it may have its inherited value
     perhaps: bool = False
 
 
 def text_of(value: Value | None) -> str | None:
-    """The text of a value, None where it is unknown."""
+    """Return the text of a value, or None if unknown."""
     if value is None:
         return None
     parts = []
@@ -152,19 +152,19 @@ def text_of(value: Value | None) -> str | None:
 
 
 class State:
-    """The cells that a shell's text writes to, and the ways through the text."""
+    """The cells of a shell's state, with branches."""
 
     def __init__(self) -> None:
         self._cells: dict[Any, Any] = {}
         self._journals: list[dict[Any, Any]] = []
-        #: variables that may have changed since someone asked
+        #: variables that may have changed since the last query
         self._touched: set[str] = set()
 
     def get(self, key: Any) -> Any:
         return self._cells.get(key)
 
     def variable(self, name: str) -> ShellVariable | None:
-        """None where the text has not touched the variable: the shell may have found it set."""
+        """Return a variable, or None if the text does not touch it: it may be inherited."""
         found: ShellVariable | None = self._cells.get(name)
         return found
 
@@ -172,7 +172,7 @@ class State:
         return [(name, cell) for name, cell in self._cells.items() if isinstance(cell, ShellVariable)]
 
     def changed(self) -> list[tuple[str, ShellVariable | None]]:
-        """The variables that may have changed since this was called before, as they are now."""
+        """Return the variables that may have changed since the last call, with their current value."""
         names, self._touched = sorted(self._touched), set()
         return [(name, self._cells.get(name)) for name in names]
 
@@ -190,7 +190,7 @@ class State:
             self._cells[key] = value
 
     def attempt(self, run: Callable[[], int]) -> tuple[dict[Any, Any], int]:
-        """Go a way and come back: what it has changed, and what it returned. The state is as before."""
+        """Run a branch and restore the state; return its changes and its result."""
         self._journals.append({})
         try:
             result = run()
@@ -205,21 +205,21 @@ class State:
                     self._cells[key] = old
         return changes, result
 
-    def meet(self, ways: Sequence[dict[Any, Any]]) -> None:
-        """Several ways meet: what they agree on is known."""
-        if len(ways) == 1:
-            for key, value in ways[0].items():
+    def merge(self, branches: Sequence[dict[Any, Any]]) -> None:
+        """Merge several branches: equal values stay known."""
+        if len(branches) == 1:
+            for key, value in branches[0].items():
                 self.set(key, value)
             return
         keys: dict[Any, None] = {}
-        for way in ways:
-            keys.update(dict.fromkeys(way))
+        for branch in branches:
+            keys.update(dict.fromkeys(branch))
         for key in keys:
             base = self._cells.get(key, ABSENT)
-            self.set(key, _met(key, [way.get(key, base) for way in ways]))
+            self.set(key, _merged(key, [branch.get(key, base) for branch in branches]))
 
 
-def _met(key: Any, values: list[Any]) -> Any:
+def _merged(key: Any, values: list[Any]) -> Any:
     first = values[0]
     if all(value == first for value in values):
         return first
@@ -230,15 +230,17 @@ def _met(key: Any, values: list[Any]) -> Any:
     there: list[ShellVariable] = [value for value in values if value is not ABSENT]
     last = max(there, key=lambda item: item.setting)
     return ShellVariable(
-        None if len(there) < len(values) else _met_value(key, [item.value if item.present else None for item in there]),
-        None if len(there) < len(values) else _met_elements(key, [item.elements for item in there]),
+        None
+        if len(there) < len(values)
+        else _merged_value(key, [item.value if item.present else None for item in there]),
+        None if len(there) < len(values) else _merged_elements(key, [item.elements for item in there]),
         exported=any(item.exported for item in there),
         setting=last.setting,
         perhaps=len(there) < len(values) or any(item.perhaps or not item.present for item in there),
     )
 
 
-def _met_value(name: str, values: Sequence[Value | None]) -> Value | None:
+def _merged_value(name: str, values: Sequence[Value | None]) -> Value | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -247,7 +249,7 @@ def _met_value(name: str, values: Sequence[Value | None]) -> Value | None:
     shortest = min(known, key=len)
     if not shortest or any(_shown(value[: len(shortest)]) != _shown(shortest) for value in known):
         return None
-    # one way has added to it: X="$X --more"; what is added may be a part of its last word
+    # one branch has appended to it: X="$X --more"; the addition may be a part of its last word
     added = [value[len(shortest)].text for value in known if len(value) > len(shortest)]
     apart = (WordPart(" "),) if all(text[:1].isspace() for text in added) else ()
     return (*shortest, *apart, WordPart(f"${name}", known=False, splits=True))
@@ -257,7 +259,7 @@ def _shown(value: Value) -> tuple[tuple[str, bool], ...]:
     return tuple((part.text, part.known) for part in value)
 
 
-def _met_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tuple[Value, ...] | None:
+def _merged_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tuple[Value, ...] | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -270,11 +272,11 @@ def _met_elements(name: str, values: Sequence[tuple[Value, ...] | None]) -> tupl
     return None
 
 
-def one_place(places: Sequence[tuple[Origin, ...]]) -> Origin | None:
-    """Where a word stands as one, as near to its use as can be; each of its parts gives the places where it stands."""
-    for first in reversed(places[0] if places else ()):
+def single_origin(origins: Sequence[tuple[Origin, ...]]) -> Origin | None:
+    """Return the nearest location of a word as a whole; each part gives its possible locations."""
+    for first in reversed(origins[0] if origins else ()):
         current = first
-        for following in places[1:]:
+        for following in origins[1:]:
             behind = next((p for p in following if p.source is current.source and p.start == current.end), None)
             if behind is None or not behind.exact:
                 break

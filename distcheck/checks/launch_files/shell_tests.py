@@ -1,4 +1,4 @@
-"""Tests and loops of the shell: what a test comes to where all of it is known, and what a loop goes over."""
+"""Tests and loops of the shell: the result of a known test, and what a loop iterates over."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .shell_words import Words
 
 HOSTS = re.compile(r"(?i)host|node|machine|server|\bip\b|_ip|ip_|addr|worker")
 RANKS = re.compile(r"(?i)rank|node|gpu|device|local|proc|worker|machine|^(?:i|j|k|n|r|g|id|idx|index)$")
-#: Deepest test within tests that is looked into.
-_DEEPEST_TEST = 20
+#: Limit of nested tests.
+_MAX_TEST_DEPTH = 20
 _TESTS = re.compile(
     r"(?:!\s*)*(?:\[|test\b|\(\(|grep\b|egrep\b|command\s+-[vV]|which\b|type\b|hash\b|true\b|false\b|"
     r"nvidia-smi\b|pgrep\b|scontrol\s+show\b|diff\b|cmp\b|declare\s+-[fF])"
 )
-#: A command that goes to another host, and what of it is looked at for the host's name (characters).
+#: A remote command, and how many characters of it are searched for the host's name.
 _REMOTE = re.compile(r"\b(?:ssh|rsh|pdsh)(?=[\s\\])")
-_FARTHEST_HOST = 300
+_MAX_HOST_DISTANCE = 300
 _OPTIONS = (
     r"(?:[\s\\]+-[\w-]+(?:[\s\\]+(?!-)[\"']?[^\s\"'|;]+[\"']?)?"
     r"|[\s\\]+[\"']?\$\{?\w*(?:OPT|ARG|FLAG)\w*(?:\[[@*]\])?\}?[\"']?){0,8}[\s\\]+"
@@ -35,8 +35,8 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def verdict_of(words: Words, node: Any, deep: int = 0) -> bool | None:
-    """What a test comes to, where all of it is known."""
-    if deep > _DEEPEST_TEST:
+    """Return the result of a test, or None if unknown."""
+    if deep > _MAX_TEST_DEPTH:
         return None
     kind = node.type
     children = node.children
@@ -86,12 +86,12 @@ def _compared(words: Words, left: Any, operator: str, right: Any, deep: int) -> 
 
 
 def is_test(node: Any, text: str) -> bool:
-    """Whether a command only asks something."""
+    """Return whether a command only tests something."""
     return _TESTS.match(text, node.start_byte, node.end_byte) is not None
 
 
 def what_is_repeated(variable: str, values: Sequence[str], written: str, body: str) -> str:
-    """Whether a loop goes over hosts, over ranks, or over something else."""
+    """Return whether a loop iterates over ``hosts``, ``ranks``, or something else (``loop``)."""
     if names_a_host(variable, body):
         return "hosts"
     if "scontrol show hostname" in written or re.search(
@@ -107,15 +107,17 @@ def what_is_repeated(variable: str, values: Sequence[str], written: str, body: s
 
 
 def names_a_host(variable: str, body: str) -> bool:
-    """Whether a loop's variable says to which host its body goes: by itself, as an index, or by a copy.
+    """Return whether a loop's variable selects the host of its body: directly, as an index, or by a copy.
 
-    What is handed to the command over there (a seed, a rate) names no host.
+    An argument of the remote command (a seed, a rate) selects no host.
     """
     if not variable:
         return False
     value = r"[\"']?[\w.@${}-]{0,60}\$\{?(?:\w{1,60}\[[\"']?\$?\{?)?"
     copy = re.compile(rf"(?:[\"']?\$\([^)\n]{{0,100}})?{value}{re.escape(variable)}\b")
-    found = (match for match in _ASSIGNED.finditer(body) if copy.match(body, match.end(), match.end() + _FARTHEST_HOST))
+    found = (
+        match for match in _ASSIGNED.finditer(body) if copy.match(body, match.end(), match.end() + _MAX_HOST_DISTANCE)
+    )
     names = "|".join(sorted({re.escape(variable), *(match[1] for match in found)}))
     host = re.compile(rf"{_OPTIONS}{value}(?:{names})\b")
-    return any(host.match(body, match.end(), match.end() + _FARTHEST_HOST) for match in _REMOTE.finditer(body))
+    return any(host.match(body, match.end(), match.end() + _MAX_HOST_DISTANCE) for match in _REMOTE.finditer(body))

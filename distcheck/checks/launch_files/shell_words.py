@@ -1,7 +1,7 @@
-"""Words of the shell: quotes are taken away, variables with a known value put in, what is unknown stays as written.
+"""Words of the shell: quotes are removed, known variables replaced, unknown ones stay as written.
 
-A word is a node of the syntax tree; what comes out are parts, each with its place. What a substitution would print is
-known for a few commands that only compute (``dirname``, ``echo``, ``seq``); nothing is run.
+A word is a node of the syntax tree and becomes parts with locations. The output of a substitution is known for a few
+commands (``dirname``, ``echo``, ``seq``). Nothing is run.
 """
 
 from __future__ import annotations
@@ -11,47 +11,48 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from distcheck.launch.command import WHICH
+
 from .model import Word
 from .shell_expressions import COMPUTED, calculated, changed, computed, unescaped
 from .shell_state import (
     ARGUMENTS,
-    LONGEST_VALUE,
+    MAX_VALUE_LENGTH,
     Origin,
     ShellSource,
     ShellVariable,
     State,
     Value,
     WordPart,
-    one_place,
+    single_origin,
     text_of,
 )
 
 _EXPANSION = re.compile(
     r"\$\{(?P<sign>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)\}", re.DOTALL
 )
-_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+[^\s)`]+\s*[)`]")
 _IN_DOUBLE_QUOTES = frozenset('$`"\\')
-#: Most fields that a variable is split into.
-MOST_FIELDS = 20_000
-#: Deepest expansion within expansions that is followed.
-_DEEPEST = 20
-_DEEPEST_SUBSTITUTION = 5
-#: Most variables that a value is followed back through, for its places.
-_MOST_PLACES = 6
-_MOST_PARTS = 300
+#: Limit of fields from one variable.
+MAX_FIELDS = 20_000
+#: Limit of nested expansions.
+_MAX_DEPTH = 20
+_MAX_SUBSTITUTION_DEPTH = 5
+#: Limit of variables in the chain of origins of a value.
+_MAX_ORIGINS = 6
+_MAX_PARTS = 300
 _ALL_ELEMENTS = re.compile(r"\$@|\$\{@\}|\$\{\w+\[@\]\}")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w.-]*)>")
-#: What stands in a text where the file had a template: nobody knows it, also in quotes.
+#: The text in place of a template: unknown, also in quotes.
 TEMPLATE = re.compile(r"\$\{_+\}|\{\{.*?\}\}")
 
 
 class Field(NamedTuple):
-    """A word as a program gets it, in its parts, and the stretch of the text that it comes from."""
+    """A word as a program gets it, in parts, and its range in the text."""
 
     parts: Value
     start: int
     end: int
-    #: other words come from the same stretch
+    #: other words come from the same range
     shares: bool = False
 
     @property
@@ -73,34 +74,34 @@ class Field(NamedTuple):
         return any(item is None or item.known for item in outer)
 
     def word(self, source: ShellSource, inside: bool = False) -> Word:
-        """The word with its place in the file."""
+        """Return the word with its location in the file."""
         if not source.opaque and not self.shares:
-            used = [part.places[0] for part in self.parts if part.places]
-            origins = tuple(dict.fromkeys(span for span in (place.span() for place in used) if span is not None))
+            used = [part.origins[0] for part in self.parts if part.origins]
+            origins = tuple(dict.fromkeys(span for span in (origin.span() for origin in used) if span is not None))
             written = source.text[self.start : self.end]
             return Word(
                 self.text, source.span(self.start, self.end), written, origins, self.by_each_task(source, inside)
             )
         used = []
-        places: list[tuple[Origin, ...]] = []
+        part_origins: list[tuple[Origin, ...]] = []
         shares = self.shares
         for part in self.parts:
-            own = list(part.places)
-            used.extend(part.places[:1])
+            own = list(part.origins)
+            used.extend(part.origins[:1])
             put_in = source.put_in(part.start, part.end) if source.opaque and not own else []
-            used.extend(item.places[0] for item in put_in if item.places)
+            used.extend(item.origins[0] for item in put_in if item.origins)
             shares = shares or any(source.opaque_at(item.start) not in put_in for item in put_in)
             if put_in and len(put_in) == 1 and (put_in[0].start, put_in[0].end) == (part.start, part.end):
-                own.extend(put_in[0].places)
+                own.extend(put_in[0].origins)
             elif not own and part.exact:
                 own.append(Origin(source, part.start, part.end))
-            places.append(tuple(own))
-        spans = [place.span() for place in used]
+            part_origins.append(tuple(own))
+        spans = [origin.span() for origin in used]
         origins = tuple(dict.fromkeys(span for span in spans if span is not None))
         span, written = source.span(self.start, self.end), source.text[self.start : self.end]
-        place = one_place(places) if shares else None
-        if place is not None and place.source is not None:
-            span, written = place.source.span(place.start, place.end), place.source.text[place.start : place.end]
+        origin = single_origin(part_origins) if shares else None
+        if origin is not None and origin.source is not None:
+            span, written = origin.source.span(origin.start, origin.end), origin.source.text[origin.start : origin.end]
         return Word(self.text, span, written, origins, self.by_each_task(source, inside))
 
 
@@ -110,7 +111,7 @@ class _Fields:
     def __init__(self) -> None:
         self.done: list[list[WordPart]] = []
         self.parts: list[WordPart] = []
-        #: there is a field, also an empty one: something in quotes was there
+        #: a field exists, even an empty one: something was quoted
         self.open = False
 
     def add(self, part: WordPart) -> None:
@@ -126,9 +127,9 @@ class _Fields:
 
 
 class Words:
-    """Words of one text, expanded with what the shell knows.
+    """The words of one text, expanded with the shell's state.
 
-    :param run: is given each command substitution: what stands in it is carried out
+    :param run: called with each command substitution
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class Words:
     # whole words
 
     def fields(self, nodes: Sequence[Any]) -> list[Field]:
-        """What the adjacent nodes of one word become: mostly one field, none or several where it is split."""
+        """Return the fields of one word: usually one, none or several if it is split."""
         if len(nodes) == 1:
             node = nodes[0]
             kind = node.type
@@ -159,7 +160,7 @@ class Words:
                     return [Field((WordPart(text, True, False, start, end, True),), start, end)]
         start, end = nodes[0].start_byte, nodes[-1].end_byte
         if any(node.has_error for node in nodes):
-            # the grammar has not understood it
+            # a syntax error
             return [Field((WordPart(self.text[start:end], False, False, start, end, True),), start, end)]
         fields = _Fields()
         for node in nodes:
@@ -172,7 +173,7 @@ class Words:
         return [Field(tuple(parts), start, end, len(found) > 1) for parts in found]
 
     def value(self, nodes: Sequence[Any]) -> Value:
-        """What the right side of an assignment becomes: it is not split."""
+        """Return the right side of an assignment; it is not split."""
         fields = _Fields()
         for node in nodes:
             self._expand(node, fields, True)
@@ -185,20 +186,20 @@ class Words:
         return tuple(parts)
 
     def body(self, node: Any) -> Value:
-        """The text of a heredoc whose delimiter is not quoted."""
+        """Return the text of a heredoc with an unquoted delimiter."""
         fields = _Fields()
         self._double_quoted(node, node.start_byte, node.end_byte, fields)
         fields.end()
         return tuple(fields.done[0]) if fields.done else ()
 
     def known(self, node: Any) -> str | None:
-        """The text of a word, None where it is unknown."""
+        """Return the text of a word, or None if unknown."""
         return text_of(self.value([node]))
 
     # nodes
 
     def _expand(self, node: Any, fields: _Fields, quoted: bool) -> None:
-        if self._deep >= _DEEPEST:
+        if self._deep >= _MAX_DEPTH:
             self._unknown_or(None, node, fields, quoted)
             return
         self._deep += 1
@@ -220,7 +221,7 @@ class Words:
             fields.add(WordPart(self.text[start + 1 : end - 1], known, False, start + 1, end - 1, known))
         elif kind == "string":
             closed = self.text[end - 1] == '"' and end - start > 1
-            # an array without elements is no word, quotes or not
+            # an empty array is no word, even in quotes
             if _ALL_ELEMENTS.fullmatch(self.text, start + 1, end - closed) is None:
                 fields.open = True
             self._double_quoted(node, start + 1, end - closed, fields)
@@ -252,7 +253,7 @@ class Words:
             self._literal(start, end, fields)
 
     def _literal(self, start: int, end: int, fields: _Fields) -> None:
-        """Text without quotes: a backslash makes the next character an ordinary one."""
+        """Add unquoted text: a backslash makes the next character literal."""
         text = self.text[start:end]
         if "<" in text and (placeholder := _PLACEHOLDER.fullmatch(text)):
             fields.add(WordPart(f"${{{placeholder[1]}}}", False, False, start, end))
@@ -277,7 +278,7 @@ class Words:
         self._in_quotes(position, end, fields)
 
     def _in_quotes(self, start: int, end: int, fields: _Fields) -> None:
-        """A backslash counts before a few characters only."""
+        """Add quoted text: a backslash counts only before some characters."""
         text = self.text[start:end]
         position = 0
         done = 0
@@ -292,7 +293,7 @@ class Words:
     # variables
 
     def _put(self, name: str, node: Any, fields: _Fields, quoted: bool) -> None:
-        """The value of a variable in place of ``$NAME``."""
+        """Insert the value of ``$NAME``."""
         start, end = node.start_byte, node.end_byte
         written = self._written(start, end, quoted)
         if self._frozen(start) or self.text[start] == "<":
@@ -301,42 +302,42 @@ class Words:
             self._several(self.state.get(ARGUMENTS), written, fields, quoted, apart=name == "@" or not quoted)
         else:
             value = self.lookup(name)
-            if value is None or (len(value) == 1 and not value[0].known and not _LOOKED_UP.fullmatch(value[0].text)):
+            if value is None or (len(value) == 1 and not value[0].known and not re.fullmatch(WHICH, value[0].text)):
                 fields.add(written)
             else:
                 self._insert(value, written, fields, quoted)
 
     def _written(self, start: int, end: int, quoted: bool) -> WordPart:
-        """What stands for something unknown; ``<name>`` of a manual as a variable, so that all take it for unknown."""
+        """Return the part for an unknown value; ``<name>`` of a manual becomes a variable."""
         text = self.text[start:end]
         if text.startswith("<"):
             return WordPart(f"${{{text[1:-1]}}}", False, not quoted, start, end)
         return WordPart(text, False, not quoted, start, end, True)
 
-    def _insert(self, value: Value, place: WordPart, fields: _Fields, quoted: bool) -> None:
+    def _insert(self, value: Value, origin: WordPart, fields: _Fields, quoted: bool) -> None:
         fields.open = fields.open or quoted
         for part in value:
-            fields.add(WordPart(part.text, part.known, not quoted, place.start, place.end, False, part.places))
+            fields.add(WordPart(part.text, part.known, not quoted, origin.start, origin.end, False, part.origins))
 
     def _several(
-        self, values: Sequence[Value] | None, place: WordPart, fields: _Fields, quoted: bool, *, apart: bool
+        self, values: Sequence[Value] | None, origin: WordPart, fields: _Fields, quoted: bool, *, apart: bool
     ) -> None:
-        """``"$@"`` and ``"${X[@]}"``: each element is a field of its own; ``"${X[*]}"`` is joined by IFS."""
+        """Insert ``"$@"`` or ``"${X[@]}"`` as one field per element; IFS joins ``"${X[*]}"``."""
         between = " " if apart else self._separator()
-        if values is None or between is None or len(values) > MOST_FIELDS:
-            fields.add(place)
+        if values is None or between is None or len(values) > MAX_FIELDS:
+            fields.add(origin)
             return
         for index, value in enumerate(values):
             if index and apart:
                 fields.end()
             elif index:
-                fields.add(WordPart(between, True, False, place.start, place.end))
-            self._insert(value, place, fields, quoted)
+                fields.add(WordPart(between, True, False, origin.start, origin.end))
+            self._insert(value, origin, fields, quoted)
         if not values and quoted and not apart:
             fields.open = True
 
     def _separator(self) -> str | None:
-        """The first character of IFS, None where that is not known."""
+        """Return the first character of IFS, or None if unknown."""
         given = self.state.variable("IFS")
         if given is None or not given.present:
             return None if given is not None and given.perhaps else " "
@@ -344,7 +345,7 @@ class Words:
         return None if text is None else text[:1]
 
     def lookup(self, name: str) -> Value | None:
-        """The value of a variable or argument, None where it is unknown."""
+        """Return the value of a variable or argument, or None if unknown."""
         if name.isdigit():
             if name == "0":
                 return None if self._own_name is None else (WordPart(self._own_name),)
@@ -376,7 +377,7 @@ class Words:
         return found.present
 
     def _expansion(self, node: Any, fields: _Fields, quoted: bool) -> None:
-        """``${…}``: what is known of it is put in, else it stays as written."""
+        """Insert ``${…}`` if it is known, otherwise as written."""
         start, end = node.start_byte, node.end_byte
         written = self._written(start, end, quoted)
         match = _EXPANSION.fullmatch(self.text, start, end)
@@ -429,7 +430,7 @@ class Words:
             fields.add(written)
             return
         if operator[0] == ":" and is_set:
-            # an empty value counts as none
+            # an empty value counts as unset
             if text is None and not (value and any(part.known and part.text.strip() for part in value)):
                 fields.add(written)
                 return
@@ -456,19 +457,19 @@ class Words:
                 self._insert(value, written, fields, quoted)
 
     def _holds_expansion(self, node: Any) -> bool:
-        """Whether what stands behind the operator of ``${X%…}`` is more than plain text."""
+        """Return whether the operand of ``${X%…}`` is more than plain text."""
         kinds = ("simple_expansion", "expansion", "command_substitution", "string", "raw_string")
         return any(child.type in kinds for child in node.children[1:])
 
-    def _replaced(self, text: str, rest: str, place: WordPart, fields: _Fields, quoted: bool) -> bool:
-        """``${X/NODE/$i}``: what is put in is unknown, the rest is not."""
+    def _replaced(self, text: str, rest: str, origin: WordPart, fields: _Fields, quoted: bool) -> bool:
+        """Insert ``${X/NODE/$i}`` with an unknown replacement in known text."""
         match = re.fullmatch(r"(//|/)([\w.,:@-]+)/\"?(\$\w+|\$\{\w+\})\"?", rest)
         if match is None or match[2] not in text:
             return False
         for index, piece in enumerate(text.split(match[2], -1 if match[1] == "//" else 1)):
             if index:
-                fields.add(WordPart(match[3], False, not quoted, place.start, place.end))
-            fields.add(WordPart(piece, True, not quoted, place.start, place.end))
+                fields.add(WordPart(match[3], False, not quoted, origin.start, origin.end))
+            fields.add(WordPart(piece, True, not quoted, origin.start, origin.end))
         return True
 
     def _length(self, name: str, index: str | None) -> str | None:
@@ -511,7 +512,7 @@ class Words:
             fields.add(WordPart(text, True, not quoted, start, end))
 
     def _frozen(self, offset: int) -> bool:
-        """What an outer shell has put in, and does not know, is nothing that this shell could know."""
+        """Return whether an outer shell inserted unknown text here."""
         if not self.source.opaque:
             return False
         found = self.source.opaque_at(offset)
@@ -521,7 +522,7 @@ class Words:
 
     def _substitution(self, node: Any, fields: _Fields, quoted: bool) -> None:
         start = node.start_byte
-        if self._frozen(start) or self._substitutions >= _DEEPEST_SUBSTITUTION:
+        if self._frozen(start) or self._substitutions >= _MAX_SUBSTITUTION_DEPTH:
             self._unknown_or(None, node, fields, quoted)
             return
         self._substitutions += 1
@@ -532,7 +533,7 @@ class Words:
         self._unknown_or(None if text is None else text.rstrip("\n"), node, fields, quoted)
 
     def _printed(self, node: Any) -> str | None:
-        """What a substitution prints, for commands that only compute; else None."""
+        """Return the output of a substitution with a computable command, otherwise None."""
         inner = [child for child in node.children if child.is_named]
         if len(inner) == 1 and inner[0].type == "list":
             inner = [child for child in inner[0].children if child.is_named]
@@ -547,7 +548,7 @@ class Words:
         return computed(words) if words else None
 
     def _called(self, node: Any) -> list[str]:
-        """The words of a plain command, none where one is unknown."""
+        """Return the words of a plain command, empty if one is unknown."""
         if node.type == "redirected_statement":
             body = node.child_by_field_name("body")
             kinds = {child.type for child in node.children[1:]}
@@ -570,7 +571,7 @@ class Words:
         return found
 
     def arithmetic(self, text: str) -> int | None:
-        """What ``$((…))`` comes to, None where it is unknown."""
+        """Return the result of ``$((…))``, or None if unknown."""
         text = text.strip()
         if text.startswith("$((") and text.endswith("))"):
             text = text[3:-2]
@@ -588,13 +589,13 @@ class Words:
 
 
 def groups(nodes: Sequence[Any], text: str) -> list[list[Any]]:
-    """The words among nodes of a text: what stands without a gap belongs together."""
+    """Return the words among nodes of a text: adjacent nodes are one word."""
     found: list[list[Any]] = []
     last = -1
     for node in nodes:
         start = node.start_byte
         if 0 <= last < start == last + 2 and text.startswith("\\\n", last):
-            # the line goes on, and so does the word
+            # a line continuation inside a word
             start = last
         if start == last and found and not node.type.endswith("_redirect"):
             found[-1].append(node)
@@ -605,7 +606,7 @@ def groups(nodes: Sequence[Any], text: str) -> list[list[Any]]:
 
 
 def _split(fields: list[list[WordPart]]) -> list[list[WordPart]]:
-    """Split what came unquoted out of variables at its blanks."""
+    """Return the fields with unquoted variables split at blanks."""
     found: list[list[WordPart]] = []
     for parts in fields:
         if not any(part.splits and part.known for part in parts):
@@ -626,7 +627,7 @@ def _split(fields: list[list[WordPart]]) -> list[list[WordPart]]:
                 else:
                     current.append(part.piece(match.start(), match.end()))
                     is_open = True
-            if len(found) > MOST_FIELDS:
+            if len(found) > MAX_FIELDS:
                 break
         if is_open:
             found.append(current)
@@ -634,15 +635,15 @@ def _split(fields: list[list[WordPart]]) -> list[list[WordPart]]:
 
 
 def with_origins(value: Value, source: ShellSource, start: int, end: int) -> Value:
-    """A value as it is kept in a variable: its own text comes from the assignment, the rest from where it came."""
-    if sum(len(part.text) for part in value) > LONGEST_VALUE or len(value) > _MOST_PARTS:
+    """Return a value for a variable: its own text comes from the assignment, the rest from its origins."""
+    if sum(len(part.text) for part in value) > MAX_VALUE_LENGTH or len(value) > _MAX_PARTS:
         return (WordPart(source.text[start:end][:80], False),)
     kept = []
     together = Counter(part.start for part in value)
     for part in value:
-        # what was put in together with more has no place of its own there
+        # text that was inserted together with other text has no location of its own
         alone = together[part.start] == 1
-        exact = part.exact or (bool(part.places) and alone)
+        exact = part.exact or (bool(part.origins) and alone)
         here = Origin(source, part.start, part.end) if exact else Origin(source, start, end, False)
-        kept.append(part._replace(places=(*part.places, here)[:_MOST_PLACES]))
+        kept.append(part._replace(origins=(*part.origins, here)[:_MAX_ORIGINS]))
     return tuple(kept)

@@ -1,7 +1,7 @@
-"""What a job asks a scheduler for: directives (``#SBATCH``, ``#PBS``, ``#BSUB``), and the options of srun over them.
+"""What a job requests from a scheduler: directives (``#SBATCH``, ``#PBS``, ``#BSUB``), and options of srun.
 
-Which says what over which follows sbatch(1) and srun(1) of Slurm 23.11: options of the command line win over variables
-of Slurm, these over directives, and a step gets from its job what its own options don't say.
+Precedence is that of sbatch(1) and srun(1), Slurm 23.11. The command line overrides Slurm's variables, and these the
+directives. A step inherits from its job what its own options do not set.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHORT = {
 }
 _ALIASES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
 
-#: Variables that Slurm gives to a job, each with the field of the allocation that it repeats (sbatch(1)).
+#: Slurm's variables of a job, with the fields of the allocation (sbatch(1)).
 _REPEATS = {
     "SLURM_NNODES": "nodes",
     "SLURM_JOB_NUM_NODES": "nodes",
@@ -61,12 +61,12 @@ _REPEATS = {
 _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-def read_directives(fragment: Fragment, asked: Mapping[str, Scalar] = {}) -> Allocation | None:
-    """What the directives at the head of a script ask for, None where there are none.
+def read_directives(fragment: Fragment, given_options: Mapping[str, Scalar] = {}) -> Allocation | None:
+    """Return what the directives at the head of a script request, or None.
 
-    Directives behind the first command are comments for the scheduler.
+    For the scheduler, directives after the first command are comments.
 
-    :param asked: options of the sbatch that hands the script in, by long name: they win
+    :param given_options: options of the sbatch that submits the script, by long name: they override the directives
     """
     options: dict[str, Scalar] = {}
     scheduler = None
@@ -81,7 +81,7 @@ def read_directives(fragment: Fragment, asked: Mapping[str, Scalar] = {}) -> All
         scheduler = match[1]
         words = list(_words(match[2], fragment, start + match.start(2)))
         if heterogeneous:
-            # only the first component: what the others ask for is not the job's
+            # only the first component: the job does not get what others request
             continue
         if scheduler == "SBATCH":
             options.update(options_of("sbatch", [_NAMELESS, *words]))
@@ -93,14 +93,14 @@ def read_directives(fragment: Fragment, asked: Mapping[str, Scalar] = {}) -> All
         return _pbs_allocation(options)
     if scheduler == "BSUB":
         return _lsf_allocation(options)
-    if scheduler is None and not asked:
+    if scheduler is None and not given_options:
         return None
-    options.update(asked)
+    options.update(given_options)
     return _slurm_allocation(options, heterogeneous=heterogeneous)
 
 
 def _head(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a script up to its first command, each with its offset."""
+    """Yield the lines of a script up to its first command, with offsets."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -116,7 +116,7 @@ _NAMELESS = Word("sbatch", Span("", 0, 0, 0, 0), "sbatch")
 
 
 def _words(text: str, fragment: Fragment, start: int) -> Iterator[Word]:
-    """The words of a directive; a # between them begins a comment (slurm, src/sbatch/opt.c)."""
+    """Yield the words of a directive; a # between them starts a comment (slurm, src/sbatch/opt.c)."""
     for match in _WORD.finditer(text):
         if match[0].startswith("#"):
             return
@@ -125,7 +125,7 @@ def _words(text: str, fragment: Fragment, start: int) -> Iterator[Word]:
 
 
 def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
-    """The options of ``sbatch``, ``srun`` or ``salloc`` by long name, the last one of each.
+    """Return the options of ``sbatch``, ``srun`` or ``salloc`` by long name, the last one of each.
 
     :param words: the name of the program first
     """
@@ -137,9 +137,9 @@ def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
     for option, value in own.options:
         name = _SHORT.get(option, option.lstrip("-"))
         name = _ALIASES.get(name, name)
-        # the word that says it: own_words goes through them in the same order
+        # the word of the option: own_words returns them in the same order
         at = position
-        while at < min(own.end, len(words)) and not _says(words[at].text, option):
+        while at < min(own.end, len(words)) and not _is_option(words[at].text, option):
             at += 1
         if at >= len(words):
             at = position = min(position, len(words) - 1)
@@ -159,7 +159,7 @@ def options_of(program: str, words: Sequence[Word]) -> dict[str, Scalar]:
     return found
 
 
-def _says(word: str, option: str) -> bool:
+def _is_option(word: str, option: str) -> bool:
     if option.startswith("--"):
         return word == option or word.startswith(option + "=")
     return word.startswith("-") and not word.startswith("--") and option[1] in word[1:]
@@ -171,7 +171,7 @@ def _scalar(value: str, span: Span, written: str) -> Scalar:
 
 
 def _counted(scalar: Scalar | None) -> Scalar | None:
-    """A number; what is none is unknown."""
+    """Return a number; other text is unknown."""
     if scalar is None or not scalar.known:
         return scalar
     number = scalar.number
@@ -179,30 +179,30 @@ def _counted(scalar: Scalar | None) -> Scalar | None:
 
 
 def _gpus(scalar: Scalar | None, *, of_resources: bool = False) -> Scalar | None:
-    """How many GPUs ``a100:4`` or (resources) ``gpu:a100:4(S:0-1),nvme:1`` ask for; None where it asks for none."""
+    """Return the GPUs of ``a100:4`` or (resources) ``gpu:a100:4(S:0-1),nvme:1``; None without GPUs."""
     if scalar is None or not scalar.known:
         return scalar
     total = 0
-    asks = False
+    found = False
     for part in re.sub(r"\([^)]*\)", "", str(scalar.value)).split(","):
         pieces = part.strip().split(":")
         if of_resources:
             if pieces[0] not in ("gpu", "gres/gpu"):
                 continue
             pieces = pieces[1:] or ["1"]
-        asks = True
+        found = True
         if re.fullmatch(r"[0-9]{1,9}", pieces[-1]):
             total += int(pieces[-1])
         elif of_resources:
-            # gpu:a100 asks for one
+            # gpu:a100 requests one
             total += 1
         else:
             return scalar._replace(value=None, known=False)
-    return scalar._replace(value=total) if asks else None
+    return scalar._replace(value=total) if found else None
 
 
 def _bytes(scalar: Scalar | None) -> Scalar | None:
-    """Memory of a node in bytes; ``--mem=0`` asks for all that there is, which says nothing."""
+    """Return the memory of a node in bytes; ``--mem=0`` requests all of it and gives None."""
     if scalar is None or not scalar.known:
         return scalar
     match = re.fullmatch(r"([0-9]{1,12})([KMGT]?)B?", str(scalar.value).strip(), re.IGNORECASE)
@@ -213,7 +213,7 @@ def _bytes(scalar: Scalar | None) -> Scalar | None:
 
 
 def _nodes(scalar: Scalar | None) -> tuple[Scalar | None, Scalar | None]:
-    """Least and most nodes."""
+    """Return the least and the most nodes."""
     if scalar is None or not scalar.known:
         return scalar, scalar
     match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", str(scalar.value).strip())
@@ -246,23 +246,24 @@ def _slurm_allocation(options: Mapping[str, Scalar], *, heterogeneous: bool = Fa
 
 
 def _binds(options: Mapping[str, Scalar]) -> bool:
-    """Each task sees its own GPUs only (srun(1), --gpu-bind; --gpus-per-task implies per_task binding)."""
+    """Return whether each task sees only its own GPUs (srun(1), --gpu-bind; --gpus-per-task implies it)."""
     bind = options.get("gpu-bind")
     if bind is not None:
         return bind.value not in ("none", "no", "verbose,none")
     return "gpus-per-task" in options or "ntasks-per-gpu" in options
 
 
-def asks_for(words: Sequence[Word], program: str) -> Allocation:
-    """What ``sbatch``, ``salloc`` or a srun outside of a job ask for."""
+def requested_allocation(words: Sequence[Word], program: str) -> Allocation:
+    """Return what ``sbatch``, ``salloc`` or a srun outside a job requests."""
     return _slurm_allocation(options_of(program, words))
 
 
 def step_of(job: Allocation | None, words: Sequence[Word]) -> Allocation:
-    """What a step is given: what its own options say, and from its job what they don't.
+    """Return what a step gets: its own options, and the rest from its job.
 
-    A step does not take over CPUs for each task from its job (since Slurm 22.05), and the job's tasks for each node
-    are its most where the step gives a number of tasks itself.
+    Since Slurm 22.05 a step does not inherit CPUs per task. The job's tasks per node are a maximum if the step gives a
+    number
+    of tasks.
 
     :param words: of srun, its name first
     """
@@ -281,20 +282,20 @@ def step_of(job: Allocation | None, words: Sequence[Word]) -> Allocation:
     if tasks is None and tasks_per_node is None:
         tasks_per_node = job.tasks_per_node
         tasks = job.tasks if same_nodes else None
-    gpus_said = own.gpus or own.gpus_per_node or own.gpus_per_task
+    own_gpus = own.gpus or own.gpus_per_node or own.gpus_per_task
     return own._replace(
         nodes=own.nodes or job.nodes,
         nodes_max=own.nodes_max or job.nodes_max,
         tasks=tasks,
         tasks_per_node=tasks_per_node,
-        gpus=own.gpus if gpus_said or not same_nodes else job.gpus,
-        gpus_per_node=own.gpus_per_node if gpus_said else job.gpus_per_node,
-        gpus_per_task=own.gpus_per_task if gpus_said else job.gpus_per_task,
+        gpus=own.gpus if own_gpus or not same_nodes else job.gpus,
+        gpus_per_node=own.gpus_per_node if own_gpus else job.gpus_per_node,
+        gpus_per_task=own.gpus_per_task if own_gpus else job.gpus_per_task,
         cpus_per_gpu=own.cpus_per_gpu or job.cpus_per_gpu,
         memory_bytes_per_node=own.memory_bytes_per_node or job.memory_bytes_per_node,
         array=job.array,
         heterogeneous=own.heterogeneous or job.heterogeneous,
-        binds_gpus=own.binds_gpus if gpus_said or "gpu-bind" in options else job.binds_gpus,
+        binds_gpus=own.binds_gpus if own_gpus or "gpu-bind" in options else job.binds_gpus,
         directives=job.directives,
     )
 

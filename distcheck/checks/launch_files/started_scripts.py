@@ -1,7 +1,7 @@
-"""Probes that see both sides: the launch line and the Python file that it starts.
+"""Probes that compare a launch line with the Python file that it starts.
 
-What the line gives to the script (ranks, variables, an option with the local rank, nodes) is held against what the
-script does with it. Nothing is said where the file is not surely the one.
+The line gives ranks, variables, an option with the local rank, and nodes. The probes compare them with their use in the
+script. A line whose file is uncertain is not checked.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
+from distcheck.launch.schedulers import task_starter
 
 from . import context
-from .counts import task_starter, tasks_on_node
+from .counts import tasks_on_node
 from .launcher import MEET_BY_SLURM, ONE_TASK_A_NODE
 from .model import LaunchFile, LaunchFiles, LaunchSite, Word
 from .paths import the_one
@@ -25,15 +26,15 @@ from .scripts import STARTED_BY, ScriptStart, Started
 if TYPE_CHECKING:
     from distcheck.checks.source.program import EventRow, Program, SourceCall
 
-#: Text of a file that takes a launcher's variables from around it: it is itself started by one.
+#: Text of a file that uses a launcher's variables from outside: a launcher starts the file.
 _TAKES_RANKS = re.compile(
     r"\$\{?(RANK|LOCAL_RANK|WORLD_SIZE|NODE_RANK|MASTER_ADDR|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK)\b"
 )
 _LOCAL_RANK_OPTIONS = ("--local-rank", "--local_rank")
 _DEPRECATED = "torch.distributed.launch"
-#: Places whose command may be started by something that the file does not show.
-_OPEN_PLACES = frozenset({"dockerfile"})
-#: Pods whose operator starts the ranks in a way of its own.
+#: Kinds of files whose command may be started by something outside the file.
+_OPEN_KINDS = frozenset({"dockerfile"})
+#: Pods whose operator starts the ranks itself.
 _OWN_STARTERS = re.compile(r"(?i)mpi|ray|horovod|tf")
 
 
@@ -51,7 +52,7 @@ def plain_python_starts_ranks(launch_files: LaunchFiles, started: Started) -> It
     needs: dict[int, tuple[_Need, ...]] = {}
     for start in started.starts:
         site = start.site
-        if site.command.launcher != "python" or site.place in _OPEN_PLACES:
+        if site.command.launcher != "python" or site.kind in _OPEN_KINDS:
             continue
         if site.pods is not None and _OWN_STARTERS.search(site.pods.kind):
             continue
@@ -70,7 +71,7 @@ def plain_python_starts_ranks(launch_files: LaunchFiles, started: Started) -> It
 
 
 class _Need(NamedTuple):
-    """A line that a script always gets to, and the variables without which it fails there."""
+    """A line that a script always reaches, and the variables without which it fails there."""
 
     row: EventRow
     names: tuple[str, ...]
@@ -78,7 +79,7 @@ class _Need(NamedTuple):
 
 
 def _outer_lines(launch_files: LaunchFiles) -> dict[str, list[LaunchSite]]:
-    """The lines that start a launch file, by its path."""
+    """Return the lines that start a launch file, by its path."""
     paths = {file.path.replace("\\", "/"): file.path for file in launch_files.files}
     found: dict[str, list[LaunchSite]] = {}
     for _, site in launch_files.sites():
@@ -93,7 +94,7 @@ def _outer_lines(launch_files: LaunchFiles) -> dict[str, list[LaunchSite]]:
 def _given(
     file: LaunchFile, site: LaunchSite, outer: list[LaunchSite] | tuple[LaunchSite, ...]
 ) -> frozenset[str] | None:
-    """The variables that the processes of a line get; None where that can't be told."""
+    """Return the variables that the processes of a line get, or None if unknown."""
     given = {name for name, setting in site.settings.items() if setting.reaches_processes}
     given.update(site.command.assignments)
     if site.pods is not None:
@@ -108,13 +109,13 @@ def _given(
 
 
 def _takes_ranks(file: LaunchFile, text: str) -> bool:
-    """Whether a text of a file names variables of a launcher that the file does not set itself."""
+    """Return whether a text of a file uses a launcher's variables that the file does not set."""
     names = set(_TAKES_RANKS.findall(text))
     return bool(names) and not names <= {setting.name for setting in file.settings}
 
 
 def _needs(program: Program, script: int) -> Iterator[_Need]:
-    """The lines that fail without a launcher's variables and that a script always gets to, its own first."""
+    """Yield the lines that a script always reaches and that need a launcher's variables, its own first."""
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.environment_variables import writes
 
@@ -136,7 +137,7 @@ def _needs(program: Program, script: int) -> Iterator[_Need]:
 
 
 def _all_needs(program: Program) -> Iterator[_Need]:
-    """The lines of a program that fail without a launcher's variables, whoever gets there."""
+    """Yield the lines of a program that fail without a launcher's variables."""
     from distcheck.checks.source.environment_variables import reads
     from distcheck.checks.source.process_start import asked
 
@@ -152,7 +153,7 @@ def _all_needs(program: Program) -> Iterator[_Need]:
 
 
 def _starts_itself(program: Program, script: int) -> bool:
-    """Whether a script may start itself once more, by a launcher."""
+    """Return whether a script may start itself again with a launcher."""
     from distcheck.checks.source.process_start import STARTERS
 
     return any(call.file == script for call in program.calls_to(*STARTERS)) and bool(
@@ -161,7 +162,7 @@ def _starts_itself(program: Program, script: int) -> bool:
 
 
 def _needed_by(init: SourceCall) -> tuple[str, ...]:
-    """The variables that ``init_process_group`` reads, given its arguments."""
+    """Return the variables that ``init_process_group`` reads, given its arguments."""
     url, backend = init.argument(1, "init_method"), init.argument(0, "backend")
     if init.has_star or init.gives(None, "store"):
         return ()
@@ -178,12 +179,12 @@ def _needed_by(init: SourceCall) -> tuple[str, ...]:
 
 
 def _unknown_setters(program: Program) -> Iterator[int]:
-    """The files that set variables whose names can't be told from the source."""
+    """Yield the files that set variables with unknown names."""
     from distcheck.checks.source.source_text import last_name
 
     for row in program.rows("store"):
         base, index = row.payload[0], row.payload[1]
-        # as in source.settings: the name of what is stored into tells before its value does
+        # as in source.settings: the name of the target decides before its value
         if "env" not in last_name(program.index.files[row.file].summary.terms, base).lower():
             continue
         if row.term_value(base).named("os.environ") and not isinstance(row.term_value(index).constant, str):
@@ -201,7 +202,7 @@ def _unknown_setters(program: Program) -> Iterator[int]:
 
 
 def _always_reached(program: Program, script: int, row: EventRow) -> bool:
-    """Whether a script gets to a line on every way, as far as calls tell."""
+    """Return whether a script reaches a line on every path, as far as calls show."""
     from distcheck.checks.source.process_start import conditional, entered_from
 
     return not conditional(row) and (script, 0) in entered_from(program, row)
@@ -209,16 +210,16 @@ def _always_reached(program: Program, script: int, row: EventRow) -> bool:
 
 def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> Finding:
     site = start.site
-    starter = task_starter(site)
-    place = f"{need.row.path}:{need.row.line}"
+    starter = task_starter(site.command)
+    location = f"{need.row.path}:{need.row.line}"
     names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
     who = "init_process_group" if need.by_torch else "the script"
     word = script_word(site)
     return rules.DC802.found(
         f"{start.path} is started by {starter or 'plain'} python, and no launcher sets {names}, "
-        f"which {who} reads at {place}",
-        where=site.where(None if word is None else word.span)._replace(object=start.path),
-        evidence={"script": start.path, "missing": list(missing), "flow": [f"{place}: {need.row.text()}"]},
+        f"which {who} reads at {location}",
+        where=site.where(word, object=start.path),
+        evidence={"script": start.path, "missing": list(missing), "flow": [f"{location}: {need.row.text()}"]},
         fix=_by_torchrun(start, starter),
     )
 
@@ -263,18 +264,18 @@ def _by_torchrun(start: ScriptStart, starter: str | None) -> Fix:
 
 
 def _replace_python(site: LaunchSite) -> tuple[Edit, ...]:
-    """The edit that puts torchrun in the place of ``python``, where nothing stands between that and the script."""
+    """Return the edit that replaces ``python`` by torchrun, if no option is between it and the script."""
     word = script_word(site)
     if word is None:
         return ()
     at = site.words.index(word) - (2 if site.command.module else 1)
     if at < 0 or not re.fullmatch(r"python[\d.]*", site.words[at].written):
         return ()
-    return (site.replaced(site.words[at], "torchrun --standalone --nproc-per-node=gpu"),)
+    return (site.words[at].span.replaced_by("torchrun --standalone --nproc-per-node=gpu"),)
 
 
 def script_word(site: LaunchSite) -> Word | None:
-    """The word that names the script or module."""
+    """Return the word that names the script or module."""
     at = len(site.words) - len(site.command.script_args) - 1
     if 0 <= at < len(site.words):
         word = site.words[at]
@@ -288,7 +289,7 @@ def script_word(site: LaunchSite) -> Word | None:
 
 @probe(rules.DC106)
 def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """What a launcher starts several times on a node does not start ranks itself."""
+    """A script that a launcher starts several times on a node does not start ranks itself."""
     program = started.program
     if program is None:
         return
@@ -306,7 +307,7 @@ def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[F
         yield rules.DC106.found(
             f"{many} of {start.path} on a node, and each of them starts all ranks once more with {call.method} "
             f"({call.path}:{call.line})",
-            where=start.site.where(None if word is None else word.span)._replace(object=start.path),
+            where=start.site.where(word, object=start.path),
             evidence={"script": start.path, "flow": [f"{call.path}:{call.line}: {call.text()}"]},
             fix=Fix(
                 f"keep one launcher: python {start.path}, which starts its ranks itself; or take {call.method} out of "
@@ -317,7 +318,7 @@ def ranks_spawn_ranks(launch_files: LaunchFiles, started: Started) -> Iterator[F
 
 
 def _started_often(site: LaunchSite) -> str | None:
-    """How often a line starts its script on one node, in words; None for once, or where that is not known."""
+    """Return how often a line starts its script on one node, in words; None for once or unknown."""
     command = site.command
     name = command.launcher
     count: int | str | None = None
@@ -336,7 +337,7 @@ def _started_often(site: LaunchSite) -> str | None:
         ):
             return f"{name} starts a process a GPU"
     elif name == "python":
-        starter = task_starter(site)
+        starter = task_starter(site.command)
         allocation = site.allocation
         if starter is None or command.gpus_per_task or (allocation is not None and allocation.binds_gpus):
             return None
@@ -345,7 +346,7 @@ def _started_often(site: LaunchSite) -> str | None:
 
 
 def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
-    """Calls that start ranks and that a script always gets to."""
+    """Yield the calls that start ranks and that a script always reaches."""
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.process_start import SPAWN, reached_by_calls
     from distcheck.checks.source.vocabulary import INIT
@@ -357,7 +358,7 @@ def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
             continue
         count = call.argument(2, "nprocs")
         if (count is None and not call.has_star) or (
-            count is not None and {0, 1}.intersection(_numbers(count.constants))
+            count is not None and {0, 1}.intersection(one for one in count.constants if isinstance(one, int))
         ):
             continue
         target = call.argument(0, "fn")
@@ -366,16 +367,12 @@ def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
             yield call
 
 
-def _numbers(constants: object) -> list[int]:
-    return [one for one in constants if isinstance(one, int)] if isinstance(constants, (list, tuple)) else []
-
-
 # the option with the local rank
 
 
 @probe(rules.DC207)
 def local_rank_is_passed_as_it_is_taken(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """A launcher passes the option for the local rank only to a script that takes it, and one that needs it gets it."""
+    """A launcher passes the local rank as an option only to a script with that option, and a required one is passed."""
     program = started.program
     if program is None:
         return
@@ -401,15 +398,15 @@ def local_rank_is_passed_as_it_is_taken(launch_files: LaunchFiles, started: Star
 
 
 class _Parser(NamedTuple):
-    """What a script and the files that it imports do with options."""
+    """How a script and its imports use options."""
 
-    #: spellings of the option for the local rank
+    #: the spellings of the option for the local rank
     spellings: frozenset[str]
     #: the call that adds it
     option: SourceCall | None
-    #: ``parse_args``, which refuses what it does not know
+    #: ``parse_args``, which refuses unknown options
     strict: bool
-    #: LOCAL_RANK is read somewhere, so that the option is not all there is
+    #: LOCAL_RANK is read somewhere, so the option is not the only source
     completed: bool
     required: bool
     #: its value is used
@@ -472,7 +469,7 @@ def _keyword(call: SourceCall, name: str) -> object:
 
 
 def _is_whole(program: Program, script: int) -> bool:
-    """Whether all options of a parser are added in the project: it is handed to nobody else, and has no parents."""
+    """Return whether the project adds all options of a parser: it has no parents, and no other code gets it."""
     known: dict[int, bool] = program.notes.setdefault("whole parsers of scripts", {})
     if script not in known:
         known[script] = all(not _adds_unseen(call) for call in _calls_of(program, script))
@@ -480,7 +477,7 @@ def _is_whole(program: Program, script: int) -> bool:
 
 
 def _calls_of(program: Program, script: int) -> Iterator[SourceCall]:
-    """The calls of a script and of what it imports."""
+    """Yield the calls of a script and of its imports."""
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.program import SourceCall
 
@@ -491,7 +488,7 @@ def _calls_of(program: Program, script: int) -> Iterator[SourceCall]:
 
 
 def _adds_unseen(call: SourceCall) -> bool:
-    """Whether a call may add options that stand nowhere in the project."""
+    """Return whether a call may add options outside the project."""
     if call.is_to("argparse.ArgumentParser"):
         return call.has_star or call.gives(None, "parents")
     roots = (*call.term[2], *(value for _, value in call.term[3]))
@@ -520,7 +517,7 @@ def _not_taken(start: ScriptStart, given: str, parser: _Parser) -> Finding:
     return rules.DC207.found(
         f"{launcher} adds {given}=N to the arguments of {start.path}{since}, whose parser {does} and ends with "
         f'"unrecognized arguments: {given}=0"',
-        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        where=site.where(word, object=start.path),
         evidence={"script": start.path, "option": given, **_flow(parser)},
         fix=Fix(how, where="code"),
     )
@@ -535,7 +532,7 @@ def _not_passed(start: ScriptStart, parser: _Parser) -> Finding:
     return rules.DC207.found(
         f"{site.command.launcher} passes no {spelled}, and {start.path} {what}"
         + (f" ({option.path}:{option.line})" if option is not None else ""),
-        where=site.where(None if word is None else word.span)._replace(object=start.path),
+        where=site.where(word, object=start.path),
         evidence={"script": start.path, "option": spelled, **_flow(parser)},
         fix=Fix(f'read int(os.environ["LOCAL_RANK"]) in {start.path}, which torchrun sets for each rank', where="code"),
     )
@@ -551,7 +548,7 @@ def _flow(parser: _Parser) -> dict[str, list[str]]:
 
 @probe(rules.DC201)
 def global_rank_names_a_device_on_several_nodes(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """What is a warning in Python alone is an error where the script is known to run on several nodes."""
+    """The global rank as a device index is an error if the script certainly runs on several nodes."""
     program = started.program
     if program is None:
         return
@@ -593,7 +590,7 @@ def _on_several_nodes(site: LaunchSite) -> bool:
 
 @probe(rules.DC801)
 def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """No launch line starts torch.distributed.launch."""
+    """No launch line uses torch.distributed.launch."""
     starts = {id(start.site): start for start in started.starts}
     for _, site in launch_files.sites():
         if site.command.launcher != _DEPRECATED:
@@ -606,10 +603,10 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
         yield rules.DC801.found(
             "torch.distributed.launch is deprecated"
             + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
-            where=site.where(None if word is None else word.span)._replace(object=_DEPRECATED),
+            where=site.where(word, object=_DEPRECATED),
             evidence={} if start is None else {"script": start.path},
             fix=Fix(
-                "start torchrun in its place, which knows the same options"
+                "replace it by torchrun, which has the same options"
                 + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
                 + ("" if ready or not adds else "; the script then reads LOCAL_RANK from its environment"),
                 edits=edits,
@@ -628,7 +625,7 @@ def _module_word(site: LaunchSite) -> Word | None:
 
 
 def _reads_local_rank(started: Started, start: ScriptStart, site: LaunchSite) -> bool:
-    """Whether the script takes its local rank from the environment, and needs no option for it."""
+    """Return whether the script reads the local rank from the environment and needs no option for it."""
     program = started.program
     if program is None:
         return False
@@ -649,7 +646,7 @@ def _reads_local_rank(started: Started, start: ScriptStart, site: LaunchSite) ->
 
 
 def _to_torchrun(site: LaunchSite, word: Word | None) -> tuple[Edit, ...]:
-    """The edits that start torchrun: in the place of ``python -m`` and the module, and without ``--use-env``."""
+    """Return the edits that replace ``python -m`` and the module by torchrun, without ``--use-env``."""
     if word is None or word.origins or word.text != _DEPRECATED or _DEPRECATED not in word.written:
         return ()
     at = site.words.index(word)
@@ -665,17 +662,15 @@ def _to_torchrun(site: LaunchSite, word: Word | None) -> tuple[Edit, ...]:
         and word.span.column == option.span.end_column + 1
     )
     if plain and python is not None:
-        first = python.span
-        edits = [Edit(first.path, first.line, first.column, word.span.end_line, word.span.end_column, "torchrun")]
+        end = word.span
+        edits = [python.span._replace(end_line=end.end_line, end_column=end.end_column).replaced_by("torchrun")]
     else:
-        edits = [site.replaced(word, word.written.replace(_DEPRECATED, "torch.distributed.run"))]
+        edits = [word.span.replaced_by(word.written.replace(_DEPRECATED, "torch.distributed.run"))]
     for index in range(at + 1, len(site.words) - len(site.command.script_args)):
         flag = site.words[index]
         if flag.text in ("--use_env", "--use-env"):
             before = site.words[index - 1].span
             if flag.origins or before.end_line != flag.span.line or flag.written != flag.text:
                 return ()
-            edits.append(
-                Edit(before.path, before.end_line, before.end_column, flag.span.end_line, flag.span.end_column, "")
-            )
+            edits.append(flag.span._replace(line=before.end_line, column=before.end_column).replaced_by(""))
     return tuple(edits)

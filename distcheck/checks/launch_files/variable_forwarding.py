@@ -1,79 +1,81 @@
 """Whether variables reach the ranks, and whether they are the launcher's to set: exports, forwarding, presets.
 
-What a variable says is judged in ``variables.py``; here it is only asked who gets it. A variable of a process is lost
-where nobody exports it, and where what stands before the launcher starts with an environment of its own.
+``variables.py`` checks the values. A variable does not reach the ranks if nothing exports it, or if a program before
+the
+launcher starts with its own environment.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.core.variable_table import VariableTable
-from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.launch.model import ELASTIC_LAUNCHERS, LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
 
 from .context import CONTAINER_PROGRAMS
-from .counts import is_elastic, is_torchrun, nodes_of, ranks_on_node, task_starter, tasks_of, tasks_on_node
+from .counts import nodes_of, ranks_on_node, tasks_of, tasks_on_node
 from .fragments import Span
-from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
-from .variables import MASKS, corrected_line, is_sure, place_of
+from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word
+from .variables import MASKS, at_assignment, corrected_line, is_certain
 
-#: Who reads variables in the ranks themselves.
+#: Libraries that read variables in the ranks.
 _READERS = frozenset(
     {
         "nccl", "torch", "torchrun", "gloo", "cuda", "rccl", "rocm", "aws-ofi-nccl", "libfabric", "libfabric-efa",
         "ucx", "ucc", "openmp", "rdma-core", "accelerate", "deepspeed", "tensorpipe",
     }
 )  # fmt: skip
-#: What a launcher sets for each rank itself.
+#: Variables that a launcher sets for each rank.
 _OF_RANKS = frozenset(
     {
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "LOCAL_SIZE",
     }
 )  # fmt: skip
-#: Names that so many programs use that a shell variable of the name says nothing.
+#: Names that many programs use, so that a shell variable with the name means nothing.
 _COMMON = frozenset({"LOGLEVEL"})
-#: What Slurm puts into the environment of a job: an assignment changes it there, and it stays exported.
+#: Variables that Slurm exports to a job: an assignment changes the exported value.
 _SET_BY_SLURM = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"})
 _REMOTE = frozenset({"ssh", "pdsh", "clush", "kubectl", "oc"})
 _IMAGES = frozenset({"singularity", "apptainer"})
-#: Options that only Open MPI's mpirun has; MPICH's and Intel's hand the environment on by themselves (``-genvall``).
+#: Options of Open MPI's mpirun only; those of MPICH and Intel pass the environment on (``-genvall``).
 _OPEN_MPI = re.compile(
     r"-x|-{1,2}mca|--allow-run-as-root|-{1,2}map-by|-{1,2}bind-to|-{1,2}npernode|-{1,2}oversubscribe|-{1,2}tag-output"
 )
 _HOSTS = re.compile(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
-#: What a task finds in its own environment, and the batch script as that of its first task.
+#: Variables of each task; the batch script has those of its first task.
 _OF_TASK = re.compile(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
-#: What a fix changes besides.
+#: A side effect of a fix.
 _FIRST_TIME = "the ranks get a value that had no effect so far"
-_PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 class Cut(NamedTuple):
-    """A program before the launcher that does not hand its environment on."""
+    """A program before the launcher that does not pass its environment on."""
 
-    #: as it is written
+    #: as written
     program: str
     word: Word
-    #: why, a clause that names the program
+    #: the reason, a clause with the program's name
     why: str
-    #: what a variable needs to get through, with ``{}`` for its name
+    #: how a variable gets through, with ``{}`` for its name
     fix: str
-    #: the option of each variable, and the word behind which it goes; None where that is no matter of options
+    #: the option for a variable, and the word before it; None without such an option
     option: str | None = None
     behind: Word | None = None
 
 
 @probe(rules.DC808)
 def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """What a library reads in the ranks is exported, and handed on by what stands before the launcher."""
+    """Variables that a library reads in the ranks are exported, and pass the programs before the launcher."""
     seen: set[Span] = set()
-    read = _Readable()
     for file in launch_files.files:
         uses = Uses(file)
         for site in file.sites:
@@ -81,13 +83,13 @@ def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
                 continue
             if site.command.launcher == "python" and site.command.script is None:
                 continue
-            for name in sorted(site.unexported.keys() & read.names(site)):
+            for name in sorted(site.unexported.keys() & _names_read(site)):
                 setting = site.unexported[name]
                 if setting.span not in seen and _is_wanted(setting, uses, site):
                     seen.add(setting.span)
                     yield _never_exported(setting, file, site)
             cut = cut_before(file, site)
-            for setting in () if cut is None else _lost(cut, site, read.names(site)):
+            for setting in () if cut is None else _lost(cut, site, _names_read(site)):
                 if cut is not None and setting.span not in seen:
                     seen.add(setting.span)
                     yield _not_handed_on(cut, setting, file)
@@ -95,7 +97,7 @@ def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 @probe(rules.DC809)
 def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Finding]:
-    """No rank is told a place that is another one's, and nobody counts on a variable that the launcher replaces."""
+    """No two ranks get the same number, and no variable is set that the launcher replaces."""
     seen: set[tuple[Span, Severity]] = set()
     for file in launch_files.files:
         uses = Uses(file)
@@ -110,38 +112,34 @@ def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Fin
 # who gets a variable
 
 
-class _Readable:
-    """The names that a rank reads, worked out once where somebody asks."""
+@cache
+def _read_everywhere() -> frozenset[str]:
+    """Return the names that libraries read in any rank."""
+    table = VariableTable()
+    found = (variable for name in table.names() if (variable := table.lookup(name)) is not None)
+    names = frozenset(variable.name for variable in found if variable.exists and variable.owner in _READERS)
+    return names - _OF_RANKS - _COMMON
 
-    def __init__(self) -> None:
-        self._everywhere: frozenset[str] | None = None
 
-    def names(self, site: LaunchSite) -> frozenset[str]:
-        """Those that the ranks of a line read: what a launcher sets for them is read by plain Python only."""
-        if self._everywhere is None:
-            table = VariableTable()
-            found = (variable for name in table.names() if (variable := table.lookup(name)) is not None)
-            self._everywhere = frozenset(
-                variable.name for variable in found if variable.exists and variable.owner in _READERS
-            )
-            self._everywhere -= _OF_RANKS | _COMMON
-        return self._everywhere | _OF_RANKS if site.command.launcher == "python" else self._everywhere
+def _names_read(site: LaunchSite) -> frozenset[str]:
+    """Return the names that the ranks of a line read. Only plain Python reads what a launcher sets."""
+    return _read_everywhere() | _OF_RANKS if site.command.launcher == "python" else _read_everywhere()
 
 
 class Uses:
-    """Which variables a file works with itself."""
+    """The variables that a file uses itself."""
 
     def __init__(self, file: LaunchFile) -> None:
         self.file = file
         self._known: dict[str, bool] = {}
 
     def of(self, name: str) -> bool:
-        """The file uses the variable; printing it is no use of it."""
+        """Return whether the file uses the variable; printing does not count."""
         if name not in self._known:
-            self._known[name] = self._looked_up(name)
+            self._known[name] = self._is_used(name)
         return self._known[name]
 
-    def _looked_up(self, name: str) -> bool:
+    def _is_used(self, name: str) -> bool:
         escaped = re.escape(name)
         use = re.compile(rf"\$\{{?[#!]?{escaped}\b|\$\({escaped}\)|\bexport\b[^=\n]*\b{escaped}\b(?!=)")
         shown = re.compile(r"\s*@?(?:echo|printf)\b")
@@ -153,9 +151,9 @@ class Uses:
 
 
 def _is_wanted(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
-    """A variable that this shell has and that the ranks would read is one that nothing in the file uses otherwise."""
+    """Return whether the ranks would read this unexported variable, and the file does not use it itself."""
     name = setting.name
-    if name in site.settings or (name in _SET_BY_SLURM and site.place == "slurm"):
+    if name in site.settings or (name in _SET_BY_SLURM and site.kind == "slurm"):
         return False
     if site.pods is not None and name in site.pods.injected:
         return False
@@ -170,7 +168,7 @@ def _never_exported(setting: FileSetting, file: LaunchFile, site: LaunchSite) ->
         if elsewhere
         else f"{_shown(setting)} is assigned, but not exported: {program} and its ranks don't get it"
     )
-    return place_of(
+    return at_assignment(
         setting,
         rules.DC808.found(
             seen,
@@ -188,13 +186,13 @@ def _export(setting: FileSetting, file: LaunchFile) -> Fix:
     before = file.lines[at.line - 1][: at.column - 1].rstrip()
     if before and not before.endswith((";", "&&", "{", "then", "do")):
         return Fix(text, where="job-script")
-    edit = Edit(at.path, at.line, at.column, at.line, at.column, "export ")
+    edit = at.preceded_by("export ")
     line = corrected_line(file, (edit,))
     return Fix(f"export it: {line}" if line else text, edits=(edit,), where="job-script", risk=_FIRST_TIME)
 
 
 def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
-    """Where a file of several shells sets a variable for all of them."""
+    """Return the fix for a file of several shells."""
     name = setting.name
     text = {
         "dockerfile": f"write ENV {name}=… instead: each RUN is a shell of its own",
@@ -208,25 +206,21 @@ def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
 
 
 def _lost(cut: Cut, site: LaunchSite, read: frozenset[str]) -> Iterator[FileSetting]:
-    """The variables that are set before the cut, and that nothing behind it names."""
+    """Yield the variables that are set before the cut and not named after it."""
     own = " ".join(word.text for word in site.words[: len(site.words) - len(site.command.script_args)])
+    after_cut = own[own.find(cut.word.text) :]
     for name, setting in sorted(site.settings.items()):
         if setting.reach not in ("exported", "line") or not _is_outside(setting, cut.word):
             continue
-        if not is_sure(setting, site):
-            continue  # a switch for a search for errors, say: what is not set for sure is not missed for sure
-        if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", _behind(own, cut)):
+        if not is_certain(setting, site):
+            continue  # a debugging switch, for example: it is not certainly set
+        if name not in read or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", after_cut):
             continue
         yield setting
 
 
-def _behind(own: str, cut: Cut) -> str:
-    """The text of a launch line from the cut on."""
-    return own[own.find(cut.word.text) :]
-
-
 def _is_outside(setting: FileSetting, word: Word) -> bool:
-    """A setting stands before a word, so that it is made before what the word starts."""
+    """Return whether a setting comes before a word, so that the word's program can get it."""
     at, there = setting.span, word.span
     return at.path != there.path or (at.line, at.column) < (there.line, there.column)
 
@@ -234,15 +228,13 @@ def _is_outside(setting: FileSetting, word: Word) -> bool:
 def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
     edits: tuple[Edit, ...] = ()
     if cut.option is not None and cut.behind is not None and cut.behind.span.path == file.path:
-        at = cut.behind.span
-        option = f" {cut.option} {setting.name}"
-        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, option),)
+        edits = (cut.behind.span.followed_by(f" {cut.option} {setting.name}"),)
     line = corrected_line(file, edits) if edits else None
-    return place_of(
+    return at_assignment(
         setting,
         rules.DC808.found(
             f"{_shown(setting)} is set, but {cut.why} (line {cut.word.span.line})",
-            # the devices of this host may be what it is about
+            # it may be about the devices of this host
             severity=Severity.INFO if setting.name in MASKS and cut.program in _REMOTE else None,
             evidence={"variable": setting.name, "program": cut.program, "line": cut.word.span.line},
             fix=Fix(
@@ -256,7 +248,7 @@ def _not_handed_on(cut: Cut, setting: FileSetting, file: LaunchFile) -> Finding:
 
 
 def cut_before(file: LaunchFile, site: LaunchSite) -> Cut | None:
-    """The outermost program before the launcher that starts with an environment of its own; None without one."""
+    """Return the outermost program before the launcher with its own environment, or None."""
     behind = len(site.command.script_args)
     words = site.words[: len(site.words) - behind] if behind else site.words
     for index, word in enumerate(words):
@@ -286,7 +278,7 @@ def _container(program: str, word: Word, following: tuple[Word, ...]) -> Cut | N
         return None  # a variable among its options may hold any of them
     return Cut(
         program, word, f"{program} {start.text} gives a container none of the shell's variables",
-        f"hand it on: {program} {start.text} -e {{}} …", "-e", start,
+        f"pass it on: {program} {start.text} -e {{}} …", "-e", start,
     )  # fmt: skip
 
 
@@ -297,7 +289,7 @@ def _remote(program: str, word: Word) -> Cut | None:
         program,
         word,
         f"{program} starts a shell that has none of this one's variables",
-        "set {} in the command that it carries out, before the launcher",
+        "set {} in the command that it runs, before the launcher",
     )
 
 
@@ -308,28 +300,28 @@ def _image(program: str, word: Word, following: tuple[Word, ...]) -> Cut | None:
         return None
     return Cut(
         program, word, f"{program} {option.text} gives the container none of the shell's variables",
-        f"leave {option.text} out, or give it --env {{}}=VALUE",
+        f"drop {option.text}, or give it --env {{}}=VALUE",
     )  # fmt: skip
 
 
 def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFile, site: LaunchSite) -> Cut | None:
     if program != "srun":
         return None
-    said: str | None = None
+    exported_names: str | None = None
     for other, after in zip(following, (*following[1:], None), strict=False):
         if other.text.startswith("--export="):
-            said = other.text.partition("=")[2]
+            exported_names = other.text.partition("=")[2]
         elif other.text == "--export" and after is not None:
-            said = after.text
-    if said is not None:
-        if "$" in said or "ALL" in said.split(","):
+            exported_names = after.text
+    if exported_names is not None:
+        if "$" in exported_names or "ALL" in exported_names.split(","):
             return None
-        what = "NONE" if said == "NONE" else said
+        what = "NONE" if exported_names == "NONE" else exported_names
         return Cut(
-            program, word, f"srun --export={what[:60]} hands nothing on but what it names",
+            program, word, f"srun --export={what[:60]} passes on only what it names",
             "write --export=ALL, or name {} there",
         )  # fmt: skip
-    # a batch script that was submitted with --export=NONE has SLURM_EXPORT_ENV=NONE, which srun obeys (sbatch(1))
+    # a batch script submitted with --export=NONE has SLURM_EXPORT_ENV=NONE, which srun obeys (sbatch(1))
     job = site.job or site.allocation
     directive = None if job is None else job.directives.get("export")
     if directive is None or not directive.known or str(directive.value).strip() != "NONE":
@@ -337,24 +329,24 @@ def _srun(program: str, word: Word, following: tuple[Word, ...], file: LaunchFil
     if any("SLURM_EXPORT_ENV" in line and not line.lstrip().startswith("#") for line in file.lines):
         return None
     return Cut(
-        program, word, "#SBATCH --export=NONE makes srun hand nothing on (it leaves SLURM_EXPORT_ENV=NONE behind)",
+        program, word, "#SBATCH --export=NONE makes srun pass nothing on (it sets SLURM_EXPORT_ENV=NONE)",
         "give srun --export=ALL, so that {} gets through, or write 'unset SLURM_EXPORT_ENV' before it",
     )  # fmt: skip
 
 
 def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite) -> Cut | None:
-    """Open MPI hands on what -x names; its daemons on other hosts have the environment of a login."""
+    """Return the cut of Open MPI, which passes only what -x names; daemons on other hosts have a login environment."""
     if program not in ("mpirun", "mpiexec", "orterun", "mpirun.openmpi", "mpiexec.openmpi"):
         return None
     options = [other.text.partition("=")[0] for other in following]
-    if site.allocation is not None or site.place in ("pod", "slurm"):
+    if site.allocation is not None or site.kind in ("pod", "slurm"):
         return None  # a scheduler's daemons start with the environment of the job
     if not any(_OPEN_MPI.fullmatch(option) for option in options):
         return None
     if not any(_HOSTS.fullmatch(option) for option in options) or site.command.nodes == 1:
         return None
     return Cut(
-        program, word, f"{program} hands on to other hosts only what -x names",
+        program, word, f"{program} passes only what -x names to other hosts",
         f"give {program} -x {{}}", "-x", word,
     )  # fmt: skip
 
@@ -363,33 +355,35 @@ def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite
 
 
 def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
-    """Variables that a launcher of ranks replaces."""
+    """Yield the variables that a launcher replaces."""
     command = site.command
     nodes, ranks = nodes_of(site), ranks_on_node(site)
     world = nodes * ranks if nodes and ranks else None
-    for name in _PLACES:
+    for name in _RANK_VARIABLES:
         setting = site.settings.get(name)
-        if setting is None or setting.reach not in ("exported", "line") or _is_handed_over(setting, uses, site):
+        if setting is None or setting.reach not in ("exported", "line"):
             continue
+        if any(setting.span in word.origins for word in site.words) or uses.of(setting.name):
+            continue  # the file uses it itself: the name is for a number of its own
         number = _number(setting)
         if number is None:
             continue
-        severity, but = Severity.INFO, f"{command.launcher} sets it for each rank itself: the value counts for nothing"
+        severity, but = Severity.INFO, f"{command.launcher} sets it for each rank itself: the value has no effect"
         if name == "WORLD_SIZE" and world is not None and number > 1 and number not in (world, nodes, ranks):
             severity, but = Severity.ERROR, f"{command.launcher} starts {world} ranks, and sets it to that"
         elif name == "RANK" and number > 0 and (nodes or 1) > 1 and _takes_first_node(site):
             severity = Severity.ERROR
-            but = "torchrun does not take it for the number of the node: without --node-rank that stays 0"
-        if severity is Severity.ERROR and not is_sure(setting, site):
+            but = "torchrun does not use it as the node rank: without --node-rank that is 0"
+        if severity is Severity.ERROR and not is_certain(setting, site):
             severity = Severity.INFO
         yield (
-            place_of(
+            at_assignment(
                 setting,
                 rules.DC809.found(
                     f"{_shown(setting)} is set, but {but}",
                     severity=severity,
                     evidence={"value": setting.value, "world_size": world, "nodes": nodes, "ranks_on_node": ranks},
-                    fix=_say_it_to_the_launcher(name, site),
+                    fix=_launcher_option_fix(name, site),
                 ),
             ),
             setting,
@@ -398,9 +392,9 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
 
 
 def _takes_first_node(site: LaunchSite) -> bool:
-    """torchrun with a static rendezvous and no number of its node takes itself for the first."""
+    """Return whether torchrun, with a static rendezvous and no node rank, uses rank 0."""
     command = site.command
-    if not is_torchrun(site) or "PET_NODE_RANK" in site.settings:
+    if site.command.launcher not in TORCHRUN_LAUNCHERS or "PET_NODE_RANK" in site.settings:
         return False
     if command.unknown & {"node_rank", "rdzv_backend"} or command.node_rank is not None:
         return False
@@ -408,14 +402,14 @@ def _takes_first_node(site: LaunchSite) -> bool:
 
 
 def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
-    """MASTER_ADDR before a torchrun of several nodes that is told no address: it does not read the variable."""
+    """Yield MASTER_ADDR before a torchrun of several nodes without an address: torchrun does not read it."""
     command = site.command
     setting = site.settings.get("MASTER_ADDR")
     if (
         setting is None
         or setting.reach not in ("exported", "line")
-        or not is_sure(setting, site)
-        or not is_torchrun(site)
+        or not is_certain(setting, site)
+        or site.command.launcher not in TORCHRUN_LAUNCHERS
     ):
         return
     if command.standalone or (nodes_of(site) or 1) < 2 or "PET_MASTER_ADDR" in site.settings:
@@ -430,23 +424,22 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
     options = " ".join(filter(None, ('--master-addr="$MASTER_ADDR"', port)))
     launcher = next((word for word in site.words if word.text.rpartition("/")[2] == "torchrun"), None)
     edits: tuple[Edit, ...] = ()
-    # c10d wants an endpoint in place of the address
+    # c10d needs an endpoint instead of the address
     if launcher is not None and launcher.span.path == file.path and command.rdzv_backend in (None, "static"):
-        at = launcher.span
-        edits = (Edit(at.path, at.end_line, at.end_column, at.end_line, at.end_column, f" {options}"),)
+        edits = (launcher.span.followed_by(f" {options}"),)
     line = corrected_line(file, edits) if edits else None
     yield (
-        place_of(
+        at_assignment(
             setting,
             rules.DC809.found(
-                f"{_shown(setting)} is set, but torchrun does not read it: on each of {nodes_of(site)} nodes it looks "
-                "for the others at 127.0.0.1",
+                f"{_shown(setting)} is set, but torchrun does not read it: on each of {nodes_of(site)} nodes it uses "
+                "127.0.0.1",
                 evidence={"value": setting.value, "nodes": nodes_of(site)},
                 fix=Fix(
                     f"give torchrun {options}" + (f": {line}" if line else ""),
                     edits=edits,
                     where="launch-line",
-                    risk="the nodes meet at an address that was not in use so far" if edits else None,
+                    risk="the nodes use an address that was not in use so far" if edits else None,
                 ),
             ),
         ),
@@ -454,23 +447,18 @@ def _ignored_address(file: LaunchFile, site: LaunchSite) -> Iterator[tuple[Findi
     )
 
 
-def _say_it_to_the_launcher(name: str, site: LaunchSite) -> Fix:
-    if name == "RANK" and is_torchrun(site):
-        text = "leave it out; the number of a node is torchrun's --node-rank"
-    elif name == "WORLD_SIZE" and is_elastic(site):
-        text = "leave it out; the number of ranks follows from what the launcher is told (--nnodes, --nproc-per-node)"
+def _launcher_option_fix(name: str, site: LaunchSite) -> Fix:
+    if name == "RANK" and site.command.launcher in TORCHRUN_LAUNCHERS:
+        text = "drop it; the number of a node is torchrun's --node-rank"
+    elif name == "WORLD_SIZE" and site.command.launcher in ELASTIC_LAUNCHERS:
+        text = "drop it; the number of ranks follows from --nnodes and --nproc-per-node"
     else:
-        text = f"leave it out: {site.command.launcher} sets it for each rank"
+        text = f"drop it: {site.command.launcher} sets it for each rank"
     return Fix(text, where="job-script")
 
 
-def _is_handed_over(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
-    """The line, or another one of the file, uses the variable: it is a name for a number of the user's own."""
-    return any(setting.span in word.origins for word in site.words) or uses.of(setting.name)
-
-
 def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileSetting]]:
-    """Variables of plain python that is started several times: each rank needs its own."""
+    """Yield the variables of plain python that is started several times: each rank needs its own."""
     if site.command.launcher != "python" or site.command.script is None:
         return
     world = site.settings.get("WORLD_SIZE")
@@ -480,23 +468,27 @@ def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileS
     tasks, on_node = _processes(site)
     if tasks is None or tasks < 2:
         return
-    starter = task_starter(site) or "the file"
+    starter = task_starter(site.command) or "the file"
     many = f"{tasks} tasks" if tasks < _UNCOUNTED else "several hosts"
     for name, among in (("RANK", tasks), ("LOCAL_RANK", on_node)):
         setting = site.settings.get(name)
-        if setting is None or not is_sure(setting, site) or among is None or among < 2:
+        if setting is None or not is_certain(setting, site) or among is None or among < 2:
             continue
         if setting.reach not in ("exported", "line"):
             continue
-        once = setting.value is None and _OF_TASK.search(setting.written) and _comes_before_tasks(setting, site)
-        if _number(setting) is None and not once:
+        worst_per_location = (
+            setting.value is None and _OF_TASK.search(setting.written) and _comes_before_tasks(setting, site)
+        )
+        if _number(setting) is None and not worst_per_location:
             continue
-        value = f"{_shown(setting)} is taken once, in the batch script, and" if once else f"{_shown(setting)}"
+        value = (
+            f"{_shown(setting)} is taken once, in the batch script, and" if worst_per_location else f"{_shown(setting)}"
+        )
         yield (
-            place_of(
+            at_assignment(
                 setting,
                 rules.DC809.found(
-                    f"{value} is the same in all of the {many} that {starter} starts: each takes itself for that rank",
+                    f"{value} is the same in all of the {many} that {starter} starts: each uses that rank",
                     evidence={"value": setting.value, "written": setting.written[:80], "tasks": among},
                     fix=_own_number(name, site),
                 ),
@@ -505,36 +497,36 @@ def _before_tasks(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, FileS
         )
 
 
-#: Stands for more processes than anybody counts: one on each of some hosts.
+#: Stands for one process on each of an unknown number of hosts.
 _UNCOUNTED = 1 << 30
 
 
 def _processes(site: LaunchSite) -> tuple[int | None, int | None]:
-    """How often a plain program is started at the same time: in all, and on a node. None: not known."""
+    """Return how many processes of a plain program run at the same time: in all, and on a node. None: unknown."""
     for repeat in site.repeats:
-        # one after another is one at a time
+        # sequential runs are one at a time
         if repeat.what != "hosts" and not site.background:
             continue
         if repeat.times is not None and repeat.times > 1:
             return repeat.times, None if repeat.what == "hosts" else repeat.times
         if repeat.what == "hosts" and repeat.times is None:
             return _UNCOUNTED, None
-    if task_starter(site) is None:
+    if task_starter(site.command) is None:
         return 1, 1
     return tasks_of(site), tasks_on_node(site)
 
 
 def _comes_before_tasks(setting: FileSetting, site: LaunchSite) -> bool:
-    """It is set by the shell that starts the tasks, not in each of them."""
+    """Return whether the shell that starts the tasks sets it, not each task."""
     if setting.by_each_task is True:
         return False
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     word = next((word for word in site.words if word.text.rpartition("/")[2] == starter), None)
-    return word is not None and _is_outside(setting, word) and site.place == "slurm"
+    return word is not None and _is_outside(setting, word) and site.kind == "slurm"
 
 
 def _own_number(name: str, site: LaunchSite) -> Fix:
-    starter = task_starter(site)
+    starter = task_starter(site.command)
     if starter == "srun":
         source = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}[name]
         return Fix(

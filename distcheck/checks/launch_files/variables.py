@@ -1,8 +1,7 @@
-"""The variables that launch files set: names, values, what is left over from a search for errors, masks, interfaces.
+"""The variables that launch files set: names, values, debugging leftovers, masks, interfaces.
 
-What a variable means is judged by the functions that judge a running process's environment; here they get the settings
-of one launch line at a time, and their findings are put where the assignment stands. Whether a variable reaches the
-ranks at all is the matter of ``reaching.py``.
+The functions that check a process's environment also check the settings of a launch line. Their findings are moved to
+the assignments. ``variable_forwarding.py`` checks whether a variable reaches the ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from distcheck.launch.reader import make_launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, Settings
 from distcheck.launch.settings import Setting as InForce
 
-from .context import of_span
 from .counts import nodes_of, ranks_on_node
 from .fragments import Span
 from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes
@@ -35,11 +33,11 @@ if TYPE_CHECKING:
 
 #: The masks of CUDA and ROCm.
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-#: Words by which people say that a mask is to hide all GPUs.
+#: Values that are meant to hide all GPUs.
 _NO_GPUS = frozenset({"", "none", "cpu", "void", "null", "off", "nodevfiles"})
-#: More cards than any mask names (indices above count as a slip of the pen only where the nodes are known).
+#: More cards than any mask names; higher indices count as errors only if the nodes are known.
 _ANY_CARDS = 1024
-#: A file, folder or comment that belongs to a search for errors or to a measurement: what it sets is set on purpose.
+#: A file, folder or comment about debugging or measurements: its settings are deliberate.
 _DELIBERATE = re.compile(
     r"(?i)(?<![a-z])(?:debug\w*|diag(?:nos\w*)?|tests?|testing|bench\w*|profil\w*|repro\w*|smoke|sanity|ablation)(?![a-z])"
     r"|nccl[-_]?tests|(?:all_?reduce|all_?gather|alltoall|broadcast|sendrecv|reduce_scatter)_perf"
@@ -49,22 +47,22 @@ _REASON = re.compile(
     r"(?i)\b(?:no|not|without|lacks?|broken|hangs?|bug|because|since|needed|need|requires?d?|workaround|fix(?:es)?|"
     r"ethernet|tcp|pcie|geforce|rtx|40[0-9]0|30[0-9]0|wsl|only|avoid\w*|unless|unsupported|cloud|ec2|gcp|azure)\b|n't\b"
 )
-#: Signs of a value that the reader of the file is to replace.
+#: Signs of a placeholder.
 _TO_FILL_IN = re.compile(r"(?i)[<>{}]|\byour|\bxxx+\b|placeholder|change_?me|\bTODO\b")
-#: Variables of one launch line that are judged, and times that one is set without a launch line: more are made by
-#: programs, and those beyond are as the first ones.
-_MOST_SETTINGS = 1000
-#: Settings of the launch lines of a file, each counted for each line; what is set behind them is as without a line.
-_MOST_PAIRS = 200_000
-_MOST_BATCHES = 200
-#: Lines of a file that are searched for other uses of a name; longer ones are made by programs, and not fixed.
-_MOST_LINES = 20_000
-#: Longest corrected line that a fix shows.
-_LONGEST_LINE = 160
+#: Limits of variables per launch line, and of assignments of one variable without a line. More come from generated
+#: files.
+_MAX_SETTINGS = 1000
+#: Limit of the settings of all launch lines of a file.
+_MAX_PAIRS = 200_000
+_MAX_BATCHES = 200
+#: Limit of lines that are searched for other uses of a name.
+_MAX_LINES = 20_000
+#: Longest corrected line in a fix.
+_MAX_LINE_LENGTH = 160
 
 
 class SettingGroup(NamedTuple):
-    """Settings that are in force together: those of a launch line, or some of a file for which none is known."""
+    """Settings that apply together: those of a launch line, or of a file without one."""
 
     file: LaunchFile
     site: LaunchSite | None
@@ -73,13 +71,13 @@ class SettingGroup(NamedTuple):
 
 @probe(rules.DC110)
 def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
-    """Every variable below a library's prefix is one that the library reads."""
+    """Every variable with a library's prefix is one that the library reads."""
     from distcheck.checks.host.variables import IN_USE, judge_names
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         for finding in judge_names(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
-            # what an option is to be given may well be given by a variable that the file uses elsewhere
+            # the file may set the option from another variable
             if setting.value is None and "torchrun does not read it" in finding.message:
                 continue
             yield finding
@@ -89,7 +87,7 @@ def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Un
 
 @probe(rules.DC111)
 def names_are_current(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
-    """No variable is set that libraries have dropped, or read only under a name of its own past."""
+    """No variable is set that libraries have removed or renamed."""
     from distcheck.checks.host.variables import IN_USE, judge_age
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
@@ -100,7 +98,7 @@ def names_are_current(launch_files: LaunchFiles, configuration: Configuration | 
 
 @probe(rules.DC112)
 def values_are_understood(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
-    """Every value is one that the library which reads it takes as it is meant."""
+    """Every value has its intended meaning for the library that reads it."""
     from distcheck.checks.host.variables import IN_USE, judge_values
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
@@ -113,13 +111,13 @@ def values_are_understood(launch_files: LaunchFiles, configuration: Configuratio
 
 @probe(rules.DC113)
 def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
-    """No setting of an earlier search for errors is left on."""
+    """No debugging setting is left on."""
     from distcheck.checks.host.variables import IN_USE, judge_debugging
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
-            meant = not is_sure(setting, group.site) or is_deliberate(group, setting)
+            meant = not is_certain(setting, group.site) or is_deliberate(group, setting)
             yield finding._replace(severity=Severity.INFO) if meant else finding
 
     yield from _judged(launch_files, configuration, judge)
@@ -129,7 +127,7 @@ def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | U
 def transports_are_on(
     launch_files: LaunchFiles, nodes: Nodes | Unavailable, configuration: Configuration | Unavailable
 ) -> Iterator[Finding]:
-    """No variable takes from NCCL a way that the launch could use."""
+    """No variable disables a transport of NCCL that the launch could use."""
     from distcheck.checks.host.variables import IN_USE, judge_transports
 
     stated = nodes if isinstance(nodes, Nodes) else None
@@ -137,7 +135,7 @@ def transports_are_on(
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
         def loss(entry: DisabledTransport) -> str | None:
             setting = group.settings[entry.name]
-            if not is_sure(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
+            if not is_certain(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
                 return None
             if entry.name == "NCCL_IB_DISABLE" and _another_network(group):
                 return None
@@ -150,7 +148,7 @@ def transports_are_on(
 
 @probe(rules.DC204)
 def masks_say_what_they_do(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
-    """No entry of a mask hides GPUs that the list was meant to give."""
+    """No entry of a mask hides GPUs by mistake."""
     stated = nodes if isinstance(nodes, Nodes) else None
 
     def found() -> Iterator[tuple[FileSetting, Finding]]:
@@ -173,7 +171,7 @@ def interfaces_lead_to_the_nodes(launch_files: LaunchFiles, nodes: Nodes | Unava
             setting = group.settings.get("NCCL_SOCKET_IFNAME")
             if setting is None or setting.value is None or len(setting.value) < 2:
                 continue
-            # blanks and what is to be filled in are a matter of DC112, or of nobody
+            # DC112 reports blanks, and placeholders are not checked
             if not _TO_FILL_IN.search(setting.value) and setting.value.strip() == setting.value:
                 yield from ((setting, finding) for finding in _wrong_interface(group, setting, stated))
 
@@ -181,7 +179,7 @@ def interfaces_lead_to_the_nodes(launch_files: LaunchFiles, nodes: Nodes | Unava
 
 
 def worst_of_each(found: Iterable[tuple[FileSetting, Finding]]) -> Iterator[Finding]:
-    """Of several findings about one assignment, which several launch lines get, the first of the worst ones."""
+    """Yield the worst finding of each assignment that several launch lines get; the first of equal ones."""
     worst: dict[Span, Finding] = {}
     for setting, finding in found:
         before = worst.get(setting.span)
@@ -191,7 +189,7 @@ def worst_of_each(found: Iterable[tuple[FileSetting, Finding]]) -> Iterator[Find
 
 
 def _weight(finding: Finding) -> tuple[int, bool]:
-    """The worse first; of several files that source an assignment, the one that holds it knows how to fix it."""
+    """Return the order of findings: by severity, then by whether the fix has edits."""
     return finding.severity, bool(finding.fix.edits)
 
 
@@ -199,7 +197,7 @@ def _weight(finding: Finding) -> tuple[int, bool]:
 
 
 def groups_of(launch_files: LaunchFiles) -> Iterator[SettingGroup]:
-    """The settings of each file that bear on training, by what is in force together; each group once."""
+    """Yield the settings that concern training, by what applies together; each group once."""
     table = VariableTable()
     for file in launch_files.files:
         reached: set[Span] = set()
@@ -211,7 +209,7 @@ def groups_of(launch_files: LaunchFiles) -> Iterator[SettingGroup]:
                 for name, setting in site.settings.items()
                 if setting.reaches_processes and table.bears_on_training(name)
             )
-            settings = dict(islice(bearing, _MOST_SETTINGS))
+            settings = dict(islice(bearing, _MAX_SETTINGS))
             reached.update(setting.span for setting in settings.values())
             known = (
                 tuple(setting.span for setting in settings.values()),
@@ -228,31 +226,31 @@ def groups_of(launch_files: LaunchFiles) -> Iterator[SettingGroup]:
         for setting in (*file.settings, *pods):
             if setting.span in reached or not setting.reaches_processes or not table.bears_on_training(setting.name):
                 continue
-            # what no launch line has was unset or replaced before the first one behind it
+            # a setting that no launch line has was unset or replaced before the first line after it
             if setting.certain and setting.reach == "exported" and setting.span.line < last.get(setting.span.path, 0):
                 continue
             reached.add(setting.span)
             batch = next((one for one in rest if setting.name not in one), None)
-            if batch is None and len(rest) < _MOST_BATCHES:
+            if batch is None and len(rest) < _MAX_BATCHES:
                 rest.append(batch := {})
-            if batch is not None and len(batch) < _MOST_SETTINGS:
+            if batch is not None and len(batch) < _MAX_SETTINGS:
                 batch[setting.name] = setting
         for batch in rest:
             yield SettingGroup(file, None, batch)
 
 
 def _first_of(sites: Sequence[LaunchSite]) -> Sequence[LaunchSite]:
-    """The launch lines whose settings are judged: all but those of a file that a program has made."""
+    """Return the launch lines whose settings are checked: up to a limit for generated files."""
     pairs = 0
     for index, site in enumerate(sites):
         pairs += len(site.settings)
-        if pairs > _MOST_PAIRS:
+        if pairs > _MAX_PAIRS:
             return sites[:index]
     return sites
 
 
 def launch_of(group: SettingGroup) -> Launch:
-    """The launch that settings are judged for; a shell where no line is known that they are for."""
+    """Return the launch for a group of settings; a shell if no line is known."""
     site = group.site
     if site is None:
         return Launch(on_this_host=False)
@@ -262,10 +260,10 @@ def launch_of(group: SettingGroup) -> Launch:
 
 
 def settings_of(group: SettingGroup, known: frozenset[str] = frozenset(), *, only_known: bool = True) -> Settings:
-    """Settings as the functions that judge an environment take them.
+    """Return settings for the functions that check an environment.
 
-    :param known: names that the configuration calls its own
-    :param only_known: without those whose value is not known; else it stands as it is written
+    :param known: names from the configuration
+    :param only_known: drop settings with an unknown value; otherwise the value is as written
     """
     found = []
     for name, setting in group.settings.items():
@@ -284,14 +282,14 @@ def _judged(
     *,
     only_known: bool = True,
 ) -> Iterator[Finding]:
-    """What a function of the environment says about each group, in the place of the assignment, each once."""
+    """Yield the findings of a function for the environment, at the assignments, each once."""
     own = frozenset() if isinstance(configuration, Unavailable) else frozenset(configuration.values("known-variables"))
 
     def found() -> Iterator[tuple[FileSetting, Finding]]:
         table = VariableTable().names()
         done: set[Span] = set()
         for group in groups_of(launch_files):
-            # what no table knows means the same to every launch line, and takes long to be guessed
+            # names without a table entry mean the same to every line, and near names are slow to find
             passed = frozenset(name for name, setting in group.settings.items() if setting.span in done)
             settings = settings_of(group, own | passed, only_known=only_known)
             for finding in judge(group, launch_of(group), settings):
@@ -303,12 +301,12 @@ def _judged(
     yield from worst_of_each(found())
 
 
-# places and fixes
+# locations and fixes
 
 
-def place_of(setting: FileSetting, finding: Finding) -> Finding:
-    """The finding where the assignment stands."""
-    return finding._replace(where=of_span(setting.span, variable=setting.name, option=finding.where.object))
+def at_assignment(setting: FileSetting, finding: Finding) -> Finding:
+    """Return the finding at the assignment."""
+    return finding._replace(where=setting.span.where(variable=setting.name, object=finding.where.object))
 
 
 def _in_place(finding: Finding, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> Finding:
@@ -320,7 +318,7 @@ def _in_place(finding: Finding, setting: FileSetting, group: SettingGroup, own: 
         or _revalued(finding, setting, group)
         or Fix(fix.text, where="code" if fix.where == "code" else _where_of(setting))
     )
-    return place_of(setting, finding._replace(evidence=evidence, fix=made))
+    return at_assignment(setting, finding._replace(evidence=evidence, fix=made))
 
 
 def _where_of(setting: FileSetting) -> str:
@@ -328,14 +326,14 @@ def _where_of(setting: FileSetting) -> str:
 
 
 def _renamed(finding: Finding, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> Fix | None:
-    """The assignment under the right name, where that is all that is to be changed."""
+    """Return the fix that renames the assignment, if nothing else has to change."""
     new = finding.evidence.get("meant" if finding.code == rules.DC110.code else "successor")
     if finding.code not in (rules.DC110.code, rules.DC111.code) or not isinstance(new, str):
         return None
     if finding.code == rules.DC110.code and "is read" not in finding.message:
         return None  # what is meant has another value
     if "has no effect" in finding.message or "say different things" in finding.message:
-        return None  # dropped long ago: what took its place is no other name of the same
+        return None  # removed long ago: its replacement is not a new name
     if new in group.settings or not _stands_alone(setting, group.file):
         return None
     edit = _edit_of(setting.name_span, new, setting.name, group.file)
@@ -351,7 +349,7 @@ def _renamed(finding: Finding, setting: FileSetting, group: SettingGroup, own: f
 
 
 def _is_read_by_now(finding: Finding) -> bool:
-    """The releases in use read the new name: an older one would overlook it."""
+    """Return whether the releases in use read the new name."""
     from distcheck.checks.host.variables import IN_USE, version_numbers
 
     if finding.code != rules.DC111.code:
@@ -363,7 +361,7 @@ def _is_read_by_now(finding: Finding) -> bool:
 
 
 def _would_be_found(new: str, setting: FileSetting, group: SettingGroup, own: frozenset[str]) -> bool:
-    """Under its new name the setting would be reported as well."""
+    """Return whether the setting would be reported under its new name as well."""
     from distcheck.checks.host import variables as judges
 
     if setting.value is None:
@@ -381,8 +379,8 @@ def _would_be_found(new: str, setting: FileSetting, group: SettingGroup, own: fr
 
 
 def _stands_alone(setting: FileSetting, file: LaunchFile) -> bool:
-    """The name is used nowhere else in the file, so that a new one leaves nothing behind."""
-    if len(file.lines) > _MOST_LINES:
+    """Return whether the file uses the name only once."""
+    if len(file.lines) > _MAX_LINES:
         return False
     pattern = re.compile(rf"(?<![\w]){re.escape(setting.name)}(?![\w])")
     used = sum(
@@ -392,7 +390,7 @@ def _stands_alone(setting: FileSetting, file: LaunchFile) -> bool:
 
 
 def _revalued(finding: Finding, setting: FileSetting, group: SettingGroup) -> Fix | None:
-    """The assignment with the value that was meant, where the finding's own fix says it."""
+    """Return the fix with the intended value, if the finding's own fix has it."""
     command = finding.fix.command or ""
     if finding.code != rules.DC112.code or not command.startswith(f"export {setting.name}="):
         return None
@@ -408,7 +406,7 @@ def _revalued(finding: Finding, setting: FileSetting, group: SettingGroup) -> Fi
 
 
 def value_edit(setting: FileSetting, value: str, file: LaunchFile) -> Edit | None:
-    """The edit that gives a setting another value, with the quotes that it has; None where it can't be told."""
+    """Return the edit that changes the value of a setting and keeps its quotes, or None."""
     written = setting.written
     quote = written[:1] if written[:1] in ("'", '"') and written[-1:] == written[:1] else ""
     if not quote and setting.reach in ("container", "workflow"):
@@ -418,18 +416,18 @@ def value_edit(setting: FileSetting, value: str, file: LaunchFile) -> Edit | Non
 
 
 def _edit_of(span: Span | None, new: str, old: str, file: LaunchFile) -> Edit | None:
-    """The edit of a stretch of one line; None where the file does not hold there what is to be replaced."""
+    """Return the edit of a range of one line, or None if the file does not contain the old text there."""
     if span is None or span.path != file.path or span.line != span.end_line or not 1 <= span.line <= len(file.lines):
         return None
     if file.lines[span.line - 1][span.column - 1 : span.end_column - 1] != old:
         return None
-    return Edit(span.path, span.line, span.column, span.end_line, span.end_column, new)
+    return span.replaced_by(new)
 
 
 def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:
-    """The line with its edits, to show in a fix; None where it is long, or holds what must not be shown.
+    """Return the edited line for a fix, or None if it is long or holds a credential.
 
-    One that goes on behind its end is shown with ``…`` there.
+    A continued line ends with ``…``.
     """
     made = sorted(edits, key=lambda edit: edit.column)
     if len({edit.line for edit in made}) != 1 or any(edit.line != edit.end_line for edit in made):
@@ -442,16 +440,16 @@ def corrected_line(file: LaunchFile, edits: Iterable[Edit]) -> str | None:
         line = f"{line[:-1].rstrip()} …"
     elif line.endswith(("'", '"')) and line.count(line[-1]) % 2:
         line = f"{line} …"
-    return line if len(line) <= _LONGEST_LINE and mask(line) == line and line.isprintable() else None
+    return line if len(line) <= _MAX_LINE_LENGTH and mask(line) == line and line.isprintable() else None
 
 
 # what was meant
 
 
-def is_sure(setting: FileSetting, site: LaunchSite | None) -> bool:
-    """Its launch line has it, whatever the shell chose.
+def is_certain(setting: FileSetting, site: LaunchSite | None) -> bool:
+    """Return whether the launch line always has it.
 
-    An assignment on the line itself is made with it, and one in the loop that the line stands in whenever that runs.
+    An assignment on the line itself always applies, and one in the same loop whenever the line runs.
     """
     if setting.certain or setting.reach == "line":
         return True
@@ -464,9 +462,9 @@ def is_sure(setting: FileSetting, site: LaunchSite | None) -> bool:
 
 
 def is_deliberate(group: SettingGroup, setting: FileSetting) -> bool:
-    """A file, a comment or a line that belongs to a search for errors or a measurement sets it."""
+    """Return whether a file, a comment or a line about debugging or measurements sets it."""
     site = group.site
-    # folders are left out: whoever keeps scripts below tests/ means another thing by that
+    # folders do not count: scripts below tests/ are often real jobs
     texts = [setting.span.path.rpartition("/")[2], *comments_at(group.file, setting)]
     if site is not None:
         texts.extend(((site.command.script or "").rpartition("/")[2], *site.conditions))
@@ -475,12 +473,12 @@ def is_deliberate(group: SettingGroup, setting: FileSetting) -> bool:
 
 
 def has_reason(file: LaunchFile, setting: FileSetting) -> bool:
-    """A comment on the line of the assignment, or right above it, says why."""
+    """Return whether a comment on the line of the assignment, or directly above it, gives a reason."""
     return any(_REASON.search(text) for text in comments_at(file, setting))
 
 
 def comments_at(file: LaunchFile, setting: FileSetting) -> tuple[str, ...]:
-    """The comments on the line of a setting, and on the line above where that holds nothing else."""
+    """Return the comments on the line of a setting, and on a comment line above it."""
     if setting.span.path != file.path:
         return ()
     line = setting.span.line
@@ -490,13 +488,13 @@ def comments_at(file: LaunchFile, setting: FileSetting) -> tuple[str, ...]:
 
 
 def _another_network(group: SettingGroup) -> bool:
-    """NCCL goes through libfabric (EFA, Slingshot), beside which its own InfiniBand transport counts for nothing."""
+    """Return whether NCCL uses libfabric (EFA, Slingshot), so that its own InfiniBand transport does not matter."""
     value = {name: (given.value or "").lower() for name, given in group.settings.items()}
     return value.get("FI_PROVIDER", "").startswith(("efa", "cxi")) or "libfabric" in value.get("NCCL_NET", "")
 
 
 def _loss(entry: DisabledTransport, site: LaunchSite | None, nodes: Nodes | None) -> str | None:
-    """What the launch loses without a transport, as a clause; None where nobody can tell that it loses anything."""
+    """Return what the launch loses without a transport, as a clause, or None if unknown."""
     if site is None:
         return None
     if entry.kind == "gpus":
@@ -514,7 +512,7 @@ def _loss(entry: DisabledTransport, site: LaunchSite | None, nodes: Nodes | None
 
 
 def _faults_of_mask(group: SettingGroup, setting: FileSetting, nodes: Nodes | None) -> Iterator[Finding]:
-    """Where a mask leaves fewer GPUs than it names."""
+    """Yield masks that leave fewer GPUs than they name."""
     from distcheck.checks.host.devices import apply_masks
     from distcheck.checks.host.gpus import Gpu, Gpus
 
@@ -539,14 +537,14 @@ def _faults_of_mask(group: SettingGroup, setting: FileSetting, nodes: Nodes | No
     fix = Fix(
         f"write numbers of GPUs that are there, each once, with commas between them: {setting.name}={','.join(meant)}"
         if meant
-        else "write numbers of GPUs that are there, each once, with commas between them, or leave the variable out",
+        else "write numbers of GPUs that are there, each once, with commas between them, or drop the variable",
         where=_where_of(setting),
     )
     edit = value_edit(setting, ",".join(meant), group.file) if meant else None
     enough = ranks is None or len(meant) >= ranks  # fewer than the ranks would be another fault
     if edit is not None and enough and (stated is None or all(int(entry) < stated for entry in meant)):
         fix = fix._replace(edits=(edit,), risk="which GPUs are meant is taken from the list as it stands")
-    yield place_of(
+    yield at_assignment(
         setting,
         rules.DC204.found(
             f"{setting.name}={value[:80]!r} leaves {left or 'no'} GPU{'s' * (left != 1)}: {fault}",
@@ -558,7 +556,7 @@ def _faults_of_mask(group: SettingGroup, setting: FileSetting, nodes: Nodes | No
 
 
 def _meant(value: str) -> tuple[str, ...]:
-    """The numbers that a mask seems to mean: ``0-3`` is four of them. Empty where that is a guess."""
+    """Return the numbers that a mask seems to mean: ``0-3`` is four of them. Empty if ambiguous."""
     found: list[str] = []
     for entry in re.split(r"[,;:\s]+", value.strip(" \t\"'[]()")):
         span = re.fullmatch(r"(\d{1,3})(?:-|\.\.)(\d{1,3})", entry)
@@ -572,7 +570,7 @@ def _meant(value: str) -> tuple[str, ...]:
 
 
 def _fault_of_uuids(value: str) -> tuple[str, int, tuple[str, ...]]:
-    """What is wrong with a list of UUIDs without knowing the GPUs: marks, repetitions, numbers among them."""
+    """Return what is wrong with a list of UUIDs: quotes, duplicates, or numbers in it."""
     if value[:1] in "'\"":
         return f"the quote {value[0]} is a part of the value", 0, ()
     entries = [entry.strip() for entry in value.split(",")]
@@ -591,7 +589,7 @@ def _fault_of_uuids(value: str) -> tuple[str, int, tuple[str, ...]]:
 
 
 def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | None) -> Iterator[Finding]:
-    """An interface that stays on its node, of a job on several, or one that the nodes don't have."""
+    """Yield interfaces that stay on a node of a job on several, or that the nodes do not have."""
     from distcheck.checks.host.interfaces import HOST_ONLY_NAMES
     from distcheck.checks.host.nccl_interfaces import parse_filter
 
@@ -602,7 +600,7 @@ def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | N
         return
     there = None if nodes is None else nodes.interfaces
     if there is not None and nodes is not None and not any(wanted.takes(name) for name in there):
-        yield place_of(
+        yield at_assignment(
             setting,
             rules.DC406.found(
                 f"NCCL_SOCKET_IFNAME={value[:80]} gives NCCL no interface of the nodes of {nodes.origin}, which have "
@@ -615,29 +613,29 @@ def _wrong_interface(group: SettingGroup, setting: FileSetting, nodes: Nodes | N
         return
     if wanted.exclude or not all(name == "lo" or name.startswith(HOST_ONLY_NAMES) for name in names):
         return
-    if group.site is None or (nodes_of(group.site) or 1) < 2 or _meets_at_home(group.site):
+    if group.site is None or (nodes_of(group.site) or 1) < 2 or _meets_on_loopback(group.site):
         return
     what = "the loopback interface" if all(name == "lo" for name in names) else "interfaces of one host only"
-    yield place_of(
+    yield at_assignment(
         setting,
         rules.DC406.found(
             f"NCCL_SOCKET_IFNAME={value[:80]} names {what}, and the job runs on {nodes_of(group.site)} nodes: none of "
-            "them reaches another one over it",
+            "them can reach another one through it",
             evidence={"value": value, "nodes": nodes_of(group.site)},
             fix=_better_interface(setting, there, group.file),
         ),
     )
 
 
-def _meets_at_home(site: LaunchSite) -> bool:
-    """The rendezvous is on this machine as well: several nodes that are played by one."""
+def _meets_on_loopback(site: LaunchSite) -> bool:
+    """Return whether the rendezvous is on this machine: one machine simulates several nodes."""
     command = site.command
     endpoint = (command.rdzv_endpoint or "").rpartition(":")[0] or command.rdzv_endpoint
-    return any(place in LOOPBACK_NAMES for place in (command.master_addr, endpoint) if place)
+    return any(host in LOOPBACK_NAMES for host in (command.master_addr, endpoint) if host)
 
 
 def _better_interface(setting: FileSetting, there: tuple[str, ...] | None, file: LaunchFile) -> Fix:
-    """The one interface that leads out of a node, where the nodes are known, else how to find it."""
+    """Return the fix with the only interface to other nodes, if the nodes are known, otherwise how to find it."""
     from distcheck.checks.host.interfaces import HOST_ONLY_NAMES, VPN_NAMES
 
     left = [name for name in there or () if name != "lo" and not name.startswith((*HOST_ONLY_NAMES, *VPN_NAMES))]
@@ -652,6 +650,6 @@ def _better_interface(setting: FileSetting, there: tuple[str, ...] | None, file:
         )
     return Fix(
         "name the interface that leads to the other nodes ('ip route get ADDRESS-OF-ANOTHER-NODE' shows it after dev) "
-        "as NCCL_SOCKET_IFNAME==NAME, or leave the variable out",
+        "as NCCL_SOCKET_IFNAME==NAME, or drop the variable",
         where=_where_of(setting),
     )

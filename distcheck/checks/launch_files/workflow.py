@@ -1,7 +1,7 @@
-"""Workflows and composite actions of GitHub: the commands of their steps, with the variables of three levels.
+"""GitHub workflows and composite actions: the commands of their steps, with the variables of three levels.
 
-By GitHub's reference (docs.github.com, workflow syntax): the ``env`` of a step over that of its job over that of the
-workflow, and the shell of ``run`` likewise; ``${{ }}`` is unknown.
+Source: GitHub's reference (docs.github.com, workflow syntax). The ``env`` of a step overrides that of its job, and this
+that of the workflow. The shell of ``run`` follows the same order. ``${{ }}`` is unknown.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from .fragments import Fragment
-from .model import FileSetting, LaunchFile, LaunchSite, LookUp
-from .plain_commands import as_written, with_lost
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, as_written, with_lost
 from .yaml_text import Node, read_yaml
 
-#: Jobs and steps of a file that are read; real ones have tens.
-_MOST_STEPS = 5000
+#: Limit of jobs and steps in a file; real ones have tens.
+_MAX_STEPS = 5000
 
 
 _NAME = re.compile(r"\b([A-Za-z_]\w*)(?==|<<)")
@@ -32,29 +32,27 @@ class _WorkflowStep(NamedTuple):
 
 
 def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
-    """What a workflow says. Never raises; what can't be read is among the file's problems."""
+    """Return the contents of a workflow. Never raises: unreadable parts are problems of the file."""
     from .shell import read_shell
 
     yaml = read_yaml(Fragment(text, path))
-    sites: list[LaunchSite] = []
-    settings: list[FileSetting] = []
-    problems = list(yaml.problems)
-    comments = list(yaml.comments)
-    also_read: list[str] = []
+    contents = FileContents()
+    contents.problems.extend(yaml.problems)
+    contents.comments.extend(yaml.comments)
     lost: dict[str, FileSetting] = {}
     handed_on: dict[str, FileSetting] = {}
     job: str | None = None
     lines = text.split("\n")
     for document in yaml.documents:
-        for found in _settings_and_steps(document.root):
+        for found in _settings_and_steps(document):
             if isinstance(found, FileSetting):
-                settings.append(found)
+                contents.settings.append(found)
                 continue
             if found.name != job:
                 job, lost, handed_on = found.name, {}, {}
             fragment = found.run.fragment()
-            read = read_shell(fragment, look_up, place="workflow", environ={**handed_on, **found.environ})
-            sites.extend(
+            read = read_shell(fragment, look_up, kind="workflow", environ={**handed_on, **found.environ})
+            sites = (
                 site._replace(
                     routine=found.name,
                     conditions=(*found.conditions, *site.conditions),
@@ -62,34 +60,23 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 )
                 for site in as_written(with_lost(read.sites, lost), path, lines)
             )
-            # each step is a shell of its own
+            contents.add(read._replace(sites=tuple(sites)))
+            # each step is a separate shell
             lost.update({setting.name: setting for setting in read.settings if setting.reach == "exported"})
             if "GITHUB_ENV" in fragment.text:
-                # what a step writes there is set in those behind it, to what the shell alone knows
+                # later steps get what a step writes there, with a value that only the shell knows
                 for name in _NAME.findall(fragment.text):
                     lost.pop(name, None)
                     handed_on[name] = FileSetting(name, None, found.run.span, found.run.span, None, "workflow", False)
-            settings.extend(read.settings)
-            problems.extend(read.problems)
-            comments.extend(read.comments)
-            also_read.extend(read.also_read)
-    return LaunchFile(
-        path,
-        "workflow",
-        tuple(sites),
-        tuple(settings),
-        comments=tuple(sorted(set(comments))),
-        problems=tuple(problems),
-        also_read=tuple(dict.fromkeys(also_read)),
-    )
+    return contents.file(path, "workflow")
 
 
 def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
-    """The variables that the file sets and the steps with commands, in their order."""
+    """Yield the variables that the file sets and the steps with commands, in order."""
     own = _environ(root.get("env"))
     yield from own.values()
     jobs = root.get("jobs")
-    left = _MOST_STEPS
+    left = _MAX_STEPS
     for name, job in jobs.table.items() if jobs is not None else ():
         of_job = _environ(job.get("env"))
         yield from of_job.values()
@@ -117,7 +104,7 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
             conditions = tuple(text for text in (_text(job.get("if")), _text(step.get("if"))) if text)
             yield _WorkflowStep(run, {**own, **of_job, **in_container, **of_step}, name, folder, conditions)
     steps = root.get("runs", "steps")
-    for step in steps.items[:_MOST_STEPS] if steps is not None else ():
+    for step in steps.items[:_MAX_STEPS] if steps is not None else ():
         of_step = _environ(step.get("env"))
         yield from of_step.values()
         run = step.get("run")
@@ -129,13 +116,13 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
 
 
 def _environ(node: Node | None) -> dict[str, FileSetting]:
-    """The variables of an ``env``, each with its place."""
+    """Return the variables of an ``env`` with their locations."""
     found: dict[str, FileSetting] = {}
     for name, value in node.table.items() if node is not None else ():
         if value.kind != "value":
             continue
         key = node.keys[name] if node is not None else value
-        # GitHub takes the text as it stands; a word alone is not a number or a truth to it
+        # GitHub uses the text as written; a plain word is no number or truth value
         known = None if value.open_ended or "${{" in value.text else value.text
         span = key.source.fragment.span(key.start, max(value.end, key.end))
         found[name] = FileSetting(name, known, span, key.span, value.span, "workflow", written=value.written)
@@ -147,7 +134,7 @@ def _text(node: Node | None) -> str:
 
 
 def _first_text(*nodes: Node | None) -> str | None:
-    """The text of the first node that is there; None where none is, also where a fault of syntax may hide one."""
+    """Return the text of the first existing node, or None. A syntax error may hide a node."""
     for node in nodes:
         if node is not None and (node.text or not node.open_ended):
             return node.text if node.kind == "value" else None
@@ -162,7 +149,7 @@ def _is_shell(shell: str | None, *, windows: bool) -> bool:
 
 
 def _below(folder: str | None, inner: str | None) -> str | None:
-    """A step starts in the folder of the repository, which is what paths are relative to as a rule."""
+    """Return the folder of a command: a step starts in the folder of the repository, like the paths here."""
     if folder is None:
         return inner
     if "${{" in folder or inner is None or inner.startswith("/"):

@@ -1,7 +1,7 @@
-"""Which pods a workload of Kubernetes asks for: how many of which template, what its operator tells them.
+"""The pods that a Kubernetes workload requests: how many of which template, and what its operator sets.
 
-One function for each kind, by the definitions of its operator; the containers of a kind that nobody here knows are
-found by their shape. What is in a container is the matter of ``containers.py``.
+Each kind has a function, by the definition of its operator. The containers of an unknown kind are found by their shape.
+``containers.py`` reads the contents of a container.
 """
 
 from __future__ import annotations
@@ -13,46 +13,47 @@ from .containers import entries, known_text
 from .model import Scalar
 from .yaml_text import Node
 
-#: Variables that an operator gives to each pod: Kubeflow's for a PyTorchJob with a Master (training-operator 1.9,
+#: Variables that an operator sets in each pod: Kubeflow's for a PyTorchJob with a Master (training-operator 1.9,
 #: pkg/controller.v1/pytorch/envvar.go), Volcano's pytorch plug-in (volcano 1.12,
-#: pkg/controllers/job/plugins/distributed-framework/pytorch). Both put theirs behind the container's own, and of
-#: two variables of one name the kubelet takes the last.
+#: pkg/controllers/job/plugins/distributed-framework/pytorch). Both append theirs, and the kubelet uses the last value
+#: of each name.
 OF_OPERATOR = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"})
-#: What a TrainJob sets for torchrun, and refuses in spec.trainer.env (trainer 2.0, pkg/constants/constants.go).
+#: Variables that a TrainJob sets for torchrun and refuses in spec.trainer.env (trainer 2.0,
+#: pkg/constants/constants.go).
 OF_TRAINER = frozenset({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"})
-#: The further defaults of torchrun that a PyTorchJob with an elasticPolicy sets (…/pytorch/elastic.go).
+#: Further defaults of torchrun that a PyTorchJob with an elasticPolicy sets (…/pytorch/elastic.go).
 _OF_ELASTIC = frozenset({"PET_MAX_RESTARTS", "PET_RDZV_BACKEND", "PET_RDZV_CONF", "PET_RDZV_ENDPOINT", "PET_RDZV_ID"})
 
-#: The port of a PyTorchJob that names none (training-operator, pkg/apis/kubeflow.org/v1/pytorch_types.go).
+#: The default port of a PyTorchJob (training-operator, pkg/apis/kubeflow.org/v1/pytorch_types.go).
 _DEFAULT_PORT = "23456"
-#: Kinds that describe kinds, or hold no pods: a description of a pod in them is none.
+#: Kinds without pods: a pod's description in them starts nothing.
 NO_WORKLOADS = frozenset({"CustomResourceDefinition", "Kustomization", "Values", "ClusterRole", "Role"})
-#: Deepest table of an unknown kind that is searched for containers.
-_DEEPEST = 40
+#: Limit of nested tables in an unknown kind.
+_MAX_DEPTH = 40
 
 
 class PodGroup(NamedTuple):
-    """Pods of one template, as a workload asks for them."""
+    """Pods of one template in a workload."""
 
     kind: str
     name: str | None
     role: str | None
-    #: the table that holds ``spec`` and ``metadata`` of the pods
+    #: the table with ``spec`` and ``metadata`` of the pods
     template: Node
     replicas: Scalar | None = None
     nodes: Scalar | None = None
     nproc: Scalar | None = None
     injected: frozenset[str] = frozenset()
-    #: further variables that the operator sets, with their values, None: unknown
+    #: further variables that the operator sets; None: unknown value
     variables: Mapping[str, str | None] = {}
-    #: what the injected ones may hold, where that can be told
+    #: possible values of the injected variables, if known
     operator_values: Mapping[str, tuple[str, ...]] = {}
-    #: a template for jobs that bring their own numbers and volumes
+    #: a template for jobs with their own numbers and volumes
     overruled: bool = False
 
 
 def objects_of(root: Node, depth: int = 0) -> Iterator[Node]:
-    """The objects of a document: itself, or the items of a List."""
+    """Yield the objects of a document: itself, or the items of a List."""
     if root.kind != "table":
         return
     kind = kind_of_object(root)
@@ -68,7 +69,7 @@ def kind_of_object(item: Node) -> str | None:
 
 
 def groups_of(kind: str, item: Node) -> Iterator[PodGroup]:
-    """The pods that a workload asks for."""
+    """Yield the pods that a workload requests."""
     name = known_text(item, "metadata", "name")
     spec = item.get("spec")
     if spec is None or spec.kind != "table":
@@ -122,7 +123,7 @@ def _pytorch_job(kind: str, name: str | None, item: Node, spec: Node) -> Iterato
 def _operator_values(
     name: str | None, role: str, roles: Node, nodes: Scalar | None, nproc: Scalar | None
 ) -> dict[str, tuple[str, ...]]:
-    """What the operator of a PyTorchJob gives to its variables (training-operator, pkg/controller.v1/pytorch)."""
+    """Return the values that the operator of a PyTorchJob sets (training-operator, pkg/controller.v1/pytorch)."""
     values: dict[str, tuple[str, ...]] = {}
     master = roles.get("Master")
     if master is None:
@@ -139,7 +140,7 @@ def _operator_values(
     values["MASTER_PORT"] = tuple(port for port in ports if port is not None) or (_DEFAULT_PORT,)
     count = None if nodes is None else nodes.number
     if count is not None:
-        # until 1.6 the number of pods, since then that of processes
+        # until 1.6 the number of pods, later that of processes
         each = 1 if nproc is None else nproc.number
         values["WORLD_SIZE"] = (str(count), str(count * (each or 1)))
     replicas = _count(roles.table[role], "replicas").number
@@ -175,7 +176,7 @@ def _job_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[Po
 
 
 def _training_runtime(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
-    """What TrainJobs are made of: these may overrule all of its numbers."""
+    """Yield the pods of a runtime: TrainJobs may override all of its numbers."""
     torch = spec.get("mlPolicy", "torch")
     inner = spec.get("template", "spec")
     if inner is None:
@@ -192,13 +193,13 @@ def _training_runtime(kind: str, name: str | None, item: Node, spec: Node) -> It
 
 
 def train_job(item: Node, trainer: Node) -> PodGroup:
-    """A TrainJob of Kubeflow; what its pods are like besides, its runtime says."""
+    """Return the pods of a Kubeflow TrainJob; its runtime sets the rest."""
     torch = "torch" in (known_text(item, "spec", "runtimeRef", "name") or "")
     nodes, nproc = trainer.value("numNodes"), trainer.value("numProcPerNode")
     variables: dict[str, str | None] = dict.fromkeys(OF_TRAINER)
-    for name, said in (("PET_NNODES", nodes), ("PET_NPROC_PER_NODE", nproc)):
-        if torch and said is not None and said.number is not None:
-            variables[name] = str(said.number)
+    for name, scalar in (("PET_NNODES", nodes), ("PET_NPROC_PER_NODE", nproc)):
+        if torch and scalar is not None and scalar.number is not None:
+            variables[name] = str(scalar.number)
     return PodGroup(
         "TrainJob",
         known_text(item, "metadata", "name"),
@@ -247,10 +248,6 @@ def _replicated(kind: str, name: str | None, item: Node, spec: Node) -> Iterator
         yield PodGroup(kind, name, None, template, replicas=replicas, nodes=replicas if kind == "StatefulSet" else None)
 
 
-def _pod(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
-    yield PodGroup(kind, name, None, item, replicas=Scalar(1, item.span))
-
-
 def _leader_worker_set(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGroup]:
     group = spec.get("leaderWorkerTemplate")
     if group is None:
@@ -278,8 +275,8 @@ def _ray(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGro
 
 
 def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterator[PodGroup]:
-    """The containers of a workload that nobody here knows: any table that holds some. How many pods is unknown."""
-    if depth > _DEEPEST:
+    """Yield any table with containers in an unknown workload. The number of pods is unknown."""
+    if depth > _MAX_DEPTH:
         return
     if node.kind == "list":
         for inner in node.items:
@@ -296,7 +293,7 @@ def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterat
         yield from _any_pods(kind, name, inner, depth + 1)
 
 
-#: How each kind says which pods it wants.
+#: The functions for each kind.
 _KINDS: Mapping[str, Callable[[str, str | None, Node, Node], Iterator[PodGroup]]] = {
     "PyTorchJob": _pytorch_job,
     "MPIJob": _mpi_job,
@@ -307,7 +304,7 @@ _KINDS: Mapping[str, Callable[[str, str | None, Node, Node], Iterator[PodGroup]]
     "StatefulSet": _replicated,
     "Deployment": _replicated,
     "ReplicaSet": _replicated,
-    "Pod": _pod,
+    "Pod": lambda kind, name, item, spec: iter([PodGroup(kind, name, None, item, replicas=Scalar(1, item.span))]),
     "LeaderWorkerSet": _leader_worker_set,
     "RayJob": _ray,
     "RayCluster": _ray,
@@ -315,7 +312,7 @@ _KINDS: Mapping[str, Callable[[str, str | None, Node, Node], Iterator[PodGroup]]
 
 
 def _count(node: Node, *path: str) -> Scalar:
-    """A count that is one where nothing says it."""
+    """Return a count; the default is 1."""
     found = node.get(*path)
     if found is None or found.is_null:
         return Scalar(1, node.span)
@@ -323,7 +320,7 @@ def _count(node: Node, *path: str) -> Scalar:
 
 
 def _sum(counts: list[Scalar]) -> Scalar | None:
-    """All counts together, in the place of the largest; None where one of them is unknown, or there is none."""
+    """Return the sum at the location of the largest count, or None if one is unknown or there is none."""
     numbers = [count.number for count in counts]
     if not counts or None in numbers:
         return None

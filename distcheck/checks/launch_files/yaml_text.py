@@ -1,8 +1,8 @@
-"""YAML with places: documents as trees of nodes that know where they stand, for all readers of YAML files.
+"""YAML with locations: documents as trees of nodes with ranges, for all readers of YAML files.
 
-It reads what is there and no more: templates (Helm, Jinja, ``${{ }}`` of a workflow) are unknown values, a malformed
-document gives a problem and what stands before the fault. Nothing is constructed, and an alias is not copied, so that
-no file grows by being read. It knows nothing of manifests, workflows or configurations.
+Templates (Helm, Jinja, ``${{ }}`` of a workflow) are unknown values. A malformed document gives a problem, and the part
+before the error counts. No object is constructed and no alias is copied, so a small file can't become large. The module
+does not know manifests, workflows or configurations.
 """
 
 from __future__ import annotations
@@ -12,25 +12,22 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .fragments import Fragment, Piece, Span
+from .fragments import Fragment, Piece, Span, placeholder
 from .model import Scalar
 
-#: What stands in a fragment in the place of a template, as long as the template: for a shell the value of a variable
-#: that nobody has set, so unknown.
-PLACEHOLDER = re.compile(r"\$\{_+\}|\$_+\b")
-#: Tables and lists in each other; manifests have about fifteen.
-DEEPEST = 200
-#: Faults that are told of one file; each document can have one.
-MOST_PROBLEMS = 20
+#: Limit of nesting; manifests have about fifteen levels.
+MAX_DEPTH = 200
+#: Limit of problems per file; each document can have one.
+MAX_PROBLEMS = 20
 
-# Private characters stand for templates while YAML is read: legal in YAML anywhere, as long as what they stand for, so
-# that no column moves. Two of them, in turn, keep templates apart that touch each other.
+# Private characters replace templates while YAML is parsed. They are legal in YAML, and as many as the template has, so
+# that no column changes. Two of them alternate, to separate adjacent templates.
 _MARKS = ("\ue000", "\ue001")
 _MARKED = re.compile("\ue000+|\ue001+")
 _OPENING = re.compile(r"\$?\{(\{)|(?<!\$)\{([%#])")
-#: Characters of a template; those of charts have tens, and remarks some hundred.
-_LONGEST_TEMPLATE = 5000
-#: as YAML 1.1 and 1.2, without the characters that stand for templates
+#: Limit of characters in a template; those of charts have tens, and comments some hundred.
+_MAX_TEMPLATE_LENGTH = 5000
+#: as in YAML 1.1 and 1.2, without the characters for templates
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue002-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|$)", re.MULTILINE)
 _BLOCK_HEADER = re.compile(r"(?:^|[:\-?]|[!&][^\s]+)[ \t]+([|>])[-+0-9]{0,2}[ \t]*(?:#.*)?$")
@@ -57,31 +54,31 @@ _ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
     " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
-#: Blanks, and the end of a line with what is folded behind it.
+#: Blanks, and a line end with the folded blanks after it.
 _FOLD = re.compile(r"[ \t]*(\r?\n\s*)?")
 _CODE_POINTS = {"x": 2, "u": 4, "U": 8}
 
 
 class Node(NamedTuple):
-    """A table (mapping), a list or a value, in its place. Offsets count characters of the text that was read."""
+    """A table (mapping), a list or a value with its range. Offsets count characters of the text."""
 
     #: ``table``, ``list`` or ``value``
     kind: str
     start: int
     end: int
     source: _Source
-    #: of a table, in order; of keys that stand twice the last one; what ``<<`` merges in comes last
+    #: of a table, in order; of duplicate keys the last one; merged keys (``<<``) come last
     table: Mapping[str, Node] = {}
-    #: the keys of the table in their places
+    #: the keys of the table with their ranges
     keys: Mapping[str, Node] = {}
     items: tuple[Node, ...] = ()
-    #: of a value: as YAML decodes it, templates as marks
+    #: of a value: as YAML decodes it, with marks for templates
     decoded: str = ""
     #: of a value: how it is quoted: ``""``, ``"'"``, ``'"'``, ``"|"``, ``">"``
     style: str = ""
-    #: a table or list that may hold more than it shows (a template, a fault of syntax), a value that nobody knows
+    #: a table or list that may hold more (a template, a syntax error), or an unknown value
     open_ended: bool = False
-    #: the tag that is written before it (``!!str``, ``!Ref``), else None
+    #: the tag before it (``!!str``, ``!Ref``), or None
     tag: str | None = None
 
     @property
@@ -90,12 +87,12 @@ class Node(NamedTuple):
 
     @property
     def written(self) -> str:
-        """As it stands in the file, quotes and all."""
+        """Return the text in the file, with quotes."""
         return self.source.fragment.text[self.start : self.end]
 
     @property
     def text(self) -> str:
-        """A value as text: decoded, templates as they are written; ``""`` for a table or a list."""
+        """Return a value as decoded text, with templates as written; ``""`` for a table or a list."""
         if not self.decoded or not _MARKED.search(self.decoded):
             return self.decoded
         templates = iter(self.source.templates_within(self.start, self.end))
@@ -103,10 +100,11 @@ class Node(NamedTuple):
 
     @property
     def scalar(self) -> Scalar:
-        """The value of a node with its type; tables and lists are known only as what they are, their value is None.
+        """Return the typed value of a node; tables and lists are known only as such, with the value None.
 
-        Plain words are typed as in YAML 1.1, by which Kubernetes and accelerate go (``yes`` is true); ``text`` is what
-        was written. Not known are templates, a variable alone (``${REPLICAS}``), and what a template makes conditional.
+        Plain words are typed as in YAML 1.1, like in Kubernetes and accelerate (``yes`` is true). Templates, a single
+        variable
+        (``${REPLICAS}``), and values in a conditional template are unknown.
         """
         if self.kind != "value" or self.open_ended:
             return Scalar(None, self.span, self.written, known=False)
@@ -116,14 +114,13 @@ class Node(NamedTuple):
 
     @property
     def is_null(self) -> bool:
-        """Nothing stands there, or null, and no template that gives something."""
+        """Return whether it is empty or null, and no template."""
         return self.kind == "value" and not self.open_ended and not self.style and self.decoded in _NULLS
 
     def get(self, *path: str | int) -> Node | None:
-        """The node at the end of a path of keys and indices.
+        """Return the node at the end of a path of keys and indices, or None if it is certainly absent.
 
-        None only where it is surely absent. Where a template or a fault of syntax may have put it, a node is given that
-        is ``open_ended`` and whose scalar is not known.
+        If a template or a syntax error may hide it, the result is an ``open_ended`` node with an unknown scalar.
         """
         node = self
         for step in path:
@@ -137,27 +134,27 @@ class Node(NamedTuple):
         return node
 
     def value(self, *path: str | int) -> Scalar | None:
-        """The scalar at the end of a path, as ``get``; None also for a null, a table or a list."""
+        """Return the scalar at the end of a path, as ``get``; None also for a null, a table or a list."""
         node = self.get(*path)
         if node is None or node.kind != "value" or node.is_null:
             return None
         return node.scalar
 
     def fragment(self) -> Fragment:
-        """The text of a value with the places of its characters; templates as ``PLACEHOLDER``."""
+        """Return the text of a value with locations; templates become placeholders."""
         text = _MARKED.sub(lambda marks: placeholder(len(marks[0])), self.decoded)
         return Fragment(text, self.source.fragment.path, self.source.pieces(self))
 
     def plain(self, most: int = 100_000) -> Any:
-        """The node as plain values (dicts, lists, numbers, text), None for what is unknown.
+        """Return the node as plain values (dicts, lists, numbers, text), with None for unknown ones.
 
-        :param most: nodes, aliases counted as often as they stand; from there on all is None
+        :param most: limit of nodes; each use of an alias counts, and nodes beyond it are None
         """
         left = [most]
 
         def made(node: Node, depth: int) -> Any:
             left[0] -= 1
-            if left[0] < 0 or depth > DEEPEST:
+            if left[0] < 0 or depth > MAX_DEPTH:
                 return None
             if node.kind == "table":
                 return {key: made(inner, depth + 1) for key, inner in node.table.items()}
@@ -168,40 +165,27 @@ class Node(NamedTuple):
         return made(self, 0)
 
 
-class Document(NamedTuple):
-    """One document of a file."""
-
-    root: Node
-    #: false where a fault of syntax ended it early
-    complete: bool = True
-
-
 class YamlText(NamedTuple):
-    """All documents of a text that hold something, comments by line, and what is wrong with the text."""
+    """All non-empty documents of a text, comments by line, and problems."""
 
-    documents: tuple[Document, ...] = ()
-    #: line and text, from the sign on, as in ``LaunchFile.comments``
+    documents: tuple[Node, ...] = ()
+    #: line and text from the ``#`` on, as in ``LaunchFile.comments``
     comments: tuple[tuple[int, str], ...] = ()
     #: text, line and column, as in ``LaunchFile.problems``
     problems: tuple[tuple[str, int, int], ...] = ()
 
 
-def placeholder(length: int) -> str:
-    """What stands in a fragment for a template of so many characters."""
-    return "${" + "_" * (length - 3) + "}" if length > 3 else "$".ljust(length, "_") if length > 1 else "_"
-
-
 def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
-    """All documents of a text. Never raises.
+    """Return all documents of a text. Never raises.
 
-    :param templates: ``{{ }}``, ``{% %}`` and ``${{ }}`` are templates; false for JSON and what is never one
+    :param templates: ``{{ }}``, ``{% %}`` and ``${{ }}`` are templates; false for JSON
     """
     source = _Source(fragment, templates=templates)
-    documents: list[Document] = []
+    documents: list[Node] = []
     problems: list[tuple[str, int, int]] = []
-    # a mark of the order of bytes is a character of the file and none of YAML's
+    # a byte order mark is a character of the file, but not of YAML
     position = 1 if fragment.text.startswith("\ufeff") else 0
-    while position < len(source.harmless) and len(problems) < MOST_PROBLEMS:
+    while position < len(source.harmless) and len(problems) < MAX_PROBLEMS:
         reader = _YamlReader(source, position)
         fault = reader.read()
         documents.extend(reader.documents)
@@ -209,27 +193,27 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
         if fault is None:
             break
         what, at = fault
-        problems.append((what, *fragment.place(min(at, len(fragment.text)))))
+        problems.append((what, *fragment.location(min(at, len(fragment.text)))))
         following = _SEPARATOR.search(source.harmless, max(reader.document_start + 1, at))
         position = following.start() if following else len(source.harmless)
-    return YamlText(tuple(documents), tuple(source.comments()), tuple(problems[:MOST_PROBLEMS]))
+    return YamlText(tuple(documents), tuple(source.comments()), tuple(problems[:MAX_PROBLEMS]))
 
 
 class _Source:
-    """A text, the same text with templates made harmless, and where these stand."""
+    """A text, the same text without templates, and their locations."""
 
     def __init__(self, fragment: Fragment, *, templates: bool) -> None:
         self.fragment = fragment
         text = fragment.text
         if _UNPRINTABLE.search(text) or any(mark in text for mark in _MARKS):
-            # a reader of YAML stops at a control character; one for one, so that nothing moves
+            # the parser stops at a control character; the replacement keeps all columns
             text = _UNPRINTABLE.sub("\ufffd", text).replace(_MARKS[0], "\ufffd").replace(_MARKS[1], "\ufffd")
-        #: of the templates that stand for a value, and of all
+        #: ranges of the templates that stand for a value, and of all
         self.valued: list[tuple[int, int]] = []
         self.spans: list[tuple[int, int]] = []
-        #: offsets of templates alone in a line that give lines of YAML, and how far these are indented, None: unknown
+        #: offsets of templates alone in a line that produce lines, and their indentation; None: unknown
         self.given: list[tuple[int, int | None]] = []
-        #: what stands between an if and its end
+        #: ranges between an if and its end
         self.conditional: list[tuple[int, int]] = []
         self.harmless = text
         if templates and ("{{" in text or "{%" in text):
@@ -251,7 +235,7 @@ class _Source:
                 self.conditional.append((opened.pop(), start))
             block = _block_at(blocks, start) if alone and position <= line_start else None
             if block is not None:
-                # with the blanks before it: it may have to begin further to the left
+                # with the blanks before it: it may have to begin further left
                 made.append(text[position:line_start])
                 made.append(self._in_block(block, text[line_start:start], template, (start, end), "".join(made[-2:])))
                 position = end
@@ -270,10 +254,11 @@ class _Source:
         self.harmless = "".join([*made, text[position:]])
 
     def _in_block(self, block: _BlockScalar, blanks: str, template: str, span: tuple[int, int], before: str) -> str:
-        """What stands in place of a template that is alone in a line of a block scalar, with the blanks before it.
+        """Return the replacement for a template alone in a line of a block scalar, with the blanks before it.
 
-        It begins where the block's content does: nothing may stand further to the left, and a line of blanks that is
-        longer than this is no empty line to YAML.
+        It begins at the block's indentation. Text further left ends the block, and a longer line of blanks is not empty
+        for
+        YAML.
         """
         first, sign, rest = (blanks + template).partition("\n")
         room = len(first) - block.indent
@@ -282,7 +267,7 @@ class _Source:
         if _SETS_NOTHING.match(template) is None or block.folded:
             made = self._mark(room, span)
         elif room > 6 and not rest and _continued(before + blanks):
-            # an if among the options of a command: unknown options, and the command goes on behind it
+            # an if among the options of a command: unknown options, and the command continues
             made = self._mark(room - 2, span) + " \\"
         else:
             made = "#".ljust(room)
@@ -309,42 +294,42 @@ class _Source:
             yield self.fragment.text[first:last]
 
     def comments(self) -> Iterator[tuple[int, str]]:
-        """Lines that end in a comment, for suppressions: a sign behind a blank or at the start of a line.
+        """Yield the lines with a comment, for suppressions: a ``#`` after a blank or at the start of a line.
 
-        A sign within quotes passes as well; it is harmless, as a comment counts only by what it says.
+        A ``#`` in quotes is included. It is harmless, because a comment counts only by its text.
         """
         for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", self.fragment.text, re.MULTILINE):
-            yield self.fragment.place(match.start())[0], match[0].rstrip("\r")
+            yield self.fragment.location(match.start())[0], match[0].rstrip("\r")
 
     def pieces(self, node: Node) -> tuple[Piece, ...]:
-        """Where the characters of a value stand."""
+        """Return the locations of a value's characters."""
         if node.style in ("|", ">"):
             offsets = _block_offsets(self.harmless, node)
         else:
             inside = 1 if node.style else 0
             raw = self.harmless[node.start + inside : node.end - inside]
             if raw == node.decoded and "\n" not in raw:
-                return (Piece(0, *self.fragment.place(node.start + inside)),)
+                return (Piece(0, *self.fragment.location(node.start + inside)),)
             offsets = _flow_offsets(raw, node.start + inside, node.decoded, node.style)
         if len(offsets) != len(node.decoded):
-            return (Piece(0, *self.fragment.place(node.start)),)
+            return (Piece(0, *self.fragment.location(node.start)),)
         pieces: list[Piece] = []
         line = 0
         before = -1
         for index, offset in enumerate(offsets):
             line_end = index > 0 and node.decoded[index - 1] == "\n"
-            # a line that is folded with nothing before its text goes on there, though no character lies between
+            # a folded line without leading blanks continues directly
             if line_end or offset != before + 1 or self.harmless[offset - 1 : offset] == "\n":
-                place = self.fragment.place(offset)
-                if not line_end or place != (line + 1, 1):
-                    pieces.append(Piece(index, *place))
-                line = place[0]
+                location = self.fragment.location(offset)
+                if not line_end or location != (line + 1, 1):
+                    pieces.append(Piece(index, *location))
+                line = location[0]
             before = offset
-        return tuple(pieces) or (Piece(0, *self.fragment.place(node.start)),)
+        return tuple(pieces) or (Piece(0, *self.fragment.location(node.start)),)
 
 
 class _OpenNode:
-    """A table or list whose end has not come yet."""
+    """A table or list that is not closed yet."""
 
     def __init__(self, kind: str, start: int, anchor: str | None, tag: str | None) -> None:
         self.kind = kind
@@ -355,12 +340,12 @@ class _OpenNode:
 
 
 class _YamlReader:
-    """Builds the documents from the events of YAML, from one place of a text on, up to its end or the first fault."""
+    """Builds documents from YAML events, from an offset up to the end or the first error."""
 
     def __init__(self, source: _Source, position: int) -> None:
         self.source = source
         self.base = position
-        self.documents: list[Document] = []
+        self.documents: list[Node] = []
         self.problems: list[tuple[str, int, int]] = []
         self.document_start = position
         self._content: int | None = None
@@ -368,11 +353,11 @@ class _YamlReader:
         self._anchors: dict[str, Node] = {}
         self._root: Node | None = None
         self._conditional: list[tuple[int, int]] = []
-        #: the end of the last node, where a table or list ends that has no closing sign
+        #: the end of the last node: there a table or list without a closing bracket ends
         self._last_end = position
 
     def read(self) -> tuple[str, int] | None:
-        """The first fault with its offset, or None; the documents are then in ``documents``."""
+        """Parse the text; return the first error with its offset, or None. The result is in ``documents``."""
         import yaml
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -381,13 +366,13 @@ class _YamlReader:
         try:
             for event in yaml.parse(text, Loader=loader):
                 self._take(event)
-                if len(self._open) > DEEPEST:
-                    fault = f"tables and lists lie more than {DEEPEST} deep in each other", self._last_end
+                if len(self._open) > MAX_DEPTH:
+                    fault = f"tables and lists lie more than {MAX_DEPTH} deep in each other", self._last_end
                     break
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             at = self.base + mark.index if mark is not None else self._last_end
-            fault = _said(error, self.source.harmless, at), at
+            fault = _parser_message(error, self.source.harmless, at), at
         except yaml.YAMLError as error:
             fault = f"YAML can't read it: {str(error).splitlines()[0][:120]}", self._last_end
         if fault is not None:
@@ -404,7 +389,7 @@ class _YamlReader:
             self._begin(start)
             return
         if name == "DocumentEndEvent":
-            self._finish(complete=True)
+            self._finish()
             return
         if self._content is None:
             self._content = start
@@ -418,7 +403,7 @@ class _YamlReader:
             self._last_end = end
             node = self._anchors.get(event.anchor)
             if node is None:
-                self._tell(f"*{event.anchor} stands for an anchor that is not there", start)
+                self._report(f"*{event.anchor} stands for an anchor that is not there", start)
                 node = Node("value", start, end, self.source, open_ended=True)
             self._add(node, None)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
@@ -439,7 +424,7 @@ class _YamlReader:
         decoded: str = event.value
         unknown = bool(_MARKED.search(decoded)) or self._is_conditional(start)
         if not style and not unknown:
-            # a variable alone is for envsubst or kustomize to fill in; in a word it is the reader's to judge
+            # envsubst or kustomize replaces a single variable; in a word the reader decides
             unknown = _ONE_VARIABLE.fullmatch(decoded) is not None or (not decoded and self._given_behind(end))
         if style in ("|", ">"):
             end = start + len(self.source.harmless[start:end].rstrip())
@@ -449,7 +434,7 @@ class _YamlReader:
         return _within(self._conditional, start)
 
     def _given_behind(self, end: int) -> bool:
-        """A template that gives lines stands behind, with nothing but blanks and comments between."""
+        """Return whether a template that produces lines follows, after only blanks and comments."""
         at = bisect_right(self.source.given, (end, -1))
         if at == len(self.source.given):
             return False
@@ -458,7 +443,7 @@ class _YamlReader:
 
     def _close(self, start: int, end: int) -> None:
         opened = self._open.pop()
-        # a table or list in block style ends, for YAML, where the next thing begins
+        # for YAML, a table or list in block style ends at the next token
         last = end if end > start else self._last_end
         self._last_end = max(last, self._last_end)
         self._add(self._collection(opened, last, start), opened.anchor)
@@ -478,7 +463,7 @@ class _YamlReader:
         )  # fmt: skip
 
     def _takes_given(self, opened: _OpenNode, border: int) -> bool:
-        """A template gives lines that are indented as those of this table or list."""
+        """Return whether a template produces lines with the indentation of this table or list."""
         column = self._column(opened.start)
         at = bisect_right(self.source.given, (opened.start, -1))
         for offset, indent in self.source.given[at:]:
@@ -486,7 +471,7 @@ class _YamlReader:
                 return False
             if indent is None or indent == column:
                 return True
-            # indented as nothing that is open: it may belong anywhere
+            # no open table has this indentation: it may belong to any
             if indent not in {self._column(other.start) for other in self._open} and indent < column:
                 return True
         return False
@@ -508,11 +493,11 @@ class _YamlReader:
                 continue
             if name in table:
                 if self.source.spans:
-                    # the two ways of an if; which one it is, the template knows
+                    # two branches of an if; only the template knows which one applies
                     node = Node("value", node.start, node.end, self.source, open_ended=True)
                 else:
-                    first = self.source.fragment.place(keys[name].start)[0]
-                    self._tell(
+                    first = self.source.fragment.location(keys[name].start)[0]
+                    self._report(
                         f"the key {name[:60]} stands here again, after line {first}; the last one counts", key.start
                     )
             table[name] = node
@@ -524,9 +509,9 @@ class _YamlReader:
                 keys.setdefault(name, node.keys[name])
         return table, keys, unknown
 
-    def _tell(self, what: str, at: int) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append((what, *self.source.fragment.place(at)))
+    def _report(self, what: str, at: int) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append((what, *self.source.fragment.location(at)))
 
     def _add(self, node: Node, anchor: str | None) -> None:
         if anchor:
@@ -536,31 +521,31 @@ class _YamlReader:
         else:
             self._root = node
 
-    def _finish(self, *, complete: bool) -> None:
+    def _finish(self) -> None:
         if self._root is not None and not (self._root.is_null and self._root.start == self._root.end):
-            self.documents.append(Document(self._root, complete))
+            self.documents.append(self._root)
         self._root = None
 
     def _end_early(self, at: int) -> None:
-        """Closes what is open at a fault: all of it may hold more."""
+        """Close what is open at an error: all of it may hold more."""
         while self._open:
             opened = self._open.pop()
             if opened.kind == "table" and len(opened.nodes) % 2:
                 key = opened.nodes[-1]
                 opened.nodes.append(Node("value", key.end, key.end, self.source, open_ended=True))
             self._add(self._collection(opened, self._last_end, at, cut=True), None)
-        self._finish(complete=False)
+        self._finish()
 
 
 def _typed(text: str) -> Any:
-    """A plain word of YAML 1.1 as a value; dates and numbers to the base of 60 stay text, nobody means them here."""
+    """Return a plain word of YAML 1.1 as a value; dates and numbers to the base of 60 stay text."""
     if text in _NULLS:
         return None
     if text in _TRUE:
         return True
     if text in _FALSE:
         return False
-    # more digits than any count has; Python refuses to read thousands of them
+    # more digits than any count has; Python refuses thousands of them
     if text[0] in "-+.0123456789" and len(text) <= 40:
         if _WHOLE.fullmatch(text):
             return int(text.replace("_", ""))
@@ -574,8 +559,8 @@ def _typed(text: str) -> Any:
     return text
 
 
-def _said(error: Any, text: str, at: int) -> str:
-    """A fault in the words of a person; libyaml's own are kept where nothing better is known."""
+def _parser_message(error: Any, text: str, at: int) -> str:
+    """Return a clear error message; libyaml's own text remains if none is known."""
     problem = (error.problem or error.context or "malformed").replace("\n", " ")
     line_start = text.rfind("\n", 0, at) + 1
     line = text[line_start : text.find("\n", at) if text.find("\n", at) >= 0 else len(text)]
@@ -587,9 +572,9 @@ def _said(error: Any, text: str, at: int) -> str:
 
 
 def _templates(text: str) -> Iterator[tuple[int, bool, int, int]]:
-    """The templates outside of comments.
+    """Yield the templates outside comments.
 
-    :returns: for each the start of its line, whether nothing but templates stands in that, where it begins and ends
+    :returns: for each the start of its line, whether the line holds only templates, its start and its end
     """
     ends: dict[str, int] = {}
     in_line: list[tuple[int, int]] = []
@@ -601,11 +586,11 @@ def _templates(text: str) -> Iterator[tuple[int, bool, int, int]]:
             continue
         sign = opening[1] or opening[2]
         closing = "}}" if sign == "{" else sign + "}"
-        # each search goes on where the last one for this sign has ended
+        # each search continues after the last one for this bracket
         if ends.get(closing, 0) < opening.end() <= len(text) and ends.get(closing) != -1:
             ends[closing] = text.find(closing, opening.end())
         end = ends[closing] + 2
-        if end < 2 or end - start > _LONGEST_TEMPLATE:
+        if end < 2 or end - start > _MAX_TEMPLATE_LENGTH:
             continue
         position = end
         if start >= line_end:
@@ -622,7 +607,7 @@ def _templates(text: str) -> Iterator[tuple[int, bool, int, int]]:
 def _of_line(
     text: str, line_start: int, line_end: int, templates: list[tuple[int, int]]
 ) -> Iterator[tuple[int, bool, int, int]]:
-    """The same for the templates of one line."""
+    """Yield the templates of one line."""
     if not templates or text[line_start : templates[0][0]].lstrip().startswith("#"):
         return
     between = [line_start, *(offset for template in templates for offset in template), line_end]
@@ -637,13 +622,13 @@ def _block_at(blocks: list[_BlockScalar], offset: int) -> _BlockScalar | None:
 
 
 def _continued(text: str) -> bool:
-    """The line before the one at the end of a text goes on in it."""
+    """Return whether the line before the last one of a text is continued."""
     before, sign, begun = text.rpartition("\n")
     return bool(sign) and not begun.strip() and before.rstrip("\r").endswith("\\")
 
 
 def _without(text: str, stretches: list[tuple[int, int]]) -> str:
-    """The text with these stretches blanked."""
+    """Return the text with these ranges blanked."""
     parts: list[str] = []
     position = 0
     for start, end in stretches:
@@ -657,7 +642,7 @@ def _blank(text: str) -> str:
 
 
 def _merged(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, those that overlap as one."""
+    """Return ranges in order, with overlapping ones joined."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -668,24 +653,24 @@ def _merged(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _within(spans: list[tuple[int, int]], offset: int) -> bool:
-    """An offset lies in one of these spans, which don't overlap and stand in order."""
+    """Return whether an offset is in one of these sorted, disjoint ranges."""
     at = bisect_right(spans, (offset, len(spans) and 1 << 62)) - 1
     return at >= 0 and spans[at][0] <= offset < spans[at][1]
 
 
 class _BlockScalar(NamedTuple):
-    """Roughly where a block scalar stands, told by indentation: a template there is text, elsewhere it is structure."""
+    """The approximate range of a block scalar by indentation: a template in it is text, elsewhere it is structure."""
 
     start: int
     end: int
-    #: the column, from 0, of its content
+    #: the column of its content, from 0
     indent: int
     folded: bool
 
 
 def _block_scalars(text: str) -> list[_BlockScalar]:
     found: list[_BlockScalar] = []
-    #: where it begins, what its content must be indented by more than, what it is indented by, the sign
+    #: the start, the outer indentation, its own indentation, the sign
     begun: tuple[int, int, int | None, str] | None = None
     position = 0
     for line in text.split("\n"):
@@ -700,7 +685,7 @@ def _block_scalars(text: str) -> list[_BlockScalar]:
                 begun = start, outer, indent, sign
         header = _BLOCK_HEADER.search(line.rstrip("\r")) if begun is None and bare[:1] not in ("", "#") else None
         if header is not None:
-            # "- key: |" and "- - |": what counts is the column of the last key or dash before the sign
+            # "- key: |" and "- - |": the column of the last key or dash counts
             lead = re.match(r" *(?:- +)*", line)
             column = lead.end() if lead else indent
             if not re.search(r":[ \t]", line):
@@ -714,10 +699,9 @@ def _block_scalars(text: str) -> list[_BlockScalar]:
 
 
 def _block_offsets(text: str, node: Node) -> list[int]:
-    """Where each character of a block scalar stands; shorter than it where that can't be told.
+    """Return the offset of each character of a block scalar; a shorter list if unknown.
 
-    The lines are looked for one after the other: what stands between two of them in the value can only be line ends,
-    or the blank that a folded one makes of them.
+    The lines are searched in order. Between two of them the value has only line ends, or the blank of a folded one.
     """
     decoded = node.decoded
     header_end = text.find("\n", node.start)
@@ -739,7 +723,7 @@ def _block_offsets(text: str, node: Node) -> list[int]:
                 indent += -(len(found) - len(found.lstrip(" ")))
         content = line[indent:] if indent is not None else ""
         if content:
-            # blanks and line ends that belong to the lines before
+            # blanks and line ends of earlier lines
             while at < len(decoded) and not decoded.startswith(content, at):
                 if decoded[at] not in " \n":
                     return offsets
@@ -761,7 +745,7 @@ def _block_offsets(text: str, node: Node) -> list[int]:
 
 
 def _flow_offsets(raw: str, base: int, decoded: str, style: str) -> list[int]:
-    """Where each character of a plain or quoted value stands; what comes of it is compared with what YAML decoded."""
+    """Return the offset of each character of a plain or quoted value; the result is compared with YAML's decoding."""
     made: list[str] = []
     offsets: list[int] = []
 

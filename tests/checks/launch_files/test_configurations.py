@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from distcheck.checks.launch_files.accelerate_config import read_accelerate
 from distcheck.checks.launch_files.configurations import (
     accelerate_values_fit,
     deepspeed_gets_what_it_asks_for,
     deepspeed_values_fit,
     ranks_of,
 )
-from distcheck.checks.launch_files.deepspeed_config import read_deepspeed
-from distcheck.checks.launch_files.hostfiles import read_hostfile
+from distcheck.checks.launch_files.launcher_configs import read_accelerate, read_deepspeed, read_hostfile
 from distcheck.checks.launch_files.model import LaunchFiles
 from distcheck.core.model import Finding, Severity
 
@@ -68,11 +66,11 @@ def said(findings: list[Finding]) -> list[tuple[str, str | None, int | None, str
     [
         (accelerate(MET, machines=2, processes=7), 4, "num_processes", "3 on each, 6 in all"),
         (accelerate(MET, machines=4, processes=2), 4, "num_processes", "none for each"),
-        (accelerate("main_process_ip: localhost", machines=2, processes=16), 6, "main_process_ip", "on itself"),
-        (accelerate("main_process_ip: 127.0.0.1", machines=2, processes=16), 6, "main_process_ip", "on itself"),
+        (accelerate("main_process_ip: localhost", machines=2, processes=16), 6, "main_process_ip", "finds only itself"),
+        (accelerate("main_process_ip: 127.0.0.1", machines=2, processes=16), 6, "main_process_ip", "finds only itself"),
         (accelerate(MET, machines=2, processes=16, rank=2), 5, "machine_rank", "numbered from 0 to 1"),
-        (accelerate("gpu_ids: 0,1"), 6, "gpu_ids", "2 GPUs (0,1) to 8 processes"),
-        (accelerate("gpu_ids: '0'", processes=2), 6, "gpu_ids", "1 GPU (0) to 2 processes"),
+        (accelerate("gpu_ids: 0,1"), 6, "gpu_ids", "2 GPUs (0,1) for 8 processes"),
+        (accelerate("gpu_ids: '0'", processes=2), 6, "gpu_ids", "1 GPU (0) for 2 processes"),
         (accelerate(MET, "gpu_ids: 0,1,2", machines=2), 7, "gpu_ids", "on each machine"),
         (accelerate("gpu_ids: 0", processes=1), 6, "gpu_ids", "AttributeError"),
         (accelerate("main_process_port: 66665"), 6, "main_process_port", "highest port is 65535"),
@@ -318,13 +316,13 @@ HOSTS = "n1 slots=4\nn2 slots=4\n"
         ("deepspeed -H hostfile --exclude n2:7 train.py", "--exclude", "GPU 7 of n2"),
         ("deepspeed --include localhost:0,1 --num_gpus 2 train.py", "--num_gpus", "only one of the two"),
         ("deepspeed --include n1 --exclude n2 train.py", "--exclude", "only one of them"),
-        ("CUDA_VISIBLE_DEVICES=2,3 deepspeed --num_gpus 2 train.py", "--num_gpus", "takes the GPUs 0,1"),
-        ("CUDA_VISIBLE_DEVICES=2,3 deepspeed --include localhost:4 train.py", "--include", "takes the GPUs 4"),
+        ("CUDA_VISIBLE_DEVICES=2,3 deepspeed --num_gpus 2 train.py", "--num_gpus", "uses the GPUs 0,1"),
+        ("CUDA_VISIBLE_DEVICES=2,3 deepspeed --include localhost:4 train.py", "--include", "uses the GPUs 4"),
     ],
 )  # fmt: skip
 def test_bad_dc812_a_command_that_asks_for_what_is_not_there(line: str, option: str, words: str) -> None:
     found = judged(("hostfile", HOSTS), ("run.sh", line))
-    level = "error" if "only one of" in words or "takes the GPUs" in words else "warning"
+    level = "error" if "only one of" in words or "uses the GPUs" in words else "warning"
     assert said(found) == [(level, "run.sh", 1, option)]
     assert words in found[0].message
 

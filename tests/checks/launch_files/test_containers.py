@@ -8,10 +8,10 @@ from distcheck.checks.launch_files.containers import (
     command_of,
     environ_of,
     expanded,
+    gets_limited_gpus,
     host_network_of,
     quantity,
     resources_of,
-    sees_what_it_asks_for,
     settings_of,
     shared_memory_of,
     shell_text_of,
@@ -26,7 +26,7 @@ HERE = Span("job.yaml", 1, 1, 1, 2)
 
 def node(text: str) -> Node:
     (document,) = read_yaml(Fragment(text, "job.yaml")).documents
-    return document.root
+    return document
 
 
 def given(name: str, value: str | None) -> FileSetting:
@@ -130,9 +130,9 @@ def test_what_stands_behind_a_reference_keeps_its_place() -> None:
         Fragment("a $(LONGER) b\nc $(N) d", "f"), {"N": given("N", "8"), "LONGER": given("LONGER", "1")}
     )
     assert fragment.text == "a 1 b\nc 8 d"
-    assert fragment.place(fragment.text.index("b")) == (1, 13)
-    assert fragment.place(fragment.text.index("c")) == (2, 1)
-    assert fragment.place(fragment.text.index("d")) == (2, 8)
+    assert fragment.location(fragment.text.index("b")) == (1, 13)
+    assert fragment.location(fragment.text.index("c")) == (2, 1)
+    assert fragment.location(fragment.text.index("d")) == (2, 8)
 
 
 def test_a_word_names_where_its_value_comes_from() -> None:
@@ -278,7 +278,7 @@ def test_whether_a_container_can_see_other_gpus(pod: str, expected: bool) -> Non
     spec = node(pod)
     container = spec.get("containers", 0)
     assert container is not None
-    assert sees_what_it_asks_for(spec, container) is expected
+    assert gets_limited_gpus(spec, container) is expected
 
 
 def test_the_words_of_a_command_are_kept_as_they_stand() -> None:

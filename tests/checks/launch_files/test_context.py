@@ -8,19 +8,19 @@ from distcheck.checks.launch_files.context import (
     NODES_OPTIONS,
     ExpectedNodes,
     SchedulerStep,
-    asked_nodes,
     edit_value,
+    expected_nodes,
     host_of,
-    made_of,
-    meeting_lines,
-    meeting_of,
-    once,
+    location_of,
     only_variable,
-    place,
+    rendezvous_lines,
+    rendezvous_of,
     several_nodes,
     source_of,
     step_of,
     unquoted,
+    with_variables,
+    worst_per_location,
 )
 from distcheck.checks.launch_files.model import LaunchFiles, LaunchSite
 from distcheck.checks.launch_files.node_ranks import launcher_expects_the_nodes_there_are
@@ -76,14 +76,14 @@ def test_a_step_that_asks_for_fewer_tasks_than_the_job_is_not_known() -> None:
 )
 def test_nodes(command: str, nodes: ExpectedNodes | None, several: bool | None) -> None:
     site = last(TWO_NODES + command + "\n")
-    assert asked_nodes(site) == nodes
+    assert expected_nodes(site) == nodes
     assert several_nodes(site) is several
 
 
 def test_what_a_word_is_made_of() -> None:
     site = last('A=$(hostname)\nB="$A"\nC=$C:x\nD=7\ntorchrun --nnodes=2 train.py\n')
-    assert made_of(site, "$B:${D}") == "$(hostname):7"
-    assert made_of(site, "$C $UNKNOWN") == "$C $UNKNOWN"
+    assert with_variables(site, "$B:${D}") == "$(hostname):7"
+    assert with_variables(site, "$C $UNKNOWN") == "$C $UNKNOWN"
     first = source_of(site, "$B")
     assert first is not None and (first.name, first.span.line) == ("A", 1)
     assert source_of(site, "x$B") is None
@@ -120,11 +120,11 @@ def test_the_host_of_an_endpoint(endpoint: str, expected: str) -> None:
 
 def test_a_place_within_an_array() -> None:
     site = last("ARGS=(\n  --nnodes=4\n  --nproc-per-node 8\n)\ntorchrun ${ARGS[@]} train.py\n")
-    where = place(site, site.value(*NODES_OPTIONS), "--nnodes")
+    where = location_of(site, site.value(*NODES_OPTIONS), "--nnodes")
     assert (where.line, where.column, where.end_column) == (2, 12, 13)
     (edit,) = edit_value(site, NODES_OPTIONS, "2")
     assert (edit.line, edit.column, edit.end_column, edit.text) == (2, 12, 13, "2")
-    where = place(site, site.value("--nproc-per-node"))
+    where = location_of(site, site.value("--nproc-per-node"))
     assert (where.line, where.column, where.end_column) == (3, 20, 21)
 
 
@@ -136,26 +136,30 @@ def test_no_edit_of_a_value_in_quotes_or_of_an_unknown_one() -> None:
 
 def test_where_the_ranks_meet() -> None:
     site = last("export MASTER_ADDR=node1\nsrun python train.py\n")
-    meets = meeting_of(site)
-    assert meets is not None and (meets.host, meets.variable, meets.span.line) == ("node1", "MASTER_ADDR", 1)
+    rendezvous = rendezvous_of(site)
+    assert rendezvous is not None and (rendezvous.host, rendezvous.variable, rendezvous.span.line) == (
+        "node1",
+        "MASTER_ADDR",
+        1,
+    )
     site = last("A=node1\ntorchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$A:29400 train.py\n")
-    meets = meeting_of(site)
-    assert meets is not None and (meets.host, meets.variable, meets.span.line) == ("node1", "A", 1)
+    rendezvous = rendezvous_of(site)
+    assert rendezvous is not None and (rendezvous.host, rendezvous.variable, rendezvous.span.line) == ("node1", "A", 1)
     # torchrun reads no exported address, and none at all with --standalone
-    assert meeting_of(last("export MASTER_ADDR=node1\ntorchrun train.py\n")) is None
-    assert meeting_of(last("torchrun --standalone --master-addr=node1 train.py\n")) is None
+    assert rendezvous_of(last("export MASTER_ADDR=node1\ntorchrun train.py\n")) is None
+    assert rendezvous_of(last("torchrun --standalone --master-addr=node1 train.py\n")) is None
 
 
 def test_a_file_of_variables_is_a_line_of_its_own() -> None:
     file = read("export MASTER_ADDR=node1\nexport MASTER_PORT=29500\n")
     assert file.sites == ()
-    ((_, site),) = meeting_lines(LaunchFiles((file,)))
+    ((_, site),) = rendezvous_lines(LaunchFiles((file,)))
     assert set(site.settings) == {"MASTER_ADDR", "MASTER_PORT"}
-    assert list(meeting_lines(LaunchFiles((read("echo torchrun\n"),)))) == []
+    assert list(rendezvous_lines(LaunchFiles((read("echo torchrun\n"),)))) == []
 
 
 def test_one_finding_at_one_place() -> None:
     text = TWO_NODES + "start() { srun torchrun --nnodes=4 train.py --seed $1; }\nstart 1\nstart 2\n"
     found = findings(launcher_expects_the_nodes_there_are, text)
     assert [finding.where.line for finding in found] == [5]
-    assert list(once([*found, *found])) == found
+    assert list(worst_per_location([*found, *found])) == found

@@ -66,7 +66,7 @@ def test_a_whole_file() -> None:
         ("NCCL_IB_DISABLE", "1", "exported"),
     ]
     check_places(DOCKERFILE, file)
-    assert all(site.place == "dockerfile" and site.folder is None for site in file.sites)
+    assert all(site.kind == "dockerfile" and site.folder is None for site in file.sites)
     run, build, train, shell, nested = file.sites
     assert values(shell.settings) == {
         "NCCL_DEBUG": "INFO",

@@ -15,10 +15,10 @@ TORCHRUN = b"#!/bin/bash\ntorchrun --nproc-per-node 8 train.py\n"
 DEEPSPEED = b'{"train_batch_size": 8, "zero_optimization": {"stage": 2}, "fp16": {"enabled": true}}'
 
 
-def source(path: str, data: bytes, asked: list[int] | None = None) -> engine.LaunchSource:
+def source(path: str, data: bytes, requested: list[int] | None = None) -> engine.LaunchSource:
     def read(limit: int) -> bytes:
-        if asked is not None:
-            asked.append(limit)
+        if requested is not None:
+            requested.append(limit)
         return data[:limit]
 
     return engine.LaunchSource(path, read)
@@ -55,9 +55,9 @@ def test_documents_are_read_where_they_are_asked_for_or_named() -> None:
 
 @pytest.mark.parametrize("path", ["large.json", "weights"])
 def test_of_data_no_more_than_the_beginning_is_read(path: str) -> None:
-    asked: list[int] = []
-    assert paths(source(path, b'[1, "' + b"x" * 1_000_000 + b'"]', asked)) == []
-    assert asked == [65_536]
+    requested: list[int] = []
+    assert paths(source(path, b'[1, "' + b"x" * 1_000_000 + b'"]', requested)) == []
+    assert requested == [65_536]
 
 
 def test_a_configuration_larger_than_its_beginning_is_read_in_full() -> None:
@@ -113,10 +113,10 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_file_is_asked_for_once() -> None:
-    asked: list[str] = []
-    look = engine.remembering(lambda path: asked.append(path))
+    requested: list[str] = []
+    look = engine.remembering(lambda path: requested.append(path))
     assert look("env.sh") is look("env.sh") is None
-    assert asked == ["env.sh"]
+    assert requested == ["env.sh"]
 
 
 SCRIPT = """\
@@ -134,7 +134,7 @@ echo two
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "requested"),
     [
         (5, {3, 4, 5, 7}),
         (6, {3, 4, 5, 6, 7}),
@@ -146,9 +146,9 @@ echo two
         (99, set()),
     ],
 )
-def test_comments_count_for_the_whole_command_and_from_above(line: int, expected: set[int]) -> None:
+def test_comments_count_for_the_whole_command_and_from_above(line: int, requested: set[int]) -> None:
     file = LaunchFile("job.sh", "shell", lines=tuple(SCRIPT.split("\n")))
-    assert engine.lines_around(file, (line, line)) == expected
+    assert engine.lines_around(file, (line, line)) == requested
 
 
 def test_a_file_of_backslashes_ends() -> None:
@@ -187,5 +187,4 @@ def test_what_reads_is_not_imported_to_judge_and_all_probes_are() -> None:
     folder = Path(room.__path__[0])
     texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py") if path.stem != "__init__"}
     with_probes = {name for name, text in texts.items() if "\n@probe(" in text}
-    assert with_probes == texts.keys() - room._READERS
-    assert texts.keys() >= room._READERS
+    assert with_probes == set(room.PROBES)

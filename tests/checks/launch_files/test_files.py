@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from distcheck.checks.launch_files.files import LARGEST, kind_of, read_file
-from distcheck.checks.launch_files.training_signs import tells_of_training
+from distcheck.checks.launch_files.files import MAX_BYTES, kind_of, read_file
+from distcheck.checks.launch_files.training_words import mentions_training
 
 from .reading import commands, read
 
@@ -135,10 +135,10 @@ def test_what_stands_before_appended_data_is_read() -> None:
 
 def test_a_file_that_is_too_large_is_read_to_its_limit() -> None:
     line = "# " + "x" * 97 + "\n"
-    script = "torchrun train.py\n" + line * (LARGEST // 100) + "torchrun late.py\n"
+    script = "torchrun train.py\n" + line * (MAX_BYTES // 100) + "torchrun late.py\n"
     file = read("big.sh", script)
     assert commands(file) == ["torchrun train.py"]
-    assert f"{LARGEST:,}" in file.problems[0][0]
+    assert f"{MAX_BYTES:,}" in file.problems[0][0]
 
 
 def test_bytes_that_are_no_utf_8_move_no_column() -> None:
@@ -162,12 +162,12 @@ def test_lines_are_those_of_the_file() -> None:
     ],
 )  # fmt: skip
 def test_a_file_that_bears_on_training_is_read(text: str) -> None:
-    assert tells_of_training(text.encode())
+    assert mentions_training(text.encode())
 
 
 @pytest.mark.parametrize("text", ["make -j8 && cp a b", "pip install x", "export PATH=/x:$PATH", "echo hello; ls", ""])
 def test_a_file_that_does_not_is_passed_over(text: str) -> None:
-    assert not tells_of_training(text.encode())
+    assert not mentions_training(text.encode())
     assert read("a.sh", text).sites == ()
 
 

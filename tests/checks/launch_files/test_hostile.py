@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from distcheck.checks.launch_files.files import LARGEST, kind_of, read_file
+from distcheck.checks.launch_files.files import MAX_BYTES, kind_of, read_file
 from distcheck.checks.launch_files.model import KINDS, LaunchFile
 from distcheck.core.model import Severity
 from tests.launch.cases import JOBS, Case, all_cases, judge
@@ -222,8 +222,8 @@ def test_a_script_of_five_megabytes() -> None:
     )
     head = b"#!/bin/bash\nexport GLOO_IB_DISABLE=0\n"
     tail = b"torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=localhost:29400 train.py\n"
-    data = head + block * ((LARGEST - len(head) - len(tail)) // len(block)) + tail
-    assert 4_900_000 < len(data) < LARGEST
+    data = head + block * ((MAX_BYTES - len(head) - len(tail)) // len(block)) + tail
+    assert 4_900_000 < len(data) < MAX_BYTES
     began = time.monotonic()
     found = judge({"run.sh": data})
     elapsed = time.monotonic() - began
@@ -236,8 +236,8 @@ def test_a_script_of_five_megabytes() -> None:
 def test_what_is_larger_is_read_in_part_and_said_to_be() -> None:
     data = b"export GLOO_IB_DISABLE=0\ntorchrun --standalone --nproc_per_node=8 a.py\n" + b"# filler\n" * 700_000
     file = read("shell", data)
-    assert len(data) > LARGEST
-    assert [f"{LARGEST:,}" in why for why, _, _ in file.problems] == [True]
+    assert len(data) > MAX_BYTES
+    assert [f"{MAX_BYTES:,}" in why for why, _, _ in file.problems] == [True]
     assert codes({"run.sh": data}) == {"DC110"}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distcheck.checks.launch_files.fragments import Fragment
-from distcheck.checks.launch_files.json_text import DEEPEST, JsonText, read_json
+from distcheck.checks.launch_files.json_text import MAX_DEPTH, JsonText, read_json
 
 
 def read(text: str) -> JsonText:
@@ -86,7 +86,7 @@ def test_what_stands_before_a_fault_counts() -> None:
 
 
 def test_nesting_is_bounded() -> None:
-    ((said, _, _),) = read('{"a":' * (DEEPEST + 5)).problems
+    ((said, _, _),) = read('{"a":' * (MAX_DEPTH + 5)).problems
     assert "deeper" in said
 
 

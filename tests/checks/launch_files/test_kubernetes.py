@@ -58,7 +58,7 @@ def test_a_command_in_exec_form() -> None:
     assert site.command.nproc == "8"
     assert site.command.nnodes_min == 2
     assert site.command.script == "train.py"
-    assert (site.place, site.pods) == ("pod", pods)
+    assert (site.kind, site.pods) == ("pod", pods)
     assert site.settings["GPUS"].value == "8"
     word = site.value("--nnodes")
     assert word is not None
@@ -213,7 +213,7 @@ def test_a_block_of_shell_is_read_in_its_place() -> None:
     word = site.value("--nnodes")
     assert word is not None
     assert (word.span.line, word.span.column) == (14, 29)
-    assert (site.place, site.pods) == ("pod", file.pods[0])
+    assert (site.kind, site.pods) == ("pod", file.pods[0])
     assert site.settings["NCCL_DEBUG"].span.line == 12
     assert {setting.name for setting in file.settings} >= {"GPUS", "NCCL_DEBUG"}
 

@@ -52,7 +52,7 @@ def test_a_whole_document() -> None:
     ]
     check_places(DOCUMENT, file)
     first = file.sites[0]
-    assert first.place == "markdown"
+    assert first.kind == "markdown"
     assert first.command.nnodes_max == 2
     assert first.command.node_rank is None
     assert first.command.master_addr is None

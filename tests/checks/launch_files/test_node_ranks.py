@@ -28,16 +28,19 @@ BOTH = (
     ("body", "message"),
     [
         (f"srun torchrun --nnodes=4 {C10D} train.py", "waits for 2 that never come"),
-        (f"srun torchrun --nnodes 1 --nproc-per-node=8 {C10D} train.py", "2 jobs that know nothing of each other"),
+        (f"srun torchrun --nnodes 1 --nproc-per-node=8 {C10D} train.py", "2 independent jobs"),
         (f"srun torchrun --nnodes=3:4 {C10D} train.py", "3 to 4 nodes"),
         (f"NODES=4; srun torchrun --nnodes=$NODES {C10D} train.py", "4 nodes"),
         (f"srun -N 1 torchrun --nnodes=2 {C10D} train.py", "waits for 1 that never comes"),
         (f"srun bash -c 'torchrun --nnodes=4 {C10D} train.py'", "4 nodes"),
-        (f"torchrun --nnodes=4 {C10D} train.py", "the job asks for 2 nodes"),
+        (f"torchrun --nnodes=4 {C10D} train.py", "the job requests 2 nodes"),
         ("srun accelerate launch --num_machines 4 --num_processes 32 train.py", "--num_machines"),
         ("deepspeed --num_nodes 4 train.py", "4 nodes"),
         # one round after the other, each on all nodes
-        (f"for lr in 1 2; do srun torchrun --nnodes=1 --nproc-per-node=8 {C10D} t.py --lr $lr; done", "know nothing"),
+        (
+            f"for lr in 1 2; do srun torchrun --nnodes=1 --nproc-per-node=8 {C10D} t.py --lr $lr; done",
+            "independent jobs",
+        ),
         # a part of the nodes each, and more in all than there are
         (f"srun -N1 -w $A torchrun --nnodes=4 {C10D} t.py & srun -N1 -w $B torchrun --nnodes=4 {C10D} t.py", "2 nodes"),
     ],

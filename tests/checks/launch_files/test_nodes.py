@@ -64,7 +64,7 @@ def test_what_is_no_such_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(NodesError, match="it is a folder"):
         read_nodes(str(tmp_path))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(NodesError, match="it is no text"):
+    with pytest.raises(NodesError, match="it is not text"):
         read_nodes(str(tmp_path / "binary"))
 
 
@@ -74,8 +74,8 @@ def test_what_is_no_such_file_is_said(tmp_path: Path) -> None:
         ("{", "it is no JSON"),
         ("{}", "no facts file"),
         (json.dumps({**json.loads(saved({})), "schema_version": 99}), "schema version is 99"),
-        (saved({}), "tells neither GPUs nor CPUs nor memory"),
-        (saved({Gpus: Unavailable("no driver")}), "tells neither GPUs nor CPUs nor memory"),
+        (saved({}), "has neither GPUs nor CPUs nor memory"),
+        (saved({Gpus: Unavailable("no driver")}), "has neither GPUs nor CPUs nor memory"),
     ],
 )
 def test_a_text_that_says_nothing_about_nodes_is_refused(text: str, why: str) -> None:

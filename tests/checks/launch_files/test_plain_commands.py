@@ -27,14 +27,14 @@ def test_each_character_keeps_its_place(words: list[str]) -> None:
     for number, word in enumerate(words):
         position = whole.text.index(word, position)
         for index in range(len(word)):
-            assert whole.place(position + index) == (number + 1, 5 + index)
+            assert whole.location(position + index) == (number + 1, 5 + index)
         position += len(word)
 
 
 def test_a_quote_in_a_word_keeps_the_places_behind_it() -> None:
     whole = as_shell_text([Fragment("it's", "f", (Piece(0, 3, 7),)), Fragment("x", "f", (Piece(0, 3, 20),))], "f")
     assert whole.text == "'it'\\''s' x"
-    assert [whole.place(offset) for offset in (0, 1, 7, 10)] == [(3, 6), (3, 7), (3, 10), (3, 20)]
+    assert [whole.location(offset) for offset in (0, 1, 7, 10)] == [(3, 6), (3, 7), (3, 10), (3, 20)]
 
 
 def test_no_words() -> None:
@@ -45,4 +45,4 @@ def test_stretches_are_put_together() -> None:
     source = Fragment("abc \\\n  def \\\n  ghi\n", "f")
     whole = joined(source, [(0, 4), (8, 12), (16, 19)])
     assert whole.text == "abc def ghi"
-    assert [whole.place(offset) for offset in (0, 4, 8)] == [(1, 1), (2, 3), (3, 3)]
+    assert [whole.location(offset) for offset in (0, 4, 8)] == [(1, 1), (2, 3), (3, 3)]

@@ -222,7 +222,7 @@ def test_more_ranks_than_gpus() -> None:
     (finding,) = judge(text)
     assert (finding.code, finding.severity) == ("DC301", Severity.ERROR)
     assert "8 ranks in a container with 4 GPUs" in finding.message
-    assert "local rank 4-7" in finding.message
+    assert "local ranks 4-7 have none" in finding.message
     assert "--nproc_per_node=4" in finding.fix.text
     assert not finding.fix.safe
     assert (finding.where.line, finding.where.column, finding.where.end_column) == (9, 58, 59)
@@ -317,7 +317,7 @@ def test_gpus_without_a_rank() -> None:
     text = pod("[torchrun, --standalone, --nproc_per_node=2, train.py]")
     (finding,) = judge(text)
     assert (finding.code, finding.severity) == ("DC302", Severity.WARNING)
-    assert "6 take no part" in finding.message
+    assert "6 are idle" in finding.message
     assert judge(fixed(text, finding)) == []
     (finding,) = judge(pod("[torchrun, --standalone, train.py]"))
     assert (finding.code, finding.severity) == ("DC302", Severity.INFO)
@@ -354,8 +354,8 @@ def test_ranks_that_share_cpus() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (pytorch_job(*["[torchrun, --nnodes=2, train.py]"] * 2), "2 of them find no place"),
-        (pytorch_job(*["[torchrun, --nnodes=3, train.py]"] * 2), "1 of them finds no place"),
+        (pytorch_job(*["[torchrun, --nnodes=2, train.py]"] * 2), "2 of them find no slot"),
+        (pytorch_job(*["[torchrun, --nnodes=3, train.py]"] * 2), "1 of them finds no slot"),
         (pytorch_job(*["[torchrun, --nnodes=8, train.py]"] * 2), "wait for each other forever"),
         (pytorch_job(*["[torchrun, '--nnodes=5:8', train.py]"] * 2), "5 to 8 nodes"),
         (pytorch_job(*["[torchrun, --standalone, train.py]"] * 2), "trains for itself"),

@@ -229,7 +229,7 @@ def test_elements_are_joined_by_what_the_shell_is_told() -> None:
 
 def test_dc301_one_process_is_one() -> None:
     (finding,) = judge("CUDA_VISIBLE_DEVICES=0 torchrun --nproc_per_node=2 train.py\n")
-    assert finding.fix.text.startswith("start 1 process on each node, or take 2 GPUs: ")
+    assert finding.fix.text.startswith("start 1 process on each node, or use 2 GPUs: ")
 
 
 def test_bad_dc323_memory_that_no_rank_can_live_on() -> None:
@@ -238,7 +238,7 @@ def test_bad_dc323_memory_that_no_rank_can_live_on() -> None:
 
 def test_dc323_one_rank_is_one() -> None:
     (finding,) = judge(batch("srun torchrun --nproc_per_node=1 train.py\n", "--nodes=1", "--ntasks=1", "--mem=400M"))
-    assert "and a rank needs " in finding.message
+    assert "but a rank needs " in finding.message
 
 
 @pytest.mark.parametrize("directive", ["--mem=400G", "--mem=0", "--mem=$M", "--mem-per-cpu=1G"])

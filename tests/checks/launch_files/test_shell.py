@@ -1,4 +1,4 @@
-"""What a script says: launch lines in their place, with the variables, folders, tests and shells around them."""
+"""What a script says: launch lines in context, with the variables, folders, tests and shells around them."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def test_carriage_returns_move_nothing() -> None:
 def test_a_part_of_a_file_has_the_places_of_the_file() -> None:
     text = "torchrun \\\n--nnodes=2 a.py\n"
     fragment = Fragment(text, "job.yaml", (Piece(0, 10, 5), Piece(11, 11, 7)))
-    site = read_shell(fragment, lambda path: None, place="pod").sites[0]
+    site = read_shell(fragment, lambda path: None, kind="pod").sites[0]
     assert [(word.span.line, word.span.column) for word in site.words] == [(10, 5), (11, 7), (11, 18)]
-    assert site.place == "pod"
+    assert site.kind == "pod"
 
 
 @settings(max_examples=60, deadline=None)
@@ -628,7 +628,6 @@ def test_sourced_files_are_read() -> None:
     assert [word.text for word in site.words] == ["torchrun", "--nproc_per_node=4", "a.py"]
     assert site.span.path == "common.sh"
     assert site.settings["NCCL_DEBUG"].span == Span("scripts/env.sh", 1, 1, 1, 23)
-    assert found.also_read == ("scripts/env.sh", "common.sh")
 
 
 def test_files_that_source_each_other_end() -> None:

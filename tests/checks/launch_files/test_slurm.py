@@ -151,7 +151,7 @@ def test_a_step_over_its_job(line: str, expected: dict[str, Any]) -> None:
     site = only(HEAD + line)
     assert plain(site.allocation) == expected
     assert site.job is not None and site.job.nodes is not None and site.job.nodes.value == 2
-    assert site.place == "slurm"
+    assert site.kind == "slurm"
 
 
 def test_the_span_of_a_step_s_option() -> None:
@@ -181,6 +181,6 @@ def test_jobs_that_a_script_hands_in(text: str, expected: dict[str, Any]) -> Non
 
 def test_a_job_that_is_handed_in_is_a_job() -> None:
     site = only("export A=1\nsbatch -N 3 --wrap='srun torchrun a.py'")
-    assert site.place == "slurm"
+    assert site.kind == "slurm"
     assert site.command.wrappers == ("sbatch", "srun")
     assert site.settings["A"].value == "1"

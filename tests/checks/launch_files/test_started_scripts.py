@@ -177,8 +177,8 @@ def test_good_dc802_an_operator_sets_them() -> None:
     pods = Pods("PyTorchJob", None, "Worker", Span("run.sh", 1, 1, 1, 1), injected=frozenset(
         {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
     ))  # fmt: skip
-    assert judged(plain_python_starts_ranks, "python train.py", ENV, pods=pods, place="pod") == []
-    (found,) = judged(plain_python_starts_ranks, "python train.py", READS, pods=pods, place="pod")
+    assert judged(plain_python_starts_ranks, "python train.py", ENV, pods=pods, kind="pod") == []
+    (found,) = judged(plain_python_starts_ranks, "python train.py", READS, pods=pods, kind="pod")
     assert found.evidence["missing"] == ["LOCAL_RANK"]
     assert "--standalone" not in found.fix.text
     assert '--nnodes="$WORLD_SIZE"' in found.fix.text
@@ -192,7 +192,7 @@ def test_dc802_in_a_job_of_several_nodes_srun_starts_the_launcher() -> None:
 
 
 def test_good_dc802_an_image_may_be_started_by_an_operator() -> None:
-    assert judged(plain_python_starts_ranks, "python train.py", ENV, place="dockerfile") == []
+    assert judged(plain_python_starts_ranks, "python train.py", ENV, kind="dockerfile") == []
 
 
 def test_good_dc802_a_launcher_starts_the_file_of_the_line() -> None:

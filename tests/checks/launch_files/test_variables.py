@@ -127,8 +127,8 @@ def test_a_misspelt_name_is_written_right_and_only_where_nothing_else_uses_it() 
     )
     used = "export NCCL_SOCKET_IFNAMES=eth0\necho $NCCL_SOCKET_IFNAMES\n" + ONE_NODE
     assert fixed(used) == used
-    beside = "export NCCL_SOCKET_IFNAMES=eth0\nexport NCCL_SOCKET_IFNAME=ib0\n" + ONE_NODE
-    assert fixed(beside) == beside
+    neighbour = "export NCCL_SOCKET_IFNAMES=eth0\nexport NCCL_SOCKET_IFNAME=ib0\n" + ONE_NODE
+    assert fixed(neighbour) == neighbour
 
 
 def test_a_renamed_variable_gets_its_new_name() -> None:
@@ -381,5 +381,5 @@ def test_a_file_that_a_program_made_is_judged_to_its_end(monkeypatch: pytest.Mon
     text = "".join(f"export NCCL_DEBU{number}=1 X{number}=1; {ONE_NODE}" for number in range(lines))
     found = said(judge(text), INFO)
     assert [(line, code) for line, code, _ in found] == [(number, "DC110") for number in range(1, lines + 1)]
-    monkeypatch.setattr(room, "_MOST_PAIRS", 100)
+    monkeypatch.setattr(room, "_MAX_PAIRS", 100)
     assert said(judge(text), INFO) == found

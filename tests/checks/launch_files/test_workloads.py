@@ -21,7 +21,7 @@ POD = "template: {spec: {containers: [{name: c, image: i}]}}"
 def groups(text: str) -> list[PodGroup]:
     found = []
     for document in read_yaml(Fragment(text, "job.yaml")).documents:
-        for item in objects_of(document.root):
+        for item in objects_of(document):
             found.extend(groups_of(kind_of_object(item) or "", item))
     return found
 

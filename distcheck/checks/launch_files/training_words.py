@@ -1,19 +1,19 @@
-"""Whether a file with commands bears on training: it names a launcher, Python, or a variable that a library reads."""
+"""Whether a file with commands concerns training: it names a launcher, Python, or a variable of a library."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 
-#: What a file with commands must name before anything in it can bear on training; with the prefixes of variables.
+#: Words that a file with commands must contain to concern training, besides the prefixes of variables.
 _TRAINING = (
     rb"torch|accelerate|deepspeed|srun|mpirun|mpiexec|mpirun_rsh|sbatch|aprun|jsrun|flux run|colossalai|horovodrun"
     rb"|#(?:SBATCH|PBS|BSUB)\b|\.py\b|python[0-9.]*[^\n]* -m|RANK\b|WORLD_SIZE|LD_PRELOAD|LD_LIBRARY_PATH"
 )
 
 
-def tells_of_training(data: bytes) -> bool:
-    """Something in a file with commands may bear on training: a launcher, Python, a variable that a library reads."""
+def mentions_training(data: bytes) -> bool:
+    """Return whether a file names a launcher, Python, or a variable that a library reads."""
     return _training_pattern().search(data) is not None
 
 
