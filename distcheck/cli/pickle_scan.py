@@ -31,6 +31,8 @@ _WORTH_PROCESSES = 24
 _LARGE = 1_000_000
 #: Each takes two pipes, and ``select`` takes descriptors below 1024.
 _MOST_PROCESSES = 128
+#: Files that a worker gets at once: most files take less time than one exchange with the parent.
+_FILES_AHEAD = 16
 #: Bytes of standard input that are kept in memory; what is longer goes to a file without a name.
 _IN_MEMORY = 16 << 20
 #: How shells name a pipe (``<(command)``).
@@ -265,16 +267,18 @@ def scan_one(scanner: Scanner, path: str) -> FileReport:
 def scan(scanner: Scanner, paths: Sequence[str], *, jobs: int = 1, tell: Told | None = None) -> list[FileReport]:
     """All files in the order given, in several processes where that pays."""
     if jobs > 1 and hasattr(os, "fork") and _worth_processes(paths):
-        from .pickle_pool import scan_in_processes
+        from distcheck.core.process_pool import in_processes
 
-        scanner.plan()  # made once, before the processes part
-        return scan_in_processes(
-            lambda path: scan_one(scanner, path),
-            paths,
+        scanner.plan()  # made once, before the processes are forked
+        done = in_processes(
+            lambda number, _: scan_one(scanner, paths[number]),
+            range(len(paths)),
             jobs=min(jobs, len(paths), _MOST_PROCESSES),
-            lost=lambda path, why: failed(path, why, selection=scanner.selection),
-            tell=tell,
+            lost=lambda number, why: failed(paths[number], why, selection=scanner.selection),
+            progress=tell and (lambda files, _: tell(files, len(paths))),
+            most_ahead=_FILES_AHEAD,
         )
+        return [done[number] for number in range(len(paths))]
     reports = []
     for number, path in enumerate(paths):
         if tell is not None:
