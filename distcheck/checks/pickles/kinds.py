@@ -12,7 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from . import kinds_table as tables
-from .kinds_table import KindEntry
+from .kinds_table import KindEntry, Pitfall
 
 #: What pickling is asked for, and how a message says that it does not work.
 REFUSALS = {
@@ -34,19 +34,6 @@ class Explanation(NamedTuple):
     fix: str
     #: as in :class:`~distcheck.checks.pickles.picklability.Offender`
     kind: str = "unpicklable"
-
-
-class Catch(NamedTuple):
-    """Why an object that can be pickled is of no use afterwards, or only here."""
-
-    why: str
-    fix: str
-    #: ``breaks``, or ``note`` where it is only worth knowing
-    kind: str = "breaks"
-    #: to be said about the first object of a type and reason only
-    once: bool = False
-    #: no other object of this type has anything else to be said: there is no need to ask again
-    final: bool = False
 
 
 # names
@@ -154,10 +141,10 @@ def _is_in_library(module: str) -> bool:
     return "site-packages" in path or "dist-packages" in path
 
 
-def is_one_piece(cls: type) -> bool:
+def is_opaque(cls: type) -> bool:
     """Whether users see one thing where pickling fails in its inner parts: a queue, and not the locks in it."""
     found = _kind_of(cls)
-    return found is not None and found[0].one_piece
+    return found is not None and found[0].opaque
 
 
 def belongs(inner: type, piece: type) -> bool:
@@ -219,15 +206,15 @@ def too_deep(depth: int, limit: int, mode: str) -> Explanation:
     )
 
 
-def anew(name: str) -> str:
+def recreate(name: str) -> str:
     """The expression that makes an object of a type again (``threading.Lock()``); empty where none is known."""
     found = kind_named(name)
-    return found.anew if found is not None else ""
+    return found.recreate if found is not None else ""
 
 
 def _explain_kind(kind: KindEntry, mode: str, path: str, holder: str = "") -> Explanation:
     own = {"deepcopy": kind.copy, "spawn": kind.spawn, "collective": kind.send}.get(mode, "")
-    fix = own or _compose(mode, path, kind.anew, kind.instead, holder, late=kind.kind == "process-group")
+    fix = own or _compose(mode, path, kind.recreate, kind.instead, holder, late=kind.kind == "process-group")
     return Explanation(kind.why, fix, kind.kind)
 
 
@@ -328,7 +315,7 @@ def _by_place(path: str) -> str:
             "take the hook off before (handle.remove()) and register it again after loading; or save state_dict(), "
             "which holds no hooks"
         )
-    for word, fix in tables.PLACES.items():
+    for word, fix in tables.FUNCTION_FIXES.items():
         if word in path:
             return fix
     return ""
@@ -488,17 +475,17 @@ def interesting(kind: type, mode: str) -> bool:
     own = _module(kind).partition(".")[0]
     for base in _mro(kind):
         name = _full_name(base)
-        if name in tables.LOOKED_INTO:
+        if name in tables.INSPECTED:
             return mode in ("pickle", "torch.save", "collective")
-        catch = _row(name, tables.CATCHES, tables.CATCH_PREFIXES, own)
-        if catch is not None:
-            return mode in catch.modes
+        pitfall = _row(name, tables.PITFALLS, tables.PITFALL_PREFIXES, own)
+        if pitfall is not None:
+            return mode in pitfall.modes
         if name == _NN_MODULE:
             return mode == "torch.save"
     return False
 
 
-def caution(value: object, mode: str, saved_at_top: bool = False) -> Catch | None:
+def caution(value: object, mode: str, saved_at_top: bool = False) -> Pitfall | None:
     """The catch of an object that can be pickled; None where there is none.
 
     :param saved_at_top: it is what is pickled, not a member of it
@@ -512,16 +499,16 @@ def caution(value: object, mode: str, saved_at_top: bool = False) -> Catch | Non
     own = _module(cls).partition(".")[0]
     for base in _mro(cls):
         name = _full_name(base)
-        look = _LOOKS.get(tables.LOOKED_INTO.get(name, ""))
-        if look is not None:
-            return look(value, mode)
-        found = _row(name, tables.CATCHES, tables.CATCH_PREFIXES, own)
+        check = _CHECKS.get(tables.INSPECTED.get(name, ""))
+        if check is not None:
+            return check(value, mode)
+        found = _row(name, tables.PITFALLS, tables.PITFALL_PREFIXES, own)
         if found is not None:
             if mode not in found.modes:
                 return None
-            return Catch(found.why, found.fix, found.kind, found.once, final=found.once)
+            return found._replace(final=found.once)
         if name == _NN_MODULE and mode == "torch.save" and saved_at_top:
-            return Catch(
+            return Pitfall(
                 "a whole module is saved: loading it needs its class, and torch.load refuses it with weights_only=True",
                 "save its state_dict(); to load, build the model, then load_state_dict(torch.load(path))",
                 "note",
@@ -529,7 +516,7 @@ def caution(value: object, mode: str, saved_at_top: bool = False) -> Catch | Non
     return None
 
 
-def _of_main(value: Any, mode: str) -> Catch | None:
+def _of_main(value: Any, mode: str) -> Pitfall | None:
     """A class or function of the script itself: its import path says ``__main__``, another module elsewhere."""
     if type(value) is FunctionType:
         module, name = str(value.__module__), str(value.__qualname__)
@@ -545,19 +532,19 @@ def _of_main(value: Any, mode: str) -> Catch | None:
     if mode == "spawn":
         if is_script or names.get("__spec__") is not None:
             return None
-        return Catch(
+        return Pitfall(
             f"{name} was typed into a session (__main__ is no file), and a spawned process can't import it",
             f"put {name} into a module, and import it from there",
             once=True,
         )
     if is_script:
-        return Catch(
+        return Pitfall(
             f"it is written as __main__.{name}, and __main__ is another module in every other program:"
             f" AttributeError there",
             f"move {name} to a module of its own, and import it in the script",
             once=True,
         )
-    return Catch(
+    return Pitfall(
         f"it is written as __main__.{name}, so that only a session which defines {name} again can load it",
         f"move {name} to a module, and import it from there",
         "note",
@@ -577,23 +564,23 @@ def _tensor_says(value: object, name: str) -> Any:
         return None
 
 
-def _of_tensor(value: object, mode: str) -> Catch | None:
+def _of_tensor(value: object, mode: str) -> Pitfall | None:
     if _tensor_says(value, "is_cuda"):
         return _of_index("cuda", _device_index(value), mode, "this tensor is")
     if mode in ("pickle", "torch.save"):
         if _tensor_says(value, "_backward_hooks"):
-            return Catch(
+            return Pitfall(
                 "its gradient hooks are not saved: a script that loads it trains without them, without a message",
                 "register them again after loading (register_hook)",
             )
         if _tensor_says(value, "_post_accumulate_grad_hooks"):
-            return Catch(
+            return Pitfall(
                 "its hooks after the gradient is accumulated are not written: whoever loads it trains without them,"
                 " and nothing says so",
                 "register them again after loading (register_post_accumulate_grad_hook)",
             )
         if _tensor_says(value, "grad_fn") is not None:
-            return Catch(
+            return Pitfall(
                 "its autograd history is not written: it comes back as a tensor without grad_fn",
                 "store .detach(), so that it is plain what is kept; or .item() for a number that is only logged",
                 "note",
@@ -607,9 +594,9 @@ def _device_index(value: object) -> int:
     return int(device.index or 0) if device is not None else 0
 
 
-def _of_index(kind: str, index: int, mode: str, what: str) -> Catch | None:
+def _of_index(kind: str, index: int, mode: str, what: str) -> Pitfall | None:
     if mode == "collective":
-        return Catch(
+        return Pitfall(
             f"{what} on {kind}:{index} of the sending rank, and every rank that receives it puts it on its own"
             f" {kind}:{index}",
             "send it from the CPU (.cpu()), and let each rank move it to its device",
@@ -617,7 +604,7 @@ def _of_index(kind: str, index: int, mode: str, what: str) -> Catch | None:
         )
     if mode not in ("pickle", "torch.save"):
         return None
-    return Catch(
+    return Pitfall(
         f"{what} on {kind}:{index}, and loading puts it on {kind}:{index} of whichever machine and rank loads it",
         'save from the CPU (.cpu()), or load with torch.load(…, map_location="cpu")',
         "breaks" if index else "note",
@@ -625,7 +612,7 @@ def _of_index(kind: str, index: int, mode: str, what: str) -> Catch | None:
     )
 
 
-def _of_device(value: Any, mode: str) -> Catch | None:
+def _of_device(value: Any, mode: str) -> Pitfall | None:
     torch = sys.modules.get("torch")
     if torch is None or type(value) is not torch.device or value.index is None or value.type in ("cpu", "meta"):
         return None
@@ -638,23 +625,23 @@ def _of_device(value: Any, mode: str) -> Catch | None:
     )
 
 
-def _of_storage(value: Any, mode: str) -> Catch | None:
+def _of_storage(value: Any, mode: str) -> Pitfall | None:
     if mode not in ("pickle", "collective"):
         return None
-    return Catch(
+    return Pitfall(
         "a bare UntypedStorage can be written by pickle and not be read again: AttributeError on loading, even here",
         "wrap it in a tensor: torch.tensor([], dtype=torch.uint8).set_(storage); or write it with torch.save",
     )
 
 
-def _of_path(value: Any, mode: str) -> Catch | None:
+def _of_path(value: Any, mode: str) -> Pitfall | None:
     import pathlib
 
     if type(value) not in (pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath):
         return None
     if not value.is_absolute():
         return None
-    return Catch(
+    return Pitfall(
         "it is an absolute path, which may lead to nothing on another host",
         "keep it relative to a root that each host sets for itself",
         "note",
@@ -663,8 +650,8 @@ def _of_path(value: Any, mode: str) -> Catch | None:
     )
 
 
-def _of_logger(value: Any, mode: str) -> Catch | None:
-    return Catch(
+def _of_logger(value: Any, mode: str) -> Pitfall | None:
+    return Pitfall(
         "only the name of a logger is written: where it is loaded, it has no handlers and no level but those set there",
         "use a logger of the module (logging.getLogger(__name__)) instead of a member, or configure logging there too",
         "note",
@@ -673,7 +660,7 @@ def _of_logger(value: Any, mode: str) -> Catch | None:
     )
 
 
-_LOOKS = {
+_CHECKS = {
     "tensor": _of_tensor,
     "device": _of_device,
     "storage": _of_storage,

@@ -159,7 +159,7 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
     warnings = []
     warned: set[tuple[str, bool]] = set()
     refused = {id(finding.value) for finding in findings if not finding.depth}
-    pieces = {id(finding.value) for finding in findings if kinds.is_one_piece(type(finding.value))}
+    pieces = {id(finding.value) for finding in findings if kinds.is_opaque(type(finding.value))}
     for remark in walk.remarks:
         if remark.kind in ("breaks", "note") and (
             id(remark.value) in refused or any(id(step.container) in pieces for step in remark.steps)
@@ -290,7 +290,7 @@ def _whole(finding: WalkStop, pieces: dict[type, bool]) -> WalkStop:
         if kind in _CONTAINERS:
             continue
         if kind not in pieces:
-            pieces[kind] = kinds.is_one_piece(kind)
+            pieces[kind] = kinds.is_opaque(kind)
         if pieces[kind] and all(kinds.belongs(each, kind) for each in inner):
             best = number + 1
         inner.add(kind)

@@ -200,7 +200,7 @@ def _again(name: str, offenders: list[Offender], *, frozen: bool = False) -> str
         cure = kinds.shown(inside[0].fix.partition("; or ")[0], 300)
         how = "" if cure.startswith("take it out") else f": {cure}"
         return f"{_target(name)} is None now, for the sake of {kinds.shown(inside[0].path, 120)}{how}"
-    made = kinds.anew(offenders[0].type)
+    made = kinds.recreate(offenders[0].type)
     if made and frozen:
         return f"object.__setattr__(self, {_quoted(name)}, {made})"
     if made:
