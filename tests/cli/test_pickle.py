@@ -161,7 +161,7 @@ def test_what_can_not_be_opened_is_never_fine(tmp_path: Path) -> None:
     result = pickled(tmp_path, "weights.7z", "ok.pt")
     assert result.returncode == 3
     assert "not checked\n  weights.7z: " in result.stdout
-    assert "not all of weights.7z could be looked at" in result.stderr
+    assert "not all of weights.7z could be checked" in result.stderr
     assert pickled(tmp_path, "weights.7z", "bad.pkl").returncode == 1
     assert pickled(tmp_path, "weights.7z", "--exit-zero").returncode == 0
     assert pickled(tmp_path, "weights.7z", "--select", "DC610").returncode == 3

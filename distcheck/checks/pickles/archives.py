@@ -1,11 +1,11 @@
-"""Zip archives and compressed files that hold others: each member by its content, bounded, never on disk."""
+"""Read zip archives, tar archives and compressed files. Each member is read by its content, bounded, never on disk."""
 
 from __future__ import annotations
 
 from .archives_tar import TarError, TarMember, tar_members
 from .source_bytes import ByteSource, PartSource
 from .stream_collector import Collector, counted, shown
-from .torch_zip import Survey, is_torch_zip, note_odd_name, read_torch_zip, survey
+from .torch_zip import Survey, is_torch_zip, read_torch_zip, report_odd_name, survey
 from .unpacking import BrokenError, UnpackedSource
 from .zip_directory import (
     CENTRAL,
@@ -19,14 +19,14 @@ from .zip_directory import (
 )
 from .zip_members import after_descriptor, from_the_front, read_member
 
-_CURE = "download or save the file again"
+_FIX = "download or save the file again"
 #: What makes a zip archive one of a kind that has a name, by what its members end with.
 _KINDS = (
     ("/archive_format", "torch.export archive"),
     ("serialized_exported_program.json", "torch.export archive"),
     ("MAR-INF/MANIFEST.json", "torch model archive"),
 )
-#: Archives in one ``.distcp`` file that are looked at.
+#: Archives in one ``.distcp`` file that are checked.
 _IN_A_ROW = 100_000
 
 
@@ -41,19 +41,19 @@ def read_zip(source: ByteSource, label: str | None, depth: int, notes: Collector
     torch, refusal = _torch_view(source, records[0])
     views = _usual_views(source, records)
     if torch is None and not views:
-        notes.odd(
-            "malformed", f"it can't be read as a zip archive: {refusal}", offset=records[0], member=label, cure=_CURE
+        notes.report(
+            "malformed", f"it can't be read as a zip archive: {refusal}", offset=records[0], member=label, fix=_FIX
         )
         _hidden_in_front(source, source.size, label, depth, notes)
         return "zip archive"
     main = torch or views[0]
     found = survey(source, main, notes)
-    if found.trouble is not None:
-        notes.odd(
-            "malformed", f"its directory can't be read: {found.trouble}", member=label, offset=main.start, cure=_CURE
+    if found.problem is not None:
+        notes.report(
+            "malformed", f"its directory can't be read: {found.problem}", member=label, offset=main.start, fix=_FIX
         )
     elif not found.count:
-        notes.odd("malformed", "it is an empty zip archive", member=label, cure=_CURE)
+        notes.report("malformed", "it is an empty zip archive", member=label, fix=_FIX)
     if is_torch_zip(found):
         form = read_torch_zip(source, found, refusal, label, depth, notes, role)
     else:
@@ -94,7 +94,7 @@ def _read_any_zip(
 ) -> str:
     """Read the members of an archive that is none of torch's own, one by one.
 
-    :param kind: of the oddity where the directory is damaged
+    :param kind: of the anomaly where the directory is damaged
     """
     seen: set[int] = set()
     kinds: set[str] = set()
@@ -107,7 +107,7 @@ def _read_any_zip(
             arrays += name.endswith(".npy")
             path = name if label is None else f"{label}/{name}"
             if hash(member.raw_name) in seen and not member.is_folder:
-                notes.odd(
+                notes.report(
                     "disagree",
                     f"two members are called {shown(member.raw_name)!r}: readers take different ones",
                     member=path,
@@ -118,14 +118,14 @@ def _read_any_zip(
                 continue
             if not notes.take_member():
                 break
-            note_odd_name(member, notes, path)
+            report_odd_name(member, notes, path)
             read_member(source, member, path, depth, notes, role)
             if name.endswith((".so", ".dll", ".dylib")) and "torch.export archive" in kinds:
                 notes.not_opened(f"{shown(path)}: compiled code, which is loaded with the archive")
             if name.endswith(".py") and "torch model archive" in kinds:
                 notes.not_opened(f"{shown(path)}: Python source, which runs where the archive is served")
     except BadDirectoryError as error:
-        notes.odd(kind, f"a directory in it can't be read: {error}", member=label, cure=_CURE)
+        notes.report(kind, f"a directory in it can't be read: {error}", member=label, fix=_FIX)
     if kinds:
         return min(kinds)
     return "numpy archive" if count and arrays == count else "zip archive"
@@ -146,35 +146,35 @@ def _note_differences(
     main = found.directory
     places = {(main.start, main.shift)}
     if torch is None and views and form.startswith("torch zip"):
-        notes.odd("disagree", f"torch finds no directory in it ({refusal}), other readers do", member=label)
+        notes.report("disagree", f"torch finds no directory in it ({refusal}), other readers do", member=label)
     if torch is not None and not views:
-        notes.odd("disagree", "torch finds its directory, other readers find none", member=label, offset=main.start)
+        notes.report("disagree", "torch finds its directory, other readers find none", member=label, offset=main.start)
     for view in views:
         if (view.start, view.shift) in places:
             continue
         places.add((view.start, view.shift))
-        notes.odd(
+        notes.report(
             "disagree",
             f"it has two directories: torch reads that at offset {main.start:,}, others that at {view.start:,}",
             member=label,
             offset=view.start,
         )
         _read_any_zip(source, view, label, depth, notes, "hidden", kind="disagree")
-    if found.trouble is None and main.promised != found.count:
-        notes.odd(
+    if found.problem is None and main.promised != found.count:
+        notes.report(
             "disagree",
             f"the record at its end promises {counted(main.promised, 'member')}, its directory holds more or fewer",
             member=label,
             offset=main.end,
         )
     if main.comment:
-        notes.odd(
+        notes.report(
             "note", f"after the end of the archive: {counted(main.comment, 'byte')}", offset=main.end + 22, member=label
         )
     if found.overlapping is not None:
-        notes.odd("disagree", "two of its members share bytes", offset=found.overlapping, member=label)
+        notes.report("disagree", "two of its members share bytes", offset=found.overlapping, member=label)
     if found.first > 0:
-        notes.odd(
+        notes.report(
             "disagree",
             f"before the first member: {counted(found.first, 'byte')}, in which some readers see others",
             offset=0,
@@ -184,22 +184,22 @@ def _note_differences(
 
 
 def _without_directory(source: ByteSource, label: str | None, depth: int, notes: Collector) -> str:
-    """A zip archive that was cut off, or has too much behind its end: look at what stands in front."""
-    notes.odd(
+    """A zip archive that was cut off, or has too much behind its end: check what stands in front."""
+    notes.report(
         "malformed",
         "it begins like a zip archive, but has no directory at its end: it was cut off, or something was added to it",
         offset=source.size,
         member=label,
-        cure=_CURE,
+        fix=_FIX,
     )
     form = _hidden_in_front(source, source.size, label, depth, notes)
     if not form:
-        notes.not_opened("what can't be found without a directory was not looked at")
+        notes.not_opened("what can't be found without a directory was not checked")
     return form or "zip archive"
 
 
 def _hidden_in_front(source: ByteSource, stop: int, label: str | None, depth: int, notes: Collector) -> str:
-    """Follow the headers from the first byte on, and look at what stands behind; ``torch zip`` if it looks so."""
+    """Follow the headers from the first byte on, and check what stands behind; ``torch zip`` if it looks so."""
     form = ""
     at = 0
     while at < stop:
@@ -217,7 +217,7 @@ def _hidden_in_front(source: ByteSource, stop: int, label: str | None, depth: in
                 notes.read_content(member.content, path, depth + 1, notes, "hidden")
                 notes.ends_known = True
             if not member.size_known and len(notes.streams) > before and not member.local.method:
-                # its pickle says where it ends, and the next header may follow
+                # its pickle states where it ends, and the next header may follow
                 goes_on = after_descriptor(part, member.local.data + notes.streams[-1].trace.end)
         if goes_on is None or notes.out_of_time():
             return form
@@ -242,7 +242,7 @@ def zip_behind(source: ByteSource, after: int) -> Directory | None:
 
 
 def read_zip_behind(source: ByteSource, view: Directory, label: str | None, depth: int, notes: Collector) -> None:
-    """Look at an archive that only those see who start at the end."""
+    """Check an archive that only those see who start at the end."""
     _read_any_zip(source, view, label, depth, notes, "hidden")
 
 
@@ -256,14 +256,14 @@ def read_compressed(
         notes.not_opened(f"{label or 'the file'}: {error}")
         return f"{kind} file"
     form = notes.read_content(content, label, depth + 1, notes, role) if content.size else ""
-    if content.trouble is not None:
-        notes.odd("malformed", content.trouble, member=label, cure=_CURE)
+    if content.problem is not None:
+        notes.report("malformed", content.problem, member=label, fix=_FIX)
     elif content.rest:
-        notes.odd("note", f"after the compressed data: {counted(content.rest, 'byte')}", member=label)
+        notes.report("note", f"after the compressed data: {counted(content.rest, 'byte')}", member=label)
     if not form:
         if not depth and not content.exhausted:
-            notes.odd(
-                "malformed", f"it is {kind} data, and what it unpacks to is of no format that is known here", cure=_CURE
+            notes.report(
+                "malformed", f"it is {kind} data, and what it unpacks to is of no format that is known here", fix=_FIX
             )
         return ""
     return "compressed pickle" if form == "pickle" else f"{form} in {kind}"
@@ -283,7 +283,7 @@ def read_row(row: list[PartSource], label: str | None, depth: int, notes: Collec
         at += part.size
     if forms <= {"torch zip"}:
         return "distributed checkpoint"
-    notes.odd(
+    notes.report(
         "disagree",
         f"it is {counted(len(row), 'zip archive')} in a row: some readers see the first, others the last",
         member=label,
@@ -302,8 +302,8 @@ def read_tar(source: ByteSource, label: str | None, depth: int, notes: Collector
             if member.ours:
                 notes.not_opened(f"the tar archive from offset {member.offset:,} on: {member.why}")
             else:
-                notes.odd(
-                    "malformed", f"as a tar archive: {member.why}", offset=member.offset, member=label, cure=_CURE
+                notes.report(
+                    "malformed", f"as a tar archive: {member.why}", offset=member.offset, member=label, fix=_FIX
                 )
             continue
         if not depth:

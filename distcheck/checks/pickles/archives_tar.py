@@ -1,4 +1,4 @@
-"""Tar archives, header by header: which members there are and where their bytes stand. Nothing is written anywhere."""
+"""Read tar archives header by header: the members and where their bytes are. Nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file → the fact about it: decided by content, never by extension; nothing in it is loaded, imported or called."""
+"""Read one file into its fact. The content decides, never the extension. Nothing is loaded, imported or called."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _IN_WORDS = {
     "Arrow file": ("it is an Arrow file, no pickle", "name the file that holds the weights"),
     "Parquet file": ("it is a Parquet file, no pickle", "name the file that holds the weights"),
 }
-#: Formats in which nothing can run, as far as they were looked at.
+#: Formats in which nothing can run, as far as they were checked.
 _HARMLESS = frozenset({"safetensors", "numpy array", "numpy archive", "GGUF", "ONNX"})
 _CONTAINERS = frozenset({"zip archive", "tar archive", ""})
 #: Kinds without a mark of their own, which a pickle of protocol 0 or 1 is taken for.
@@ -44,7 +44,7 @@ _FOLLOWED = _PLAIN | {"legacy", "pickle"}
 def read_file(
     path: str | os.PathLike[str] | bytes | ByteSource, limits: ScanLimits = ScanLimits(), *, name: str | None = None
 ) -> PickleFile:
-    """What a file holds: format, pickle streams with their traces, oddities.
+    """What a file holds: format, pickle streams with their traces, anomalies.
 
     :param path: of a file, or of the folder of a distributed checkpoint; or its bytes, or a source of them
     :param name: how to call it in the result, if not by its path
@@ -122,13 +122,13 @@ def _read_folder(folder: str, name: str, limits: ScanLimits) -> PickleFile:
         finally:
             os.close(descriptor)
     if ".metadata" not in names:
-        notes.odd(
+        notes.report(
             "malformed",
             "it has no .metadata, without which torch loads nothing of it",
-            cure="save it again: the save did not end",
+            fix="save it again: the save did not end",
         )
     elif len(names) == 1:
-        notes.odd("malformed", "it has no .distcp file", cure="copy all files of the folder")
+        notes.report("malformed", "it has no .distcp file", fix="copy all files of the folder")
     return notes.result(name, "distributed checkpoint", size)
 
 
@@ -157,9 +157,9 @@ def _read_content(source: ByteSource, label: str | None, depth: int, notes: Coll
         return ""
     form = _read_kind(source, kind, head, label, depth, notes, role)
     if kind not in _FOLLOWED:
-        _look_for_a_pickle(source, label, depth, notes, form)
+        _check_for_pickle(source, label, depth, notes, form)
     if depth == 0 and label is None and kind != "zip":
-        form = _look_behind(source, label, notes, form)
+        form = _check_end(source, label, notes, form)
     if isinstance(notes, _FileCollector):
         notes.forms.add(form)
     return form
@@ -203,7 +203,7 @@ def _read_kind(
 
 
 def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes: Collector) -> str:
-    """What holds no pickle: worth a word where it is the file itself, or may hold code of another kind."""
+    """What holds no pickle: worth a report where it is the file itself, or may hold code of another kind."""
     if kind == "HDF5":
         notes.not_opened(
             f"{shown(label or 'the file', 300)}: HDF5 is not opened; a Keras model in it may hold code (Lambda layers)"
@@ -211,20 +211,20 @@ def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes
         return kind
     if kind in ("GGUF", "ONNX"):
         if depth == 0:
-            notes.odd("note", f"it is a {kind} file: it holds no pickle, and was not looked into any further")
+            notes.report("note", f"it is a {kind} file: it holds no pickle, and was not read any further")
         return kind
     if depth:
         return kind if kind == "unknown" else ""
     if kind in _IN_WORDS:
-        what, cure = _IN_WORDS[kind]
+        what, fix = _IN_WORDS[kind]
     else:
         first = " ".join(f"{byte:02x}" for byte in head[:8])
-        what, cure = f"it is of no format that is known here: it begins with the bytes {first}", _AGAIN
-    notes.odd("malformed", what, offset=0, member=label, cure=cure)
+        what, fix = f"it is of no format that is known here: it begins with the bytes {first}", _AGAIN
+    notes.report("malformed", what, offset=0, member=label, fix=fix)
     return kind
 
 
-def _look_for_a_pickle(source: ByteSource, label: str | None, depth: int, notes: Collector, form: str) -> None:
+def _check_for_pickle(source: ByteSource, label: str | None, depth: int, notes: Collector, form: str) -> None:
     """The same bytes as ``pickle.load`` would see them."""
     if source.read(0, 1) == b"P":  # PERSID, with which every zip archive begins: pickle.load stops there
         return
@@ -236,16 +236,16 @@ def _look_for_a_pickle(source: ByteSource, label: str | None, depth: int, notes:
         notes.not_opened(f"{label or 'the file'}: read as a pickle, it goes on for longer than it was followed")
     if trace.globals and is_pickle(trace, source.read(0, 2), source.read(trace.end, 64)):
         add_stream(source, label, "pickle", trace, depth, notes, "hidden")
-        notes.odd(
+        notes.report(
             "disagree",
             f"it can be read as {form or 'something else'} and as a pickle",
             offset=0,
             member=label,
-            cure="don't load it",
+            fix="don't load it",
         )
 
 
-def _look_behind(source: ByteSource, label: str | None, notes: Collector, form: str) -> str:
+def _check_end(source: ByteSource, label: str | None, notes: Collector, form: str) -> str:
     """A zip archive at the end of something else: zip tools see it, torch sees what is in front."""
     start = notes.content_end if form else 0
     tail = max(start, source.size - _TAIL)
@@ -257,15 +257,17 @@ def _look_behind(source: ByteSource, label: str | None, notes: Collector, form: 
     if view is None:
         return form
     if form in ("unknown", "text", "executable"):
-        notes.oddities = [oddity for oddity in notes.oddities if oddity.kind != "malformed"]
-        notes.odd("malformed", "torch.load refuses it: bytes stand in front of the zip archive", offset=0, cure=_AGAIN)
+        notes.anomalies = [anomaly for anomaly in notes.anomalies if anomaly.kind != "malformed"]
+        notes.report(
+            "malformed", "torch.load refuses it: bytes stand in front of the zip archive", offset=0, fix=_AGAIN
+        )
         form = "zip archive"
     else:
-        notes.odd(
+        notes.report(
             "disagree",
             f"it begins as {form} and ends as a zip archive: some readers load the one, others the other",
             offset=view.start,
-            cure="don't load it",
+            fix="don't load it",
         )
     archives.read_zip_behind(source, view, label, 0, notes)
     return form
@@ -342,5 +344,5 @@ def is_candidate(name: str, source: ByteSource) -> bool:
     return bool(source.size) and begins_pickle(source)
 
 
-#: What is worth a look within compressed data.
+#: What is worth a check within compressed data.
 _OURS = frozenset({"pickle", "legacy", "npy", "safetensors", "tar", "zip", *PACKED})

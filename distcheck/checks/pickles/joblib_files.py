@@ -1,7 +1,7 @@
-"""joblib's files: a pickle in which the bytes of each array stand raw behind the opcode that describes it.
+"""Read joblib files: a pickle in which the raw bytes of each array follow the opcode that describes it.
 
-The raw bytes are stepped over by type and shape, as joblib's own unpickler does (joblib/numpy_pickle.py, 0.10 to 1.5),
-and the machine is given the stream without them.
+The raw bytes are skipped by type and shape, as joblib's own unpickler does (joblib/numpy_pickle.py, 0.10 to 1.5).
+The machine gets the stream without them.
 """
 
 from __future__ import annotations
@@ -123,12 +123,12 @@ def read_joblib(
     beyond = [naming for naming in plain.globals if _is_inside(naming.offset, raw) and is_importable(naming.what)]
     if beyond:
         add_stream(source, label, "pickle", plain, depth, notes, "hidden")
-        notes.odd(
+        notes.report(
             "disagree",
             "the bytes of an array in it name importable things: pickle.load runs what joblib.load steps over",
             offset=beyond[0].offset,
             member=label,
-            cure="don't load it",
+            fix="don't load it",
         )
     return "joblib"
 
@@ -139,7 +139,7 @@ def _is_inside(offset: int, stretches: list[tuple[int, int]]) -> bool:
 
 
 def _class_of(target: Any) -> Any:
-    """The class of what was filled. Raises UnreadableError where it could be joblib's wrapper, and can't be told."""
+    """The class of what was filled. Raises UnreadableError where that is unknown and it could be joblib's wrapper."""
     if target is ARRAY or isinstance(target, (dict, list)):
         return None
     if not isinstance(target, Instance) or not isinstance(target.function, Global):
@@ -195,18 +195,18 @@ def moved(trace: Trace, spliced: SplicedSource) -> Trace:
     """The trace with the offsets of the whole source."""
     where = spliced.original
 
-    def doubts(items: tuple[Unresolved, ...]) -> tuple[Unresolved, ...]:
+    def unresolved(items: tuple[Unresolved, ...]) -> tuple[Unresolved, ...]:
         return tuple(item._replace(offset=where(item.offset)) for item in items)
 
     return trace._replace(
         start=where(trace.start),
         end=where(max(trace.end, 1) - 1) + 1,
-        trouble=None if trace.trouble is None else doubts((trace.trouble,))[0],
+        problem=None if trace.problem is None else unresolved((trace.problem,))[0],
         opcodes={name: where(offset) for name, offset in trace.opcodes.items()},
         globals=tuple(item._replace(offset=where(item.offset)) for item in trace.globals),
         calls=tuple(item._replace(offset=where(item.offset)) for item in trace.calls),
         writes=tuple(item._replace(offset=where(item.offset)) for item in trace.writes),
-        doubts=doubts(trace.doubts),
+        unresolved=unresolved(trace.unresolved),
         storages=tuple(item._replace(offset=where(item.offset)) for item in trace.storages),
-        foreign_ids=doubts(trace.foreign_ids),
+        foreign_ids=unresolved(trace.foreign_ids),
     )

@@ -1,7 +1,7 @@
-"""What is known about kinds of objects: why one can't be pickled, what to do instead, what pickles but breaks later.
+"""What is known about types of objects: why one can't be pickled, what to do instead, and what breaks later.
 
-Kinds are told by the names of types along the method resolution order, never by importing them: torch, numpy and the
-rest are known here as words. Nothing of a value that could run its code is touched.
+Types are recognized by the names along their method resolution order. Nothing is imported: torch and numpy are names
+here. No code of a value is run.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import sys
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from . import kinds_table as tables
 from .kinds_table import KindEntry, Pitfall
 
-#: What pickling is asked for, and how a message says that it does not work.
+_Entry = TypeVar("_Entry", KindEntry, Pitfall)
+
+#: The modes of pickling, and how a message reports a failure.
 REFUSALS = {
     "pickle": "can't be pickled",
     "torch.save": "can't be saved by torch.save",
@@ -22,7 +24,7 @@ REFUSALS = {
     "spawn": "can't be sent to a spawned process",
     "collective": "can't be sent by an object collective",
 }
-#: Longest text that is taken over from an object (a name of a type, what an exception says).
+#: Longest text that is taken from an object (a name of a type, the text of an exception).
 _LONGEST = 200
 
 
@@ -88,7 +90,7 @@ def _full_name(cls: type) -> str:
     return f"{_module(cls)}.{_qualname(cls)}"
 
 
-def _row(name: str, exact: dict[str, Any], prefixes: dict[str, Any], own: str = "") -> Any:
+def _row(name: str, exact: dict[str, _Entry], prefixes: dict[str, _Entry], own: str = "") -> _Entry | None:
     """The entry for a full name: itself, else the longest prefix that is known.
 
     :param own: the package of the type whose base this is: a class of a user is not what all of a package is
@@ -119,8 +121,7 @@ def _kind_of(cls: type) -> tuple[KindEntry, type] | None:
 
 def kind_named(name: str) -> KindEntry | None:
     """What is known about a type of this name, as :func:`type_name` writes it."""
-    found: KindEntry | None = _row(name if "." in name else f"builtins.{name}", tables.EXACT, tables.PREFIXES)
-    return found
+    return _row(name if "." in name else f"builtins.{name}", tables.EXACT, tables.PREFIXES)
 
 
 def is_library(cls: type) -> bool:
@@ -167,9 +168,9 @@ def _package(cls: type) -> str:
 def explain(value: object, error: str, mode: str, path: str = "", holder: str = "") -> Explanation:
     """Why this object can't be pickled and what to do, for exactly its kind.
 
-    :param error: what pickling says: ``TypeError: cannot pickle '_thread.lock' object``
+    :param error: the error of pickling: ``TypeError: cannot pickle '_thread.lock' object``
     :param mode: one of :data:`REFUSALS`
-    :param path: where it is (``trainer.model._forward_hooks[3]``), for what depends on the place
+    :param path: where it is (``trainer.model._forward_hooks[3]``), for what depends on the location
     :param holder: what the instance whose attribute it is does not leave to ``__getstate__``: ``tuple`` (a named tuple,
         which has none), ``library`` (nobody writes methods into its class), ``frozen`` (its attributes can't be set),
         or the method that gives the attribute (``Trainer.__reduce__``); empty for all others
@@ -192,7 +193,7 @@ def explain(value: object, error: str, mode: str, path: str = "", holder: str = 
 
 
 def too_deep(depth: int, limit: int, mode: str) -> Explanation:
-    """The explanation where only the nesting is at fault.
+    """The explanation where only the nesting is that fails.
 
     :param depth: levels that the object has
     :param limit: levels at which this interpreter stops
@@ -219,7 +220,7 @@ def _explain_kind(kind: KindEntry, mode: str, path: str, holder: str = "") -> Ex
 
 
 def _compose(mode: str, path: str, made_again: str, instead: str, holder: str = "", *, late: bool = False) -> str:
-    """What to do with a member: another way where there is one, else how to leave it out and to make it again."""
+    """What to do with a member: an alternative where there is one, else how to drop it and create it again."""
     if mode == "spawn":
         again = f": {made_again}" if made_again else ""
         return f"make it inside of the worker function{again}, and pass only what it is made from"
@@ -277,12 +278,12 @@ def _explain_function(function: FunctionType, mode: str, path: str, holder: str)
     name = shown(str(function.__qualname__))
     code = function.__code__
     place = f"{shown(code.co_filename.replace(chr(92), '/').rpartition('/')[2], 80)}:{code.co_firstlineno}"
-    by_place = _by_place(path)
+    fix_by_path = _fix_by_path(path)
     if "_torchdynamo_orig_callable" in function.__dict__:
         return Explanation(
             f"it is what torch.compile made of the function {name}, whose import path leads to another object or"
             f" nowhere",
-            by_place
+            fix_by_path
             or "keep the plain function in the object, and compile it where it is called: torch.compile(self.fn)",
         )
     if name.rpartition(".")[2] == "<lambda>":
@@ -303,13 +304,13 @@ def _explain_function(function: FunctionType, mode: str, path: str, holder: str)
         )
     else:
         why, fix = _mismatch(str(function.__module__), str(function.__qualname__), function, "function")
-    if mode == "spawn" and not by_place:
+    if mode == "spawn" and not fix_by_path:
         fix += "; where the workers only need it, define it in the worker's own module"
-    return Explanation(why, by_place or fix)
+    return Explanation(why, fix_by_path or fix)
 
 
-def _by_place(path: str) -> str:
-    """What to do about a function, where the place says what it is for."""
+def _fix_by_path(path: str) -> str:
+    """The fix for a function whose path shows its purpose."""
     if _HOOKS.search(path):
         return (
             "take the hook off before (handle.remove()) and register it again after loading; or save state_dict(), "
@@ -391,7 +392,7 @@ def _mismatch(module: str, qualname: str, value: object, what: str) -> tuple[str
     if there is value or there is _UNKNOWN:
         return (
             f"{path}, by which pickle writes this {what}, can't be fetched from its module",
-            f"look at what importing {shown(module)} does: a __getattr__, or another entry in sys.modules",
+            f"check what importing {shown(module)} does: a __getattr__, or another entry in sys.modules",
         )
     if there is not _NOTHING:
         return (
@@ -427,7 +428,7 @@ def _explain_tensor(value: object, error: str, mode: str, path: str, holder: str
             "give it bytes of its own before saving: .clone()",
         )
     return Explanation(
-        f"a tensor of this kind ({name}) has no bytes that could be written: {_said(error)}",
+        f"a tensor of this kind ({name}) has no bytes that could be written: {_first_line(error)}",
         f"store what it is made from: .detach().clone() as a plain tensor, or its shape and dtype;"
         f" {_drop(mode, path, '', holder)}",
     )
@@ -443,23 +444,25 @@ def _explain_unknown(cls: type, error: str, mode: str, path: str, holder: str) -
     ]
     if mode == "deepcopy" and any("__deepcopy__" in _DICT(base) for base in _mro(cls)):
         methods.insert(0, "__deepcopy__")
-    if not methods:  # what a list or dict contains is asked for by its own methods
-        asked = "__iter__" if issubclass(cls, list) else "items" if issubclass(cls, dict) else ""
-        methods += [asked for base in _mro(cls)[:-1] if asked and type(_DICT(base).get(asked)) is FunctionType][:1]
+    if not methods:  # what a list or dict contains is read by its own methods
+        requested = "__iter__" if issubclass(cls, list) else "items" if issubclass(cls, dict) else ""
+        methods += [
+            requested for base in _mro(cls)[:-1] if requested and type(_DICT(base).get(requested)) is FunctionType
+        ][:1]
     if methods:
         return Explanation(
-            f"{name} pickles itself by {methods[0]}, and that ends with {_said(error)}",
+            f"{name} pickles itself by {methods[0]}, and that ends with {_first_line(error)}",
             f"fix {name}.{methods[0]}; or {_compose(mode, path, '', '', holder)}",
         )
     return Explanation(
-        f"its type {name} brings no way to be pickled: {_said(error)}",
+        f"its type {name} brings no way to be pickled: {_first_line(error)}",
         f"{_compose(mode, path, '', '', holder)}; or say how it is made again:"
         f" copyreg.pickle({name.rpartition('.')[2]}, function),"
         " where function(value) gives (callable, arguments)",
     )
 
 
-def _said(error: str) -> str:
+def _first_line(error: str) -> str:
     return shown(error.strip().partition("\n")[0].rstrip(".")) or "pickling refuses it"
 
 
@@ -517,7 +520,7 @@ def caution(value: object, mode: str, saved_at_top: bool = False) -> Pitfall | N
 
 
 def _of_main(value: Any, mode: str) -> Pitfall | None:
-    """A class or function of the script itself: its import path says ``__main__``, another module elsewhere."""
+    """Return the pitfall of a class or function of the script: ``__main__`` is another module in another program."""
     if type(value) is FunctionType:
         module, name = str(value.__module__), str(value.__qualname__)
     else:

@@ -7,7 +7,7 @@ the full names of types, then one line for each field. A name that ends with a d
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 
 class KindEntry(NamedTuple):
@@ -868,10 +868,11 @@ def _parse(text: str, entry: type[_Entry]) -> tuple[dict[str, _Entry], dict[str,
     joined = re.sub(r"\n +", " ", re.sub(r"(?m)^# .*\n", "", text))
     for block in joined.strip().split("\n\n"):
         names, *lines = block.split("\n")
-        fields: dict[str, object] = dict(line.split(": ", 1) for line in lines)
-        if modes := fields.get("modes"):
-            fields["modes"] = tuple(str(modes).split())
-        row = entry(**{name: True if value == "yes" else value for name, value in fields.items()})  # type: ignore[arg-type]
+        fields: dict[str, Any] = {}
+        for line in lines:
+            field, _, value = line.partition(": ")
+            fields[field] = tuple(value.split()) if field == "modes" else value == "yes" or value
+        row = entry(**fields)
         for name in names.split():
             if name.endswith((".", "*")):
                 prefixes[name.removesuffix("*")] = row

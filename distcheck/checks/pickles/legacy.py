@@ -1,6 +1,6 @@
-"""Files of ``torch.save`` before 1.6: five pickles and raw storages, or, before 0.4, a tar with three members.
+"""Read files of ``torch.save`` before 1.6: five pickles and raw storages, or, before 0.4, a tar with three members.
 
-The layouts are those that ``_legacy_load`` of torch/serialization.py (2.13) reads. Storages are stepped over.
+The layouts are those that ``_legacy_load`` of torch/serialization.py (2.13) reads. Storages are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_STORAGES = 100_000
 #: Longer objects are not gone through a second time for the types of their storages: bytes.
 _SHORT_OBJECT = 1 << 20
 _ROLES = ("header", "header", "header", "object", "keys")
-_CURE = "download or save the file again"
+_FIX = "download or save the file again"
 #: Members of the tar that torch reads.
 TAR_MEMBERS = ("storages", "tensors", "pickle")
 
@@ -37,10 +37,10 @@ def read_legacy(source: ByteSource, label: str | None, depth: int, notes: Collec
     """Follow the magic number, the protocol, the system, the object and the keys; then check that the storages fit."""
     at = keys_at = object_at = 0
     known: frozenset[str] = frozenset()
-    asked: Mapping[str, int] = {}
+    requested: Mapping[str, int] = {}
     for place, own_role in enumerate(_ROLES):
         if at >= source.size:
-            notes.odd("malformed", f"it ends before its {_PARTS[place]}", offset=at, member=label, cure=_CURE)
+            notes.report("malformed", f"it ends before its {_PARTS[place]}", offset=at, member=label, fix=_FIX)
             return "torch legacy"
         trace = notes.trace(source, at)
         add_stream(source, label, "torch-legacy", trace, depth, notes, role or own_role)
@@ -50,10 +50,10 @@ def read_legacy(source: ByteSource, label: str | None, depth: int, notes: Collec
             _check_protocol(source, at, label, notes)
         if own_role == "object":
             object_at = at
-            known, asked = trace.storage_keys, trace.storage_bytes
+            known, requested = trace.storage_keys, trace.storage_bytes
         keys_at, at = at, trace.end
     widths = _element_widths(source, object_at, keys_at)
-    end = _end_of_storages(source, keys_at, at, widths, known, asked, label, notes)
+    end = _end_of_storages(source, keys_at, at, widths, known, requested, label, notes)
     if not depth:
         notes.content_end = at if end is None else end
     if end is not None and end < source.size:
@@ -71,17 +71,17 @@ def _check_protocol(source: ByteSource, at: int, label: str | None, notes: Colle
         version = None
     if version != PROTOCOL:
         found = f"{version:,}" if type(version) is int and abs(version) < 1 << 64 else "no number"
-        notes.odd(
+        notes.report(
             "malformed",
             f"torch.load refuses it: its protocol is {found}, torch reads {PROTOCOL:,}",
             offset=at,
             member=label,
-            cure=_CURE,
+            fix=_FIX,
         )
 
 
 def _element_widths(source: ByteSource, start: int, stop: int) -> dict[str, int]:
-    """Bytes of an element of each storage, by what a short object asks for; what is not told is left out."""
+    """Bytes of an element of each storage, as far as a short object states it."""
     widths: dict[str, int] = {}
 
     def on_id(saved: Any) -> None:
@@ -102,18 +102,18 @@ def _end_of_storages(
     at: int,
     widths: Mapping[str, int],
     known: frozenset[str],
-    asked: Mapping[str, int],
+    requested: Mapping[str, int],
     label: str | None,
     notes: Collector,
 ) -> int | None:
     """Each storage is its number of elements in 8 bytes, then the elements: do all that are promised fit?
 
-    How long an element is, is known from what the object asked for; without that nothing is checked. The offset after
-    the last storage; None where it can't be told.
+    How long an element is, is known from what the object requested; without that nothing is checked. The offset after
+    the last storage; None where it is unknown.
     """
 
     def not_followed(why: str) -> None:
-        notes.not_opened(f"{label or 'the file'}: what follows its list of storages was not looked at: {why}")
+        notes.not_opened(f"{label or 'the file'}: what follows its list of storages was not checked: {why}")
 
     try:
         keys, _ = read_value(source, keys_at, items=MOST_STORAGES)
@@ -121,47 +121,52 @@ def _end_of_storages(
         not_followed("the list is not plain data")
         return None
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
-        notes.odd("malformed", "its list of storages is none", offset=keys_at, member=label, cure=_CURE)
+        notes.report("malformed", "its list of storages is none", offset=keys_at, member=label, fix=_FIX)
         return None
     if len(keys) >= MOST_STORAGES:
         not_followed(f"it names {MOST_STORAGES:,} or more")
         return None
 
     def cut_off(what: str) -> None:
-        notes.odd("malformed", f"it is cut off {what} of {len(keys)}", offset=source.size, member=label, cure=_CURE)
+        notes.report("malformed", f"it is cut off {what} of {len(keys)}", offset=source.size, member=label, fix=_FIX)
 
     for number, key in enumerate(keys):
         if key not in known and len(known) < MOST_STORAGES:
-            notes.odd(
+            notes.report(
                 "malformed",
-                f"torch.load refuses it: it holds a storage {shown(key)!r} that its object does not ask for",
+                f"torch.load refuses it: it holds a storage {shown(key)!r} that its object does not use",
                 offset=keys_at,
                 member=label,
-                cure=_CURE,
+                fix=_FIX,
             )
             return None
         if source.size - at < 8:
             cut_off(f"before storage {number + 1}")
             return None
-        if key not in asked:
+        if key not in requested:
             not_followed(f"how many bytes {shown(key)!r} has is not known")
             return None
         elements = int.from_bytes(source.read(at, 8), "little", signed=True)
         width = widths.get(key)
-        if asked[key] != elements * width if width else asked[key] not in {elements << shift for shift in range(5)}:
-            notes.odd(
+        if (
+            requested[key] != elements * width
+            if width
+            else requested[key] not in {elements << shift for shift in range(5)}
+        ):
+            notes.report(
                 "malformed",
-                f"storage {shown(key)!r} holds {elements:,} elements, the object asks for {asked[key]:,} bytes of them",
+                f"storage {shown(key)!r} holds {elements:,} elements,"
+                f" the object requests {requested[key]:,} bytes of them",
                 offset=at,
                 member=label,
-                cure=_CURE,
+                fix=_FIX,
             )
             return None
-        if at + 8 + asked[key] > source.size:
-            missing = at + 8 + asked[key] - source.size
+        if at + 8 + requested[key] > source.size:
+            missing = at + 8 + requested[key] - source.size
             cut_off(f"({counted(missing, 'byte')} are missing) in storage {number + 1}")
             return None
-        at += 8 + asked[key]
+        at += 8 + requested[key]
     return at
 
 
@@ -174,17 +179,17 @@ def read_legacy_tar(
     role: str | None,
 ) -> str:
     """Follow the pickles of the three members as torch's reader would: the first of each name counts for it."""
-    notes.odd(
+    notes.report(
         "refused",
         "torch.load refuses files of the legacy tar format with weights_only=True",
         member=label,
-        cure="load it once with weights_only=False where you trust it, and save it again with torch.save",
+        fix="load it once with weights_only=False where you trust it, and save it again with torch.save",
     )
     prefix = "" if label is None else f"{label}/"
     for name in TAR_MEMBERS:
         member = members.get(name)
         if member is None:
-            notes.odd("malformed", f"it has no member {name!r}", member=label, cure=_CURE)
+            notes.report("malformed", f"it has no member {name!r}", member=label, fix=_FIX)
             continue
         content = PartSource(source, member.data, member.size)
         if name == "pickle":
@@ -204,11 +209,11 @@ def _read_records(content: ByteSource, name: str, label: str, depth: int, notes:
     except UnreadableError:
         count, at = None, 0
     if trace.ended != "stop" or type(count) is not int or trace.end != at:
-        notes.not_opened(f"{label}: what follows its first pickle was not looked at")
+        notes.not_opened(f"{label}: what follows its first pickle was not checked")
         return
     for _ in range(count):
         if at >= content.size:
-            notes.odd("malformed", f"it promises {counted(count, 'record')} and ends before", member=label, cure=_CURE)
+            notes.report("malformed", f"it promises {counted(count, 'record')} and ends before", member=label, fix=_FIX)
             return
         if not notes.take_member():
             return
@@ -216,7 +221,7 @@ def _read_records(content: ByteSource, name: str, label: str, depth: int, notes:
         add_stream(content, label, "torch-legacy", trace, depth, notes, role or "header")
         after = _after_record(content, at, name)
         if trace.ended != "stop" or after is None:
-            notes.not_opened(f"{label}: what follows the record at offset {at:,} was not looked at")
+            notes.not_opened(f"{label}: what follows the record at offset {at:,} was not checked")
             return
         at = after
     if name == "storages" and at < content.size:
@@ -225,7 +230,7 @@ def _read_records(content: ByteSource, name: str, label: str, depth: int, notes:
 
 
 def _after_record(content: ByteSource, at: int, name: str) -> int | None:
-    """Offset after a record and its raw bytes; None where it can't be told."""
+    """Offset after a record and its raw bytes; None where it is unknown."""
     try:
         record, at = read_value(content, at)
     except UnreadableError:

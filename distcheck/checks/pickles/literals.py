@@ -1,7 +1,7 @@
-"""Plain data out of a pickle: numbers, strings, containers, and names that are not looked up.
+"""Read plain data from a pickle: numbers, strings, containers, and names that are not looked up.
 
-For what a reader must know to find its way: the shape of an array, the number of storages. It makes no object of what
-a stream names and keeps little of what is large; the machine in :mod:`.machine` judges, this only measures.
+Readers use it for what they need to continue: the shape of an array, the number of storages. It creates no object that
+a stream names, and keeps little of large values. It judges nothing; that is the task of :mod:`.machine`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How deep this interpreter can nest what it pickles or copies before it raises RecursionError.
+"""Measure how deep this interpreter can nest what it pickles or copies before it raises RecursionError.
 
-The limit depends on the version, on ``sys.setrecursionlimit``, on the stack of the thread, and on how deep the caller
-is already. It is measured: something nested is given to the real pickler (or to ``copy.deepcopy``), whose memo then
-tells how far it came.
+The limit depends on the version, on ``sys.setrecursionlimit``, on the stack of the thread, and on the depth of the
+caller. A nested object is given to the real pickler (or to ``copy.deepcopy``), and its memo shows how far it came.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def _pickled(protocol: int, with_ids: int) -> Callable[[object], int]:
         pickler = _DepthProbe(_NullFile(), protocol) if with_ids else pickle.Pickler(_NullFile(), protocol)
         if isinstance(pickler, _DepthProbe):
             pickler.depth = with_ids
-        with contextlib.suppress(RecursionError):  # that is what is measured; the memo says how far it came
+        with contextlib.suppress(RecursionError):  # that is what is measured; the memo shows how far it came
             pickler.dump(value)
         return len(pickler.memo.copy())
 

@@ -1,4 +1,4 @@
-"""``.npy`` files: the header is parsed as the literal that it is; only arrays of objects hold a pickle.
+"""Read ``.npy`` files. The header is parsed as a literal. Only arrays of objects hold a pickle.
 
 Format: numpy/lib/format.py (versions 1.0, 2.0 and 3.0), numpy 2.3.
 """
@@ -16,7 +16,7 @@ MAGIC = b"\x93NUMPY"
 #: numpy itself refuses headers of more than 10,000 characters unless pickles are allowed; ours is for any of sense.
 _LONGEST_HEADER = 1 << 16
 _DEEPEST = 16
-_CURE = "download or save the file again"
+_FIX = "download or save the file again"
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")|(?P<number>-?\d+)L?|(?P<word>True|False|None)|(?P<sign>[][(){},:]))"
 )
@@ -53,7 +53,7 @@ def read_npy(source: ByteSource, label: str | None, depth: int, notes: Collector
             notes.content_end = after
         if source.read(after, 6) != MAGIC or not notes.take_member():
             if after < source.size:
-                notes.odd(
+                notes.report(
                     "note", f"after the array: {counted(source.size - after, 'byte')}", offset=after, member=label
                 )
             return "numpy array"
@@ -63,10 +63,10 @@ def read_npy(source: ByteSource, label: str | None, depth: int, notes: Collector
 def _read_array(
     source: ByteSource, at: int, label: str | None, depth: int, notes: Collector, role: str | None
 ) -> int | None:
-    """Look at one array; the offset after it, None where nothing can follow."""
+    """Check one array; the offset after it, None where nothing can follow."""
 
     def malformed(what: str) -> None:
-        notes.odd("malformed", what, offset=at, member=label, cure=_CURE)
+        notes.report("malformed", what, offset=at, member=label, fix=_FIX)
 
     version = source.read(at + 6, 1)
     if version not in (b"\1", b"\2", b"\3"):
@@ -87,7 +87,7 @@ def _read_array(
         elements = _product(shape)
     except (ValueError, KeyError, TypeError):
         malformed("its header is not the literal of a dictionary with 'descr', 'fortran_order' and 'shape'")
-        elements, descr = 0, "O"  # whatever follows, look at it
+        elements, descr = 0, "O"  # check what follows in any case
         if source.read(data, 1) != b"\x80":
             return None
     if holds_objects(descr):
@@ -130,7 +130,7 @@ def holds_objects(descr: Any, depth: int = 0) -> bool:
 
 
 def element_size(descr: Any, depth: int = 0) -> int | None:
-    """Bytes of one element; None where it can't be told."""
+    """Bytes of one element; None where it is unknown."""
     if isinstance(descr, str):
         found = _SIMPLE.fullmatch(descr)
         if found is None or len(found["width"]) > 12:

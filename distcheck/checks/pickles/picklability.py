@@ -1,4 +1,4 @@
-"""The fact about one live object: which of its members can't be pickled, and which can but break elsewhere."""
+"""The fact about one live object: members that can't be pickled, and members that can but break elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnpicklableError(TypeError):
 
 
 class Offender(NamedTuple):
-    """A place in an object where pickling stops."""
+    """A location in an object where pickling stops."""
 
     #: as it can be typed after the variable: ``trainer.loader.workers[1]['iter']``
     path: str
@@ -40,7 +40,7 @@ class Offender(NamedTuple):
     fix: str
     #: other paths to the same object, at most ten, each with the words that its end needs
     aliases: tuple[str, ...] = ()
-    #: what pickling itself says: type and text of the exception
+    #: the error of pickling: type and text of the exception
     error: str = ""
     #: ``unpicklable`` (DC601), ``process-group`` (DC602), ``too-deep`` (DC601)
     kind: str = "unpicklable"
@@ -62,7 +62,7 @@ class Offender(NamedTuple):
 
 
 class Caution(NamedTuple):
-    """A place that can be pickled, with a catch."""
+    """A member that can be pickled, but not used afterwards."""
 
     path: str
     type: str
@@ -127,7 +127,7 @@ class PickleReport(NamedTuple):
             _raise(self)
 
     def __str__(self) -> str:
-        """The report for a person: each place with its reason and its cure."""
+        """The report for a person: each location with its reason and its fix."""
         return "\n".join(_lines(self))
 
 
@@ -167,7 +167,7 @@ def _lines(report: PickleReport) -> list[str]:
             lines.append(f"    pickling says: {first.error}")
     if len(groups) > _MOST_PRINTED:
         lines.append(f"  … and {len(groups) - _MOST_PRINTED:,} more kinds of places")
-    lines += [f"  not all was looked at: {why}" for why in report.unfinished]
+    lines += [f"  not all was checked: {why}" for why in report.unfinished]
     if report.confirmation:
         lines.append(f"  the real thing disagrees: {report.confirmation}")
     for caution in report.warnings[:_MOST_PRINTED]:

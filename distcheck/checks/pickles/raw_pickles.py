@@ -1,4 +1,4 @@
-"""Pickles that stand in a file by themselves, one or several in a row, of any protocol."""
+"""Read plain pickle files of any protocol, with one pickle or several in a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METADATA = ("torch.distributed.checkpoint.metadata", "Metadata")
 #: Opcodes and seconds after which a file of a folder is taken for a pickle and left to the scan with its larger limits.
 _TRIAL = 50_000
 _TRIAL_S = 10.0
-#: Bytes that stand as text in a stream of protocol 2 are looked at up to this many.
+#: Bytes that stand as text in a stream of protocol 2 are checked up to this many.
 _LARGEST_TEXT = 8 << 20
 #: Pickles of plain data in front of one that names something, in a file that begins like none.
 _IN_FRONT = 8
@@ -129,12 +129,12 @@ def follow_appended(
         trace = notes.trace(source, at)
         if not begins_here(source, trace, partial(notes.trace, source)):
             if notes.ends_known and not _is_blank(source, at, notes):
-                notes.odd(
+                notes.report(
                     "disagree",
-                    f"after its end: {counted(source.size - at, 'byte')} that are no pickle, which no reader looks at",
+                    f"after its end: {counted(source.size - at, 'byte')} that are no pickle, which no reader checks",
                     offset=at,
                     member=label,
-                    cure="have its author save it again, without what was added",
+                    fix="have its author save it again, without what was added",
                 )
             return
         add_stream(source, label, "pickle", trace, depth, notes, role or "appended")
@@ -153,7 +153,7 @@ def _is_blank(source: ByteSource, at: int, notes: Collector) -> bool:
 def add_stream(
     source: ByteSource, label: str | None, reader: str, trace: Trace, depth: int, notes: Collector, role: str
 ) -> None:
-    """Note a stream and read what it holds for another loader: the judges take for granted that this was done."""
+    """Note a stream and read what it holds for another loader: the judging modules rely on this."""
     notes.add(label, reader, trace, role)
     read_nested(source, trace, label, depth, notes)
 

@@ -1,4 +1,4 @@
-"""safetensors files: only their header is looked at; there is nothing in one that could run."""
+"""Read safetensors files. Only the header is checked: nothing in such a file can run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def read_safetensors(source: ByteSource, label: str | None, depth: int, notes: C
     room = source.size - 8 - length
 
     def malformed(what: str, offset: int = 8) -> None:
-        notes.odd("malformed", what, offset=offset, member=label, cure="download or save the file again")
+        notes.report("malformed", what, offset=offset, member=label, fix="download or save the file again")
 
     if room < 0:
         malformed(f"its header should have {counted(length, 'byte')}, the file ends after {source.size - 8:,} of them")
         return "safetensors"
     if length > _PARSED:
-        notes.odd("note", f"its header of {counted(length, 'byte')} was not compared with the bytes that are there")
+        notes.report("note", f"its header of {counted(length, 'byte')} was not compared with the bytes that are there")
         return "safetensors"
     try:
         header: Any = json.loads(source.read(8, length))
@@ -57,5 +57,5 @@ def read_safetensors(source: ByteSource, label: str | None, depth: int, notes: C
             offset=source.size,
         )
     elif needed < room:
-        notes.odd("note", f"{counted(room - needed, 'byte')} after the last tensor belong to none", member=label)
+        notes.report("note", f"{counted(room - needed, 'byte')} after the last tensor belong to none", member=label)
     return "safetensors"

@@ -1,7 +1,7 @@
-"""The methods that a class needs so that its objects can be pickled, to paste: ``__getstate__`` and ``__setstate__``.
+"""Write the ``__getstate__`` and ``__setstate__`` that a class needs so that its objects can be pickled.
 
-Written from a :class:`.PickleReport`. What a class has already (slots, methods of its
-own or of its bases) is looked up among the modules that are loaded; nothing is imported, nothing of a class is called.
+They are written from a :class:`.PickleReport`. What a class already has (slots, methods, base classes) is read from
+the loaded modules. Nothing is imported, and no method of a class is called.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class _Class(NamedTuple):
     """What is known of a class that its methods have to fit to."""
 
     known: bool
-    #: it comes with Python or with a package: no place to paste into
+    #: it comes with Python or with a package: no class to paste into
     library: bool
     slots: bool
     #: defined by the class itself
     own: frozenset[str]
-    #: defined by one of its bases, ``object`` left out
+    #: defined by one of its bases, ``object`` omitted
     inherited: frozenset[str]
     #: a data class whose attributes can't be set as usual
     frozen: bool = False
@@ -45,10 +45,10 @@ _METHODS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
 
 
 def methods_for(report: PickleReport) -> list[tuple[str, str]]:
-    """For each class that holds what can't be pickled: its name, and the source of the methods that leave it out.
+    """For each class that holds what can't be pickled: its name, and the source of the methods that drop it.
 
-    The source compiles as it stands, inside of the class: objects that are loaded have None for what was left out, and
-    a comment says how each is made again. A class that can't be helped so has comments only.
+    The source compiles as it stands, inside of the class: objects that are loaded have None for what was omitted, and
+    a comment states how each is made again. A class that can't be helped so has comments only.
     """
     return [
         (owner, "\n".join(_methods(owner, members)) + "\n")
@@ -84,7 +84,7 @@ def _by_owner(offenders: tuple[Offender, ...]) -> dict[str, dict[str, list[Offen
         owner = _owner(offender)
         if owner is not None and offender.attribute is not None:
             found.setdefault(owner, {}).setdefault(offender.attribute, []).append(offender)
-    # what is shared is found once: where one attribute is left out, the others that lead there have to go as well
+    # what is shared is found once: where one attribute is omitted, the others that lead there have to go as well
     for offender in offenders:
         owner = _owner(offender)
         if owner is None or not offender.owner_path:
@@ -112,7 +112,7 @@ def _loose(offenders: list[Offender]) -> Iterator[str]:
 
 
 def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
-    found = _look_at(owner, next(iter(members.values()))[0].owner_has)
+    found = _class_info(owner, next(iter(members.values()))[0].owner_has)
     parts = [name for name in members if name in _MODULE_PARTS]
     if found.library or parts == list(members):
         for name, offenders in members.items():
@@ -197,8 +197,8 @@ def _again(name: str, offenders: list[Offender], *, frozen: bool = False) -> str
     """How an attribute is made again, as a comment."""
     inside = [offender for offender in offenders if not _is_itself(offender, name)]
     if inside:
-        cure = kinds.shown(inside[0].fix.partition("; or ")[0], 300)
-        how = "" if cure.startswith("take it out") else f": {cure}"
+        fix = kinds.shown(inside[0].fix.partition("; or ")[0], 300)
+        how = "" if fix.startswith("take it out") else f": {fix}"
         return f"{_target(name)} is None now, for the sake of {kinds.shown(inside[0].path, 120)}{how}"
     made = kinds.recreate(offenders[0].type)
     if made and frozen:
@@ -251,8 +251,8 @@ def _assignment(name: str, value: str) -> str:
     return f"{_target(name)} = {value}"
 
 
-def _look_at(owner: str, has: tuple[str, ...]) -> _Class:
-    """What a class has: by its full name among the modules that are loaded, else what the report says of it."""
+def _class_info(owner: str, has: tuple[str, ...]) -> _Class:
+    """What a class has: by its full name among the modules that are loaded, else what the report states of it."""
     cls = _class_named(owner)
     if cls is None:
         library = owner.partition(".")[0] in sys.stdlib_module_names

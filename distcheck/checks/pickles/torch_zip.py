@@ -1,8 +1,8 @@
-"""Torch's zip files, read by the rules of torch's own reader, not by those of zip tools.
+"""Read torch's zip files by the rules of torch's own reader, which differ from those of zip tools.
 
-Torch takes the folder of the first entry for the archive, looks names up without case and by a search that ends on
-either of two equal ones, checks no checksum and no header before a member's bytes. What another reader would see
-differently is said, and looked at as well. Read are the end of the file, the directory and what is no tensor.
+Torch takes the folder of the first entry as the archive. It looks names up without case, by a search that ends on
+either of two equal ones. It checks no checksum and no header before a member's bytes. If another reader would see
+other content, that is reported and checked too. Tensors are not read.
 
 Source: ``PyTorchStreamReader`` in caffe2/serialize/inline_container.cc and ``torch.load`` of torch 2.13, measured.
 """
@@ -31,7 +31,7 @@ from .zip_directory import (
 )
 from .zip_members import compare, open_member, read_member
 
-#: Members of an archive of torch that are no pickles and not looked into: a few bytes each.
+#: Members of an archive of torch that are no pickles and not read: a few bytes each.
 PLAIN = frozenset({b"version", b"byteorder", b".format_version", b".storage_alignment", b".data/serialization_id"})
 #: Folders of the bytes of tensors: of ``data.pkl``, and of ``constants.pkl`` in a TorchScript archive.
 TENSOR_FOLDERS = (b"data/", b"constants/", b"tensors/")
@@ -39,14 +39,14 @@ TENSOR_FOLDERS = (b"data/", b"constants/", b"tensors/")
 SCRIPT_PICKLES = frozenset({b"data.pkl", b"constants.pkl", b"attributes.pkl"})
 #: Format versions that torch 2.13 reads (kMin- and kMaxSupportedFileFormatVersion in caffe2/serialize/versions.h).
 VERSIONS = range(1, 11)
-#: Members beside tensors that an archive of torch may have; TorchScript has two for each source file.
+#: Members other than tensors that an archive of torch may have; TorchScript has two for each source file.
 _MOST_OTHERS = 20_000
-#: Keys that a trace remembers; beyond them it can't be told which tensors nobody asks for.
+#: Keys that a trace remembers; beyond them it is unknown which tensors no pickle requests.
 _MOST_KEYS = 100_000
 _LOCAL_HEADER = 30
-#: Bytes of a small member that are looked at.
+#: Bytes of a small member that are checked.
 _SMALL = 64
-#: Tensors whose own headers are looked at: damage there is worth a word, and a seek for each of many is not.
+#: Tensors whose own headers are checked: damage there is worth a report, and a seek for each of many is not.
 _HEADERS = 256
 _AGAIN = "don't repair it; download it again, or have it saved again with torch.save"
 
@@ -69,7 +69,7 @@ class Survey:
         #: why torch's reader refuses it because of an entry; None where it doesn't
         self.refusal: str | None = None
         #: why the directory could not be read to its end
-        self.trouble: str | None = None
+        self.problem: str | None = None
         #: smallest offset of a member
         self.first = 0
         #: offset of a member that begins before another one ends
@@ -109,7 +109,7 @@ def survey(source: ByteSource, directory: Directory, notes: Collector) -> Survey
             if not found.count % 10_000 and notes.out_of_time():
                 break
     except BadDirectoryError as error:
-        found.trouble = str(error)
+        found.problem = str(error)
     found.repeated -= len(tensors)
     found.first = min(begins, default=0)
     found.overlapping = _overlap(begins, ends)
@@ -175,7 +175,7 @@ def read_torch_zip(
     notes: Collector,
     role: str | None,
 ) -> str:
-    """Read an archive that :func:`is_torch_zip` says is torch's; the format in users' words.
+    """Read an archive of torch (see :func:`is_torch_zip`). Return the format in users' words.
 
     :param found: as torch sees it, or, where torch finds no directory, as others do
     :param refusal: why torch finds no directory
@@ -187,14 +187,14 @@ def read_torch_zip(
     )
     chosen = None if package else _chosen(reading)
     if package:
-        notes.odd("refused", *_PACKAGE[:1], member=label, cure=_PACKAGE[1])
+        notes.report("refused", *_PACKAGE[:1], member=label, fix=_PACKAGE[1])
         notes.not_opened("the Python source in it, which torch.package runs when it imports from the archive")
     elif (why := refusal or _refusal(reading, chosen, script)) is not None:
-        notes.odd("malformed", f"torch.load refuses it: {why}", member=label, cure=_AGAIN)
+        notes.report("malformed", f"torch.load refuses it: {why}", member=label, fix=_AGAIN)
     elif script:
-        notes.odd("refused", *_SCRIPT[:1], member=label, cure=_SCRIPT[1])
+        notes.report("refused", *_SCRIPT[:1], member=label, fix=_SCRIPT[1])
     if found.repeated:
-        notes.odd(
+        notes.report(
             "disagree",
             f"{found.repeated:,} of its tensors are there twice: readers take different ones",
             member=label,
@@ -227,7 +227,7 @@ def _note_equal_names(reading: _ArchiveReader) -> None:
     for member in reading.found.others:
         lower = member.raw_name.lower()
         if lower in seen and not member.is_folder:
-            reading.notes.odd(
+            reading.notes.report(
                 "disagree",
                 f"two members are called {shown(member.raw_name)!r}, but for upper and lower case: torch takes one of"
                 " them, other readers another",
@@ -246,7 +246,7 @@ def _find(reading: _ArchiveReader, name: bytes, *, exact: bool = False) -> Membe
     if exact:
         return next((member for member in found.others if member.raw_name.split(b"\0", 1)[0] == wanted), None)
     alike = [member for member in found.others if member.raw_name.lower() == wanted.lower()]
-    if len(alike) < 2 or found.trouble is not None:
+    if len(alike) < 2 or found.problem is not None:
         return alike[0] if alike else None
     # the search runs over all entries, so that where it ends depends on the tensors too
     names = [member.raw_name for member in members(reading.source, found.directory)]
@@ -305,9 +305,9 @@ def _unreadable(reading: _ArchiveReader, member: Member, name: str) -> str | Non
         return f"its member {name!r} is compressed by method {member.method}"
     if isinstance(opened.content, UnpackedSource):
         _, size = opened.content.check()
-        # of broken data, or of more than it is said to be, torch takes what it got
-        if size < member.size and opened.content.trouble is None and not opened.content.exhausted:
-            return f"its member {name!r} unpacks to {size:,} bytes, the directory says {member.size:,}"
+        # of broken data, or of more than is stated, torch takes what it got
+        if size < member.size and opened.content.problem is None and not opened.content.exhausted:
+            return f"its member {name!r} unpacks to {size:,} bytes, the directory states {member.size:,}"
     elif opened.content.size < member.size:
         return f"its member {name!r} is cut off"
     return None
@@ -360,7 +360,7 @@ def _content(reading: _ArchiveReader, member: Member) -> bytes:
 
 
 def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: bool) -> None:
-    """Look into one member that is no tensor."""
+    """Read one member that is no tensor."""
     notes = reading.notes
     path = reading.path(member)
     top = reading.found.top
@@ -369,7 +369,7 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
         if top is not None and member.raw_name.startswith(top + b"/")
         else member.raw_name
     )
-    note_odd_name(member, notes, path)
+    report_odd_name(member, notes, path)
     if not chosen and ((member.is_folder and not member.size) or (below in PLAIN and member.size <= 128)):
         return
     if script and below.endswith((b".debug_pkl", b".pkl")) and not chosen:
@@ -396,7 +396,7 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
         _read_tensors(reading, trace)
     compare(member, opened, notes, path)
     if member.is_folder:
-        notes.odd("disagree", "its data.pkl is marked as a folder, whose bytes torch leaves unread", member=path)
+        notes.report("disagree", "its data.pkl is marked as a folder, whose bytes torch leaves unread", member=path)
     if member.packed != member.size and member.method == STORED:
         # torch takes more or fewer bytes of it than other readers
         other = open_member(reading.source, member, notes)
@@ -404,29 +404,29 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
             add_stream(other.content, path, "pickle", notes.trace(other.content), reading.depth, notes, "hidden")
 
 
-def note_odd_name(member: Member, notes: Collector, path: str) -> None:
+def report_odd_name(member: Member, notes: Collector, path: str) -> None:
     """Names that one reader takes for another one, or that leave the folder where they are unpacked."""
     name = member.raw_name
     if b"\0" in name:
-        notes.odd(
+        notes.report(
             "disagree", "its name holds a zero byte, at which some readers cut it", member=path, offset=member.header
         )
     elif b"\\" in name:
-        notes.odd(
+        notes.report(
             "disagree",
             "its name holds a backslash, which some readers take for a slash",
             member=path,
             offset=member.header,
         )
     elif name.startswith(b"/") or b".." in name.split(b"/"):
-        notes.odd("disagree", "its path leads out of the archive", member=path, offset=member.header)
+        notes.report("disagree", "its path leads out of the archive", member=path, offset=member.header)
 
 
 def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
-    """Storages that the pickle asks for: are they there, and large enough? Others: is something hidden there?"""
+    """Storages that the pickle requests: are they there, and large enough? Others: is something hidden there?"""
     notes, found = reading.notes, reading.found
     keys = frozenset() if trace is None else trace.storage_keys
-    asked = {} if trace is None else trace.storage_bytes
+    requested = {} if trace is None else trace.storage_bytes
     missing = {key.encode("utf-8", "surrogatepass").lower(): key for key in keys}
     complete = len(missing) < _MOST_KEYS and (trace is None or trace.ended == "stop")
     start = len(found.top or b"") + 1 + len(b"data/")
@@ -443,20 +443,20 @@ def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
                 continue
             checked += 1
             if member.is_folder:
-                notes.odd(
+                notes.report(
                     "disagree",
                     "a tensor is marked as a folder, whose bytes torch leaves unread",
                     member=reading.path(member),
-                    cure=_AGAIN,
+                    fix=_AGAIN,
                 )
             elif checked <= _HEADERS and (wrong := _unreadable(reading, member, f"data/{shown(key)}")):
-                notes.odd("malformed", f"torch.load refuses it: {wrong}", member=reading.label, cure=_AGAIN)
-            if key in asked and member.size != asked[key]:
-                notes.odd(
+                notes.report("malformed", f"torch.load refuses it: {wrong}", member=reading.label, fix=_AGAIN)
+            if key in requested and member.size != requested[key]:
+                notes.report(
                     "malformed",
-                    f"storage {shown(key)!r} holds {member.size:,} bytes, the pickle asks for {asked[key]:,}",
+                    f"storage {shown(key)!r} holds {member.size:,} bytes, the pickle requests {requested[key]:,}",
                     member=reading.path(member),
-                    cure="download or save the file again",
+                    fix="download or save the file again",
                 )
     for key in sorted(missing.values()):
         notes.lacks(key)
@@ -464,12 +464,12 @@ def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
 
 def _entries(reading: _ArchiveReader) -> Iterator[Member]:
     """All entries once more, as far as the directory is sound."""
-    with suppress(BadDirectoryError):  # said when it was surveyed
+    with suppress(BadDirectoryError):  # reported when it was surveyed
         yield from members(reading.source, reading.found.directory)
 
 
 def _read_unasked(reading: _ArchiveReader, member: Member) -> None:
-    """What stands among the tensors and is none that the pickle asks for."""
+    """What stands among the tensors and is none that the pickle requests."""
     notes = reading.notes
     opened = open_member(reading.source, member, notes, torch=True)
     if isinstance(opened, str):

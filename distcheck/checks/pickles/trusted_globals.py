@@ -1,14 +1,17 @@
-"""Which importable things are harmless in a pickle, which are not, and why.
+"""Which importable names are harmless in a pickle, which are not, and why.
 
-A thing is *inert* if calling it with any inert arguments, and writing any state into what it gives, can do no harm: no
-file, no process, no host, no code, no import of something else; at most memory is wasted. The list is closed under use:
-what an inert thing may call is an argument, and every importable argument is named by the stream and judged here as
-well. That is why ``copyreg._reconstructor`` or ``collections.defaultdict`` can be on it, and why one dangerous name is
-enough for a whole file. What is on no list is *dangerous* where it belongs to Python's standard library (deny-lists
-have holes, and the library is large), and *unvouched* where it is code of others: nobody here has read it. The tables
-are data, so that the answer depends on the bytes of a file, not on what is installed. Sources: the documentation and
-the code of CPython 3.10 to 3.14, numpy 1.26 and 2.4, torch 2.13, scipy 1.14, joblib 1.4; ``sys.stdlib_module_names`` of
-CPython 3.10 to 3.13, the libraries of 3.6 to 3.9 and of 2.7, What's New in Python 3.14.
+A global is *benign* if it can do no harm when it is called with benign arguments and any state is written into the
+result. It then opens no file, starts no process, contacts no host, runs no code and imports nothing. At most it wastes
+memory. Whatever a benign global may call is an argument, and each importable argument is judged here too. So
+``copyreg._reconstructor`` and ``collections.defaultdict`` can be on the list, and one dangerous name is enough for a
+file.
+
+A name on no list is *dangerous* if it belongs to Python's standard library, since deny-lists have gaps. It is
+*untrusted* if it belongs to another package. The tables are data, so the verdict depends on the bytes of a file and
+not on what is installed.
+
+Sources: documentation and code of CPython 3.10 to 3.14, numpy 1.26 and 2.4, torch 2.13, scipy 1.14, joblib 1.4;
+``sys.stdlib_module_names`` of CPython 3.10 to 3.13; the libraries of 3.6 to 3.9 and of 2.7; What's New in Python 3.14.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Each line: a module, and what of it is inert. A group begins with the reason, after a number sign.
-_INERT = """\
+# Each line: a module, and what of it is benign. A group begins with the reason, after a number sign.
+_BENIGN = """\
 # a value of Python's own
 builtins Ellipsis NotImplemented bool bytearray bytes complex dict float frozenset int list object range set slice
 builtins str tuple
@@ -223,7 +226,7 @@ builtins.str.lower builtins.str.split builtins.str.strip builtins.str.upper
 builtins.type
 # gives a logger that other code uses too
 logging.getLogger
-# gives values when it is asked for them, perhaps without end
+# gives values on request, perhaps without end
 itertools.chain itertools.chain.from_iterable itertools.combinations itertools.compress itertools.count
 itertools.cycle itertools.islice itertools.permutations itertools.product itertools.repeat itertools.zip_longest
 # makes a function that looks items up
@@ -542,7 +545,7 @@ _STEPS = _words(
 class Trust(NamedTuple):
     """What is known about an importable thing."""
 
-    #: ``inert``, ``unvouched`` or ``dangerous``
+    #: ``benign``, ``untrusted`` or ``dangerous``
     kind: str
     #: what it does, as a clause that follows *it* (``runs a shell command``), or why it is on its list
     why: str
@@ -559,18 +562,18 @@ def python3_name(what: Global) -> Global:
 
 
 @lru_cache(maxsize=4096)
-def standing(what: Global) -> Trust:
-    """Whether a thing is inert, unvouched or dangerous, and why, whatever torch thinks of it."""
+def trust_of(what: Global) -> Trust:
+    """Whether a thing is benign, untrusted or dangerous, and why, whatever torch thinks of it."""
     module, name = python3_name(what)
     parts = name.split(".")
-    if (module, name) in _inert():
-        return Trust("inert", _inert()[module, name])
+    if (module, name) in _benign():
+        return Trust("benign", _benign()[module, name])
     if not name:  # the stream ends within it: all that would happen is an import
-        return _standing_of_module(module)
+        return _trust_of_module(module)
     if not all(part.isidentifier() for part in (*module.split("."), *parts)):
         return Trust("dangerous", "has a name that no program gives to anything")
     if neutral := _by_name(_NEUTRAL).get(f"{module}.{name}"):
-        return Trust("unvouched", neutral)
+        return Trust("untrusted", neutral)
     root = module.partition(".")[0]
     if root in STANDARD_LIBRARY or f"{module}.".startswith(_TESTS_OF_PYTHON):
         return Trust("dangerous", _longest(_by_name(_REASONS), f"{module}.{name}") or _FROM_THE_LIBRARY)
@@ -583,27 +586,27 @@ def standing(what: Global) -> Trust:
         return Trust("dangerous", f"takes the module {parts[-1]} out of {module}")
     if harm := _longest(_by_name(_HARMFUL), f"{module}.{name}"):
         return Trust("dangerous", harm)
-    if reason := _inert_by_pattern(module, name):
-        return Trust("inert", reason)
+    if reason := _benign_by_pattern(module, name):
+        return Trust("benign", reason)
     if parts[-1] in _NOTORIOUS:
         return Trust("dangerous", "is called like a function that runs or loads what it is given")
     if module in ("__main__", "__mp_main__"):
-        return Trust("unvouched", "is from the script that wrote the file")
+        return Trust("untrusted", "is from the script that wrote the file")
     if root in ("torch", "numpy"):
-        return Trust("unvouched", f"is a part of {root} that is not known to be harmless")
-    return Trust("unvouched", f"is code of the package {root}")
+        return Trust("untrusted", f"is a part of {root} that is not known to be harmless")
+    return Trust("untrusted", f"is code of the package {root}")
 
 
 _FROM_THE_LIBRARY = "is a part of Python's standard library that is not known to be harmless"
 
 
-def _standing_of_module(module: str) -> Trust:
-    if any(module == known for known, _ in _inert()):
-        return Trust("inert", "is a module of which something is known to be harmless")
-    return standing(Global(module, "_"))
+def _trust_of_module(module: str) -> Trust:
+    if any(module == known for known, _ in _benign()):
+        return Trust("benign", "is a module of which something is known to be harmless")
+    return trust_of(Global(module, "_"))
 
 
-def _inert_by_pattern(module: str, name: str) -> str | None:
+def _benign_by_pattern(module: str, name: str) -> str | None:
     """Families of classes: layers, optimizers, schedulers and result types of torch."""
     if module.startswith("torch.nn.modules.") and module.count(".") == 3:
         if name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
@@ -620,14 +623,14 @@ def _inert_by_pattern(module: str, name: str) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _inert() -> dict[tuple[str, str], str]:
+def _benign() -> dict[tuple[str, str], str]:
     from .torch_globals import rules_for
 
     found: dict[tuple[str, str], str] = {}
     for path in rules_for(None).allowed:
         module, _, name = path.rpartition(".")
         found[module, name] = "torch allows it by itself"
-    for why, (module, *names) in _groups(_INERT):
+    for why, (module, *names) in _groups(_BENIGN):
         for name in names:
             found[module, name] = why
     return found
@@ -654,7 +657,7 @@ _LONGEST_ENTRY = 64
 
 
 def _longest(table: dict[str, str], path: str) -> str | None:
-    """What a table says of a full name: of itself, or of the longest module around it.
+    """What a table states of a full name: of itself, or of the longest module around it.
 
     Entries that end inside of a name (``os.exec``, ``pandas.read_``) stand for all names that begin so.
     """

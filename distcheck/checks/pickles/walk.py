@@ -1,8 +1,8 @@
-"""One pass over an object as pickle would make it, without recursion and without a byte written.
+"""One pass over an object in pickle's order, without recursion and without writing a byte.
 
-Each object is looked at once, in pickle's order; what would stop the pickler is noted with the steps that led
-there, and the pass goes on. Where something was found, a second pass over what is known by then (it runs no code of
-the objects) looks for the other ways to the same places.
+Each object is checked once. What would stop the pickler is recorded with the steps that led there, and the pass
+continues. If anything was found, a second pass looks for the other paths to it. The second pass runs no code of the
+objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from . import modes, object_layout
 from . import nesting_depth as depths
-from .modes import COPIED, HOOKED, LEAF, PLAIN, Expansion, Mode, PicklingRefused, TooMany, said
+from .modes import COPIED, HOOKED, LEAF, PLAIN, Expansion, Mode, PicklingRefused, TooMany, describe_error
 from .paths import PathStep
 from .real_pickling import outcome
 from .time_limit import TimeLimit, TimeLimitExceeded
@@ -25,7 +25,7 @@ from .time_limit import TimeLimit, TimeLimitExceeded
 MOST_FINDINGS = 100_000
 #: Steps that the notes may hold in all, for what is nested deep.
 MOST_STEPS = 10_000_000
-#: Hooks that are still called below the depth at which the pickler stops: they may make new objects for ever.
+#: Hooks that are still called below the depth at which the pickler stops: they may make new objects forever.
 MOST_HOOKS_BEYOND = 10_000
 #: Entries up to which an object is small.
 SMALL = 16
@@ -38,7 +38,7 @@ _WAITING = object()  # the label of a part of an object whose turn has not come
 
 
 class WalkStop(NamedTuple):
-    """A place where pickling stops."""
+    """A location where pickling stops."""
 
     steps: tuple[PathStep, ...]
     value: Any
@@ -50,7 +50,7 @@ class WalkStop(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A place where something is to be said, although it can be pickled; or that a hook did something."""
+    """A member that can be pickled and has a pitfall, or whose hook has a side effect."""
 
     steps: tuple[PathStep, ...]
     value: Any
@@ -69,10 +69,10 @@ class Effects(NamedTuple):
 
 
 class Cautions(Protocol):
-    """What is to be said about objects that can be pickled."""
+    """The pitfalls of objects that can be pickled."""
 
     def interesting(self, kind: type) -> bool:
-        """Whether something may be to be said about instances of a type."""
+        """Whether instances of a type may have a pitfall."""
         ...
 
     def __call__(self, value: Any, at_top: bool) -> tuple[str, str, str] | None:
@@ -80,15 +80,15 @@ class Cautions(Protocol):
         ...
 
     def is_final(self, kind: type) -> bool:
-        """Whether nothing more will be said about instances of a type."""
+        """Whether nothing more will be reported about instances of a type."""
         ...
 
 
 class Walk:
     """The state of one walk.
 
-    :param caution: what is to be said about objects that can be pickled
-    :param limit: objects to look at, at most
+    :param caution: what is to be reported about objects that can be pickled
+    :param limit: objects to check, at most
     :param frames: Python frames between the caller and whoever calls :meth:`run`
     """
 
@@ -108,10 +108,10 @@ class Walk:
         self.caution = caution
         self.findings: list[WalkStop] = []
         self.remarks: list[Remark] = []
-        #: why not all was looked at; empty where all was
+        #: why not all was checked; empty where all was
         self.unfinished: list[str] = []
         self.memo: dict[int, Any] = {}
-        #: how many objects were looked at
+        #: how many objects were checked
         self.objects = 0
         #: what hooks answered: the second pass reads it here
         self.expansions: dict[int, Expansion] = {}
@@ -143,7 +143,7 @@ class Walk:
     # the pass
 
     def run(self, root: Any) -> None:
-        """Look at an object and at all that pickling it would reach."""
+        """Check an object and at all that pickling it would reach."""
         memo, plans, curious, marked = self.memo, self._plans, self._curious, self._marked
         made_by_code = self._made_by_code
         atoms, superset = self.mode.atoms, self.mode.atoms.issuperset
@@ -161,7 +161,7 @@ class Walk:
                     cls = type(child)
                     if cls in atoms:
                         continue
-                    # a small container of plain data is as soon looked at again as remembered
+                    # a small container of plain data is checked again as quickly as remembered
                     if depth <= edge:
                         if cls in light:
                             number = id(child)
@@ -307,9 +307,9 @@ class Walk:
                         self.objects = passed + len(memo)
                         return
                     each, kind, container, depth, opened, label = stack.pop()
-            except Exception as error:  # noqa: BLE001 - what is left out is told
-                # a dict or set changed while it was looked at: by another thread, or by a hook of a member
-                self._give_up(f"a {type(container).__name__} could not be looked at to its end ({said(error)})")
+            except Exception as error:  # noqa: BLE001 - what is omitted is reported
+                # a dict or set changed while it was checked: by another thread, or by a hook of a member
+                self._give_up(f"a {type(container).__name__} could not be checked to its end ({describe_error(error)})")
                 each = iter(())
 
     def _reach_limit(self) -> None:
@@ -367,7 +367,7 @@ class Walk:
             self._refused(child, error, stack, container, kind, label)
             return None
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - seven types are known, others will come
-            self._found(child, said(error), stack, container, kind, label)
+            self._found(child, describe_error(error), stack, container, kind, label)
             return None
         if cls in self._made_by_code:
             self.to_rebuild.append(child)
@@ -407,7 +407,7 @@ class Walk:
                     "change",
                 )
             if effects is not None:
-                steps = self._place(stack, container, kind, label)
+                steps = self._steps_to(stack, container, kind, label)
                 self.remarks.append(Remark(steps, child, effects.why, effects.fix, effects.kind))
 
     def _hook_of(self, cls: type) -> str:
@@ -420,18 +420,18 @@ class Walk:
         return f"what pickling calls of {type.__dict__['__name__'].__get__(cls)}"
 
     def _remark(self, child: Any, stack: list[Any], container: Any, kind: str, label: Any) -> None:
-        said_of_it = self.caution(child, not stack)
+        pitfall = self.caution(child, not stack)
         if self.caution.is_final(type(child)):
             self._curious.discard(type(child))
             if self._plans[type(child)] == PLAIN and type(child) not in self._made_by_code | {*self._refused_classes}:
                 self._light.add(type(child))
-        if said_of_it is not None:
-            why, fix, sort = said_of_it
-            self.remarks.append(Remark(self._place(stack, container, kind, label), child, why, fix, sort))
+        if pitfall is not None:
+            why, fix, sort = pitfall
+            self.remarks.append(Remark(self._steps_to(stack, container, kind, label), child, why, fix, sort))
 
     # findings
 
-    def _place(self, stack: list[Any], container: Any, kind: str, label: Any) -> tuple[PathStep, ...]:
+    def _steps_to(self, stack: list[Any], container: Any, kind: str, label: Any) -> tuple[PathStep, ...]:
         steps = [PathStep(entry[2], entry[1], entry[5]) for entry in stack if entry[5] is not _WAITING]
         steps.append(PathStep(container, kind, label))
         self._steps += len(steps)
@@ -443,28 +443,28 @@ class Walk:
         if not depth:
             self._bad[id(child)] = error
             self._marked.add(id(child))
-        self._note(WalkStop(self._place(stack, container, kind, label), child, error, depth))
+        self._note(WalkStop(self._steps_to(stack, container, kind, label), child, error, depth))
 
     def _refused(
         self, child: Any, refusal: PicklingRefused, stack: list[Any], container: Any, kind: str, label: Any
     ) -> None:
         """An object is refused, or a member of it that only its own code came to."""
-        error, culprit = str(refusal), refusal.culprit
-        name = None if culprit is None or culprit is child else object_layout.name_of_member(child, culprit)
+        error, failing = str(refusal), refusal.failing
+        name = None if failing is None or failing is child else object_layout.name_of_member(child, failing)
         if name is None:
             self._found(child, error, stack, container, kind, label)
             return
         self._bad[id(child)] = error
         self._marked.add(id(child))
-        self.memo.setdefault(id(culprit), culprit)
-        steps = (*self._place(stack, container, kind, label), PathStep(child, "attribute", name))
-        self._note(WalkStop(steps, culprit, error))
+        self.memo.setdefault(id(failing), failing)
+        steps = (*self._steps_to(stack, container, kind, label), PathStep(child, "attribute", name))
+        self._note(WalkStop(steps, failing, error))
 
     def _refuse(self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any) -> WalkStop:
-        """An object that is refused itself, while its parts are looked at: it is noted after them."""
+        """An object that is refused itself, while its parts are checked: it is noted after them."""
         self._bad[id(child)] = error
         self._marked.add(id(child))
-        return WalkStop(self._place(stack, container, kind, label), child, error)
+        return WalkStop(self._steps_to(stack, container, kind, label), child, error)
 
     def _note(self, finding: WalkStop) -> None:
         if len(self.findings) >= MOST_FINDINGS or self._steps > MOST_STEPS:
@@ -509,13 +509,13 @@ class Walk:
             endless = outcome(child, self.mode, self.watch).startswith("RecursionError")
         if endless:
             why = "RecursionError: it contains itself in what it is made from, so that pickling it never ends"
-            self._note(WalkStop(self._place(stack, container, kind, label), child, why))
+            self._note(WalkStop(self._steps_to(stack, container, kind, label), child, why))
 
     def _is_endless(self, frames: list[tuple[Any, str, Any, Any]], number: int) -> bool | None:
-        """Whether the way from an object (by its id) to itself is all new each time; None where only pickle can tell.
+        """Whether the path from an object (by its id) to itself is new each time; None where only pickle knows.
 
-        What a hook makes is made anew when the object is pickled again. So of what the pickler knows already, only that
-        counts which the objects really hold.
+        A hook makes its values again each time the object is pickled. So only known values that the objects really
+        hold end the recursion.
         """
         below = []
         for frame in frames:
@@ -604,30 +604,30 @@ class Walk:
 
     # the second pass
 
-    def other_ways(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[PathStep, ...]]]:
+    def other_paths(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[PathStep, ...]]]:
         """Steps to objects (by their ids) by the ways that lead there after the first one; runs no code of the objects.
 
         :param some: objects of which some ways will do
         :param every: objects of which all are wanted
         """
-        ways, round_itself = self._ways(root, some, every)
-        if round_itself:
-            # what leads back to an object was seen in it first, but may be reachable beside it as well
-            beside, _ = self._ways(root, set(), round_itself, shut=round_itself)
+        ways, circular = self._later_paths(root, some, every)
+        if circular:
+            # what leads back to an object was seen in it first, but may be reachable without it as well
+            beside, _ = self._later_paths(root, set(), circular, shut=circular)
             for number, more in beside.items():
                 ways[number] += more
         return ways
 
-    def _ways(
+    def _later_paths(
         self, root: Any, some: set[int], every: set[int], shut: AbstractSet[int] = frozenset()
     ) -> tuple[dict[int, list[tuple[PathStep, ...]]], set[int]]:
         """The other ways of one pass; and of which wanted objects a way led through themselves, which is none.
 
-        :param shut: objects (by their ids) that are not looked into
+        :param shut: objects (by their ids) that are not read
         """
         targets = some | every
         ways: dict[int, list[tuple[PathStep, ...]]] = {number: [] for number in targets}
-        round_itself: set[int] = set()
+        circular: set[int] = set()
         seen: set[int] = {id(root)}
         stack: list[tuple[Any, str, Any, Any]] = []
         edges, kind = self._edges(root)
@@ -652,7 +652,7 @@ class Walk:
                     if not any(step.container is child for step in steps):
                         ways[number].append(tuple(steps))
                     elif number in every:
-                        round_itself.add(number)
+                        circular.add(number)
                 if number in seen:
                     continue
                 seen.add(number)
@@ -664,10 +664,10 @@ class Walk:
                 break
             else:
                 if not stack:
-                    return ways, round_itself
+                    return ways, circular
                 each, kind, container, label = stack.pop()
 
-    def first_way(self, root: Any, target: Any) -> tuple[PathStep, ...] | None:
+    def first_path(self, root: Any, target: Any) -> tuple[PathStep, ...] | None:
         """Steps to an object, as the first pass came there; None where it did not."""
         steps = [PathStep(None, "root", None)]
         if root is target:

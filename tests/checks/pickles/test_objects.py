@@ -1024,7 +1024,7 @@ class FrozenConfig:
     [
         (Reducing(threading.Lock()), "leave lock out of what Reducing.__reduce__ gives"),
         (Arguments(threading.Lock()), "leave lock out of what Arguments.__getnewargs__ gives"),
-        (TroubleError("x"), "TroubleError.__reduce__ (no exception is asked for __getstate__)"),
+        (TroubleError("x"), "TroubleError.__reduce__ (pickle calls no __getstate__ of an exception)"),
         (FrozenConfig(threading.Lock()), 'object.__setattr__(self, "lock", threading.Lock())'),
         (collections.namedtuple("Pair", "lock")(threading.Lock()), "value._replace(lock=None)"),
     ],
