@@ -13,7 +13,7 @@ from .known_functions import ELEMENT_BYTES
 from .literals import UnreadableError, read_value
 from .raw_pickles import add_stream, follow_appended
 from .source_bytes import ByteSource, PartSource
-from .stream_collector import Collector, counted, shown
+from .stream_collector import ScanItem, counted, shown
 from .trace import Global
 
 if TYPE_CHECKING:
@@ -33,49 +33,49 @@ _FIX = "download or save the file again"
 TAR_MEMBERS = ("storages", "tensors", "pickle")
 
 
-def read_legacy(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_legacy(item: ScanItem) -> str:
     """Follow the magic number, the protocol, the system, the object and the keys; then check that the storages fit."""
+    source, notes = item.source, item.notes
     at = keys_at = object_at = 0
     known: frozenset[str] = frozenset()
     requested: Mapping[str, int] = {}
     for place, own_role in enumerate(_ROLES):
         if at >= source.size:
-            notes.report("malformed", f"it ends before its {_PARTS[place]}", offset=at, member=label, fix=_FIX)
+            item.report("malformed", f"it ends before its {_PARTS[place]}", offset=at, fix=_FIX)
             return "torch legacy"
         trace = notes.trace(source, at)
-        add_stream(source, label, "torch-legacy", trace, depth, notes, role or own_role)
+        add_stream(item, "torch-legacy", trace, item.role or own_role)
         if trace.ended != "stop":
             return "torch legacy"
         if place == 1:
-            _check_protocol(source, at, label, notes)
+            _check_protocol(item, at)
         if own_role == "object":
             object_at = at
             known, requested = trace.storage_keys, trace.storage_bytes
         keys_at, at = at, trace.end
     widths = _element_widths(source, object_at, keys_at)
-    end = _end_of_storages(source, keys_at, at, widths, known, requested, label, notes)
-    if not depth:
+    end = _end_of_storages(item, keys_at, at, widths, known, requested)
+    if not item.depth:
         notes.content_end = at if end is None else end
     if end is not None and end < source.size:
-        follow_appended(source, trace, label, depth, notes, role, start=end)
+        follow_appended(item, trace, start=end)
     return "torch legacy"
 
 
 _PARTS = ("magic number", "protocol", "description of the system", "object", "list of storages")
 
 
-def _check_protocol(source: ByteSource, at: int, label: str | None, notes: Collector) -> None:
+def _check_protocol(item: ScanItem, at: int) -> None:
     try:
-        version, _ = read_value(source, at)
+        version, _ = read_value(item.source, at)
     except UnreadableError:
         version = None
     if version != PROTOCOL:
         found = f"{version:,}" if type(version) is int and abs(version) < 1 << 64 else "no number"
-        notes.report(
+        item.report(
             "malformed",
             f"torch.load refuses it: its protocol is {found}, torch reads {PROTOCOL:,}",
             offset=at,
-            member=label,
             fix=_FIX,
         )
 
@@ -97,14 +97,12 @@ def _element_widths(source: ByteSource, start: int, stop: int) -> dict[str, int]
 
 
 def _end_of_storages(
-    source: ByteSource,
+    item: ScanItem,
     keys_at: int,
     at: int,
     widths: Mapping[str, int],
     known: frozenset[str],
     requested: Mapping[str, int],
-    label: str | None,
-    notes: Collector,
 ) -> int | None:
     """Each storage is its number of elements in 8 bytes, then the elements: do all that are promised fit?
 
@@ -112,8 +110,10 @@ def _end_of_storages(
     the last storage; None where it is unknown.
     """
 
+    source = item.source
+
     def not_followed(why: str) -> None:
-        notes.not_opened(f"{label or 'the file'}: what follows its list of storages was not checked: {why}")
+        item.notes.not_opened(f"{item.name}: what follows its list of storages was not checked: {why}")
 
     try:
         keys, _ = read_value(source, keys_at, items=MOST_STORAGES)
@@ -121,22 +121,21 @@ def _end_of_storages(
         not_followed("the list is not plain data")
         return None
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
-        notes.report("malformed", "its list of storages is none", offset=keys_at, member=label, fix=_FIX)
+        item.report("malformed", "its list of storages is none", offset=keys_at, fix=_FIX)
         return None
     if len(keys) >= MOST_STORAGES:
         not_followed(f"it names {MOST_STORAGES:,} or more")
         return None
 
     def cut_off(what: str) -> None:
-        notes.report("malformed", f"it is cut off {what} of {len(keys)}", offset=source.size, member=label, fix=_FIX)
+        item.report("malformed", f"it is cut off {what} of {len(keys)}", offset=source.size, fix=_FIX)
 
     for number, key in enumerate(keys):
         if key not in known and len(known) < MOST_STORAGES:
-            notes.report(
+            item.report(
                 "malformed",
                 f"torch.load refuses it: it holds a storage {shown(key)!r} that its object does not use",
                 offset=keys_at,
-                member=label,
                 fix=_FIX,
             )
             return None
@@ -153,12 +152,11 @@ def _end_of_storages(
             if width
             else requested[key] not in {elements << shift for shift in range(5)}
         ):
-            notes.report(
+            item.report(
                 "malformed",
                 f"storage {shown(key)!r} holds {elements:,} elements,"
                 f" the object requests {requested[key]:,} bytes of them",
                 offset=at,
-                member=label,
                 fix=_FIX,
             )
             return None
@@ -170,63 +168,54 @@ def _end_of_storages(
     return at
 
 
-def read_legacy_tar(
-    members: dict[str, TarMember],
-    source: ByteSource,
-    label: str | None,
-    depth: int,
-    notes: Collector,
-    role: str | None,
-) -> str:
+def read_legacy_tar(members: dict[str, TarMember], item: ScanItem) -> str:
     """Follow the pickles of the three members as torch's reader would: the first of each name counts for it."""
-    notes.report(
+    item.report(
         "refused",
         "torch.load refuses files of the legacy tar format with weights_only=True",
-        member=label,
         fix="load it once with weights_only=False where you trust it, and save it again with torch.save",
     )
-    prefix = "" if label is None else f"{label}/"
     for name in TAR_MEMBERS:
         member = members.get(name)
         if member is None:
-            notes.report("malformed", f"it has no member {name!r}", member=label, fix=_FIX)
+            item.report("malformed", f"it has no member {name!r}", fix=_FIX)
             continue
-        content = PartSource(source, member.data, member.size)
+        inner = item._replace(source=PartSource(item.source, member.data, member.size), label=item.path(name))
         if name == "pickle":
-            trace = notes.trace(content)
-            add_stream(content, f"{prefix}pickle", "torch-legacy", trace, depth, notes, role or "object")
+            add_stream(inner, "torch-legacy", item.notes.trace(inner.source), item.role or "object")
         else:
-            _read_records(content, name, f"{prefix}{name}", depth, notes, role)
+            _read_records(inner, name)
     return "torch legacy tar"
 
 
-def _read_records(content: ByteSource, name: str, label: str, depth: int, notes: Collector, role: str | None) -> None:
+def _read_records(item: ScanItem, name: str) -> None:
     """The pickles of ``storages`` or ``tensors``: a number, then a record for each, with raw bytes behind it."""
+    content, notes, role = item.source, item.notes, item.role
     trace = notes.trace(content)
-    add_stream(content, label, "torch-legacy", trace, depth, notes, role or "header")
+    add_stream(item, "torch-legacy", trace, role or "header")
     try:
         count, at = read_value(content, 0)
     except UnreadableError:
         count, at = None, 0
     if trace.ended != "stop" or type(count) is not int or trace.end != at:
-        notes.not_opened(f"{label}: what follows its first pickle was not checked")
+        notes.not_opened(f"{item.label}: what follows its first pickle was not checked")
         return
     for _ in range(count):
         if at >= content.size:
-            notes.report("malformed", f"it promises {counted(count, 'record')} and ends before", member=label, fix=_FIX)
+            item.report("malformed", f"it promises {counted(count, 'record')} and ends before", fix=_FIX)
             return
         if not notes.take_member():
             return
         trace = notes.trace(content, at)
-        add_stream(content, label, "torch-legacy", trace, depth, notes, role or "header")
+        add_stream(item, "torch-legacy", trace, role or "header")
         after = _after_record(content, at, name)
         if trace.ended != "stop" or after is None:
-            notes.not_opened(f"{label}: what follows the record at offset {at:,} was not checked")
+            notes.not_opened(f"{item.label}: what follows the record at offset {at:,} was not checked")
             return
         at = after
     if name == "storages" and at < content.size:
         trace = notes.trace(content, at)
-        add_stream(content, label, "torch-legacy", trace, depth, notes, role or "keys")
+        add_stream(item, "torch-legacy", trace, role or "keys")
 
 
 def _after_record(content: ByteSource, at: int, name: str) -> int | None:

@@ -9,8 +9,7 @@ import re
 from typing import Any
 
 from .raw_pickles import add_stream
-from .source_bytes import ByteSource
-from .stream_collector import Collector, counted, shown
+from .stream_collector import ScanItem, counted, shown
 
 MAGIC = b"\x93NUMPY"
 #: numpy itself refuses headers of more than 10,000 characters unless pickles are allowed; ours is for any of sense.
@@ -42,32 +41,30 @@ _WIDTHS = {
 }
 
 
-def read_npy(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_npy(item: ScanItem) -> str:
     """Read the header of each array in a file, and follow the pickle of an array of objects."""
+    source, notes = item.source, item.notes
     at = 0
     while True:
-        after = _read_array(source, at, label, depth, notes, role)
+        after = _read_array(item, at)
         if after is None:
             return "numpy array"
-        if not depth:
+        if not item.depth:
             notes.content_end = after
         if source.read(after, 6) != MAGIC or not notes.take_member():
             if after < source.size:
-                notes.report(
-                    "note", f"after the array: {counted(source.size - after, 'byte')}", offset=after, member=label
-                )
+                item.report("note", f"after the array: {counted(source.size - after, 'byte')}", offset=after)
             return "numpy array"
         at = after
 
 
-def _read_array(
-    source: ByteSource, at: int, label: str | None, depth: int, notes: Collector, role: str | None
-) -> int | None:
+def _read_array(item: ScanItem, at: int) -> int | None:
     """Check one array; the offset after it, None where nothing can follow."""
 
     def malformed(what: str) -> None:
-        notes.report("malformed", what, offset=at, member=label, fix=_FIX)
+        item.report("malformed", what, offset=at, fix=_FIX)
 
+    source, notes = item.source, item.notes
     version = source.read(at + 6, 1)
     if version not in (b"\1", b"\2", b"\3"):
         malformed(f"it is of a version of the npy format that numpy does not know ({shown(repr(version))})")
@@ -79,7 +76,7 @@ def _read_array(
         malformed("it is cut off in its header")
         return None
     if length > _LONGEST_HEADER:
-        notes.not_opened(f"{label or 'the array'}: a header of {length:,} bytes is not parsed")
+        notes.not_opened(f"{item.label or 'the array'}: a header of {length:,} bytes is not parsed")
         return None
     try:
         header = literal(source.read(at + 8 + width, length).decode("utf-8" if version == b"\3" else "latin-1"))
@@ -92,7 +89,7 @@ def _read_array(
             return None
     if holds_objects(descr):
         trace = notes.trace(source, data)
-        add_stream(source, label, "numpy", trace, depth, notes, role or "object")
+        add_stream(item, "numpy", trace, item.role or "object")
         return trace.end if trace.ended == "stop" else None
     size = element_size(descr)
     if size is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from . import machine
 from .picklefile import Anomaly, PickleFile, Stream
@@ -16,11 +17,6 @@ STREAMS_KEPT = 256
 STREAMS_AT_MOST = 5_000
 #: Anomalies and lines about what was not opened that are kept; more add nothing.
 LINES_KEPT = 200
-
-#: How a reader of archives has a member read: source, its label, depth in nested archives, notebook, and the role of
-#: its streams where that is not what they are in a file of their own. It gives the format in users' words, ``""`` for
-#: what is none of ours.
-ReadContent = Callable[[ByteSource, "str | None", int, "Collector", "str | None"], str]
 
 
 def shown(name: str | bytes, limit: int = 120) -> str:
@@ -36,10 +32,40 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
+class ScanItem(NamedTuple):
+    """A file, or a member of an archive, while it is read."""
+
+    source: ByteSource
+    #: its path in the archive; None for the file itself
+    label: str | None
+    #: depth in nested archives
+    depth: int
+    notes: Collector
+    #: the role of its streams, if it is not the one they have in a file of their own
+    role: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The label for a message."""
+        return self.label or "the file"
+
+    def path(self, name: str) -> str:
+        """Return the label of a member."""
+        return name if self.label is None else f"{self.label}/{name}"
+
+    def report(self, kind: str, what: str, *, offset: int | None = None, fix: str | None = None) -> None:
+        """Record an anomaly of this item."""
+        self.notes.report(kind, what, offset=offset, member=self.label, fix=fix)
+
+    def read_inner(self, source: ByteSource, label: str | None, role: str | None) -> str:
+        """Read the content of a member. Return its format in users' words, ``""`` if it is of no known format."""
+        return self.notes.read_content(ScanItem(source, label, self.depth + 1, self.notes, role))
+
+
 class Collector:
     """The notes about one file, its nested archives included."""
 
-    def __init__(self, limits: ScanLimits, read_content: ReadContent) -> None:
+    def __init__(self, limits: ScanLimits, read_content: Callable[[ScanItem], str]) -> None:
         self.limits = limits
         self.read_content = read_content
         self.streams: list[Stream] = []

@@ -12,11 +12,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from .formats import HEAD, sniff
 from .raw_pickles import add_stream, begins_pickle, follow_appended
 from .source_bytes import ByteSource
-from .stream_collector import Collector, shown
+from .stream_collector import Collector, ScanItem, shown
 from .trace import Trace
 from .unpacking import UnpackedSource
 from .zip_directory import (
@@ -149,56 +150,38 @@ def is_torch_zip(found: Survey) -> bool:
     return top + b"/version" in names and (top + b"/byteorder" in names or found.count > len(found.others))
 
 
-class _ArchiveReader:
+class _Archive(NamedTuple):
     """One archive while it is read."""
 
-    def __init__(
-        self, source: ByteSource, found: Survey, label: str | None, depth: int, notes: Collector, role: str | None
-    ) -> None:
-        self.source = source
-        self.found = found
-        self.label = label
-        self.depth = depth
-        self.notes = notes
-        self.role = role
+    item: ScanItem
+    found: Survey
 
     def path(self, member: Member) -> str:
-        return member.name if self.label is None else f"{self.label}/{member.name}"
+        return self.item.path(member.name)
 
 
-def read_torch_zip(
-    source: ByteSource,
-    found: Survey,
-    refusal: str | None,
-    label: str | None,
-    depth: int,
-    notes: Collector,
-    role: str | None,
-) -> str:
+def read_torch_zip(item: ScanItem, found: Survey, refusal: str | None) -> str:
     """Read an archive of torch (see :func:`is_torch_zip`). Return the format in users' words.
 
     :param found: as torch sees it, or, where torch finds no directory, as others do
     :param refusal: why torch finds no directory
     """
-    reading = _ArchiveReader(source, found, label, depth, notes, role)
+    notes = item.notes
+    reading = _Archive(item, found)
     script = _find(reading, b"constants.pkl", exact=True) is not None
     package = _find(reading, b"data.pkl") is None and any(
         member.raw_name.endswith((b"/.data/extern_modules", b"/.data/python_version")) for member in found.others
     )
     chosen = None if package else _chosen(reading)
     if package:
-        notes.report("refused", *_PACKAGE[:1], member=label, fix=_PACKAGE[1])
+        item.report("refused", *_PACKAGE[:1], fix=_PACKAGE[1])
         notes.not_opened("the Python source in it, which torch.package runs when it imports from the archive")
     elif (why := refusal or _refusal(reading, chosen, script)) is not None:
-        notes.report("malformed", f"torch.load refuses it: {why}", member=label, fix=_AGAIN)
+        item.report("malformed", f"torch.load refuses it: {why}", fix=_AGAIN)
     elif script:
-        notes.report("refused", *_SCRIPT[:1], member=label, fix=_SCRIPT[1])
+        item.report("refused", *_SCRIPT[:1], fix=_SCRIPT[1])
     if found.repeated:
-        notes.report(
-            "disagree",
-            f"{found.repeated:,} of its tensors are there twice: readers take different ones",
-            member=label,
-        )
+        item.report("disagree", f"{found.repeated:,} of its tensors are there twice: readers take different ones")
     if found.count > len(found.others) >= _MOST_OTHERS:
         notes.not_opened(f"more than {_MOST_OTHERS:,} members in addition to the tensors")
     _note_equal_names(reading)
@@ -221,23 +204,22 @@ _SCRIPT = (
 )
 
 
-def _note_equal_names(reading: _ArchiveReader) -> None:
+def _note_equal_names(reading: _Archive) -> None:
     """Two members of one name, but for case."""
     seen: set[bytes] = set()
     for member in reading.found.others:
         lower = member.raw_name.lower()
         if lower in seen and not member.is_folder:
-            reading.notes.report(
+            reading.item.report(
                 "disagree",
                 f"two members are called {shown(member.raw_name)!r}, but for upper and lower case: torch takes one of"
                 " them, other readers another",
-                member=reading.label,
                 offset=member.header,
             )
         seen.add(lower)
 
 
-def _find(reading: _ArchiveReader, name: bytes, *, exact: bool = False) -> Member | None:
+def _find(reading: _Archive, name: bytes, *, exact: bool = False) -> Member | None:
     """The member that torch's reader gives for a name below the folder."""
     found = reading.found
     if found.top is None:
@@ -249,12 +231,12 @@ def _find(reading: _ArchiveReader, name: bytes, *, exact: bool = False) -> Membe
     if len(alike) < 2 or found.problem is not None:
         return alike[0] if alike else None
     # the search runs over all entries, so that where it ends depends on the tensors too
-    names = [member.raw_name for member in members(reading.source, found.directory)]
+    names = [member.raw_name for member in members(reading.item.source, found.directory)]
     place = found_by_torch(names[: found.directory.promised], wanted)
     return next((member for member in alike if member.place == place), alike[0])
 
 
-def _chosen(reading: _ArchiveReader) -> Member | None:
+def _chosen(reading: _Archive) -> Member | None:
     """The pickle that torch unpickles; where torch would refuse the archive, the one that is meant."""
     named = _find(reading, b"data.pkl")
     if named is not None:
@@ -265,7 +247,7 @@ def _chosen(reading: _ArchiveReader) -> Member | None:
     return None
 
 
-def _refusal(reading: _ArchiveReader, chosen: Member | None, script: bool) -> str | None:
+def _refusal(reading: _Archive, chosen: Member | None, script: bool) -> str | None:
     """Why torch.load refuses the archive whatever is in its pickle."""
     found = reading.found
     if found.refusal is not None:
@@ -290,13 +272,13 @@ def _refusal(reading: _ArchiveReader, chosen: Member | None, script: bool) -> st
     return _unreadable(reading, chosen, "data.pkl") or _wrong_settings(reading)
 
 
-def _unreadable(reading: _ArchiveReader, member: Member, name: str) -> str | None:
+def _unreadable(reading: _Archive, member: Member, name: str) -> str | None:
     """Why torch's reader can't extract a member; None where it can."""
     if member.is_folder:
         return f"its member {name!r} is marked as a folder"
     if not member.packed:
         return None if not member.size else f"its member {name!r} has no bytes"
-    opened = open_member(reading.source, member, reading.notes, torch=True)
+    opened = open_member(reading.item.source, member, reading.item.notes, torch=True)
     if isinstance(opened, str):
         return f"its member {name!r} can't be read: {opened}"
     if opened.flagged is not None:
@@ -313,7 +295,7 @@ def _unreadable(reading: _ArchiveReader, member: Member, name: str) -> str | Non
     return None
 
 
-def _wrong_version(reading: _ArchiveReader, version: Member) -> str | None:
+def _wrong_version(reading: _Archive, version: Member) -> str | None:
     """torch parses the number as C++ does: leading blanks, a sign, digits, whatever follows."""
     content = _content(reading, version).lstrip(b" \t\n\v\f\r")
     digits = content[1:] if content[:1] == b"+" else content
@@ -325,7 +307,7 @@ def _wrong_version(reading: _ArchiveReader, version: Member) -> str | None:
     return None
 
 
-def _wrong_settings(reading: _ArchiveReader) -> str | None:
+def _wrong_settings(reading: _Archive) -> str | None:
     """Small members that ``torch.load`` reads before the pickle: each may be missing, none may be odd."""
     for name in (b".format_version", b"byteorder", b".storage_alignment"):
         member = _find(reading, name)
@@ -353,15 +335,15 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _content(reading: _ArchiveReader, member: Member) -> bytes:
+def _content(reading: _Archive, member: Member) -> bytes:
     """The first bytes of a small member that can be read."""
-    opened = open_member(reading.source, member, reading.notes, torch=True)
+    opened = open_member(reading.item.source, member, reading.item.notes, torch=True)
     return b"" if isinstance(opened, str) else opened.content.read(0, _SMALL)
 
 
-def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: bool) -> None:
+def _read_member(reading: _Archive, member: Member, chosen: bool, script: bool) -> None:
     """Read one member that is no tensor."""
-    notes = reading.notes
+    notes = reading.item.notes
     path = reading.path(member)
     top = reading.found.top
     below = (
@@ -373,15 +355,16 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
     if not chosen and ((member.is_folder and not member.size) or (below in PLAIN and member.size <= 128)):
         return
     if script and below.endswith((b".debug_pkl", b".pkl")) and not chosen:
-        opened = open_member(reading.source, member, notes, torch=True)
+        opened = open_member(reading.item.source, member, notes, torch=True)
         if not isinstance(opened, str) and (below in SCRIPT_PICKLES or below.endswith(b".debug_pkl")):
             trace = notes.trace(opened.content)
-            add_stream(opened.content, path, "torchscript", trace, reading.depth, notes, reading.role or "object")
+            inner = reading.item._replace(source=opened.content, label=path)
+            add_stream(inner, "torchscript", trace, reading.item.role or "object")
             return
     if not chosen:
-        read_member(reading.source, member, path, reading.depth, notes, reading.role or "hidden", torch=True)
+        read_member(reading.item, member, path, reading.item.role or "hidden", torch=True)
         return
-    opened = open_member(reading.source, member, notes, torch=True)
+    opened = open_member(reading.item.source, member, notes, torch=True)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(path)}: {opened}")
         return
@@ -389,19 +372,20 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
     if opened.flagged and trace.ended != "stop" and not trace.globals:
         notes.not_opened(f"{shown(path)}: {opened.flagged}")
         return
-    role = "hidden" if opened.flagged else reading.role or "object"
-    add_stream(opened.content, path, "torchscript" if script else "torch", trace, reading.depth, notes, role)
+    inner = reading.item._replace(source=opened.content, label=path)
+    role = "hidden" if opened.flagged else reading.item.role or "object"
+    add_stream(inner, "torchscript" if script else "torch", trace, role)
     if not script:
-        follow_appended(opened.content, trace, path, reading.depth, notes, reading.role)
+        follow_appended(inner, trace)
         _read_tensors(reading, trace)
     compare(member, opened, notes, path)
     if member.is_folder:
         notes.report("disagree", "its data.pkl is marked as a folder, whose bytes torch leaves unread", member=path)
     if member.packed != member.size and member.method == STORED:
         # torch takes more or fewer bytes of it than other readers
-        other = open_member(reading.source, member, notes)
+        other = open_member(reading.item.source, member, notes)
         if not isinstance(other, str):
-            add_stream(other.content, path, "pickle", notes.trace(other.content), reading.depth, notes, "hidden")
+            add_stream(inner._replace(source=other.content), "pickle", notes.trace(other.content), "hidden")
 
 
 def report_odd_name(member: Member, notes: Collector, path: str) -> None:
@@ -422,9 +406,9 @@ def report_odd_name(member: Member, notes: Collector, path: str) -> None:
         notes.report("disagree", "its path leads out of the archive", member=path, offset=member.header)
 
 
-def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
+def _read_tensors(reading: _Archive, trace: Trace | None) -> None:
     """Storages that the pickle requests: are they there, and large enough? Others: is something hidden there?"""
-    notes, found = reading.notes, reading.found
+    notes, found = reading.item.notes, reading.found
     keys = frozenset() if trace is None else trace.storage_keys
     requested = {} if trace is None else trace.storage_bytes
     missing = {key.encode("utf-8", "surrogatepass").lower(): key for key in keys}
@@ -450,7 +434,7 @@ def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
                     fix=_AGAIN,
                 )
             elif checked <= _HEADERS and (wrong := _unreadable(reading, member, f"data/{shown(key)}")):
-                notes.report("malformed", f"torch.load refuses it: {wrong}", member=reading.label, fix=_AGAIN)
+                reading.item.report("malformed", f"torch.load refuses it: {wrong}", fix=_AGAIN)
             if key in requested and member.size != requested[key]:
                 notes.report(
                     "malformed",
@@ -462,23 +446,23 @@ def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
         notes.lacks(key)
 
 
-def _entries(reading: _ArchiveReader) -> Iterator[Member]:
+def _entries(reading: _Archive) -> Iterator[Member]:
     """All entries once more, as far as the directory is sound."""
     with suppress(BadDirectoryError):  # reported when it was surveyed
-        yield from members(reading.source, reading.found.directory)
+        yield from members(reading.item.source, reading.found.directory)
 
 
-def _read_unasked(reading: _ArchiveReader, member: Member) -> None:
+def _read_unasked(reading: _Archive, member: Member) -> None:
     """What stands among the tensors and is none that the pickle requests."""
-    notes = reading.notes
-    opened = open_member(reading.source, member, notes, torch=True)
+    notes = reading.item.notes
+    opened = open_member(reading.item.source, member, notes, torch=True)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(reading.path(member))}: {opened}")
         return
     head = opened.content.read(0, HEAD)
     kind = sniff(head, opened.content.size)
     if kind in _WORTH_A_LOOK or begins_pickle(opened.content):
-        read_member(reading.source, member, reading.path(member), reading.depth, notes, "hidden", torch=True)
+        read_member(reading.item, member, reading.path(member), "hidden", torch=True)
 
 
 #: Kinds that raw numbers are hardly ever taken for.

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 
 from .source_bytes import ByteSource, PartSource
-from .stream_collector import Collector, counted, shown
+from .stream_collector import Collector, ScanItem, counted, shown
 from .unpacking import BrokenError, UnpackedSource
 from .zip_directory import (
     DEFLATED,
@@ -89,23 +89,15 @@ def _with_lzma_header(packed: ByteSource, size: int) -> ByteSource:
     return _JoinedSource(head[4:9] + size.to_bytes(8, "little"), PartSource(packed, 9, packed.size))
 
 
-def read_member(
-    source: ByteSource,
-    member: Member,
-    path: str,
-    depth: int,
-    notes: Collector,
-    role: str | None,
-    *,
-    torch: bool = False,
-) -> None:
+def read_member(item: ScanItem, member: Member, path: str, role: str | None, *, torch: bool = False) -> None:
     """Read a member by its content; where a pickle is in it, compare what readers see of it."""
-    opened = open_member(source, member, notes, torch=torch)
+    notes = item.notes
+    opened = open_member(item.source, member, notes, torch=torch)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(path)}: {opened}")
         return
     before = len(notes.streams)
-    form = notes.read_content(opened.content, path, depth + 1, notes, "hidden" if opened.flagged else role)
+    form = item.read_inner(opened.content, path, "hidden" if opened.flagged else role)
     if len(notes.streams) > before:
         compare(member, opened, notes, path)
     elif opened.flagged and form in ("", "unknown"):
