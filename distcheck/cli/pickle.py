@@ -83,11 +83,11 @@ class PickleCommand(shared.GroupedCommand):
     help="Names (module.Name) that you trust, as if add_safe_globals had been called.",
 )
 @click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="GPUs of the machine that will load it.")
-@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out of folders.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these in folders.")
 @click.option(
     "--confirm",
     is_flag=True,
-    help="Ask the real thing as well: torch.load on the meta device, in another process, for files that are not "
+    help="Also run the real loader: torch.load on the meta device, in another process, for files that are not "
     "dangerous; or the real pickler.",
 )
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
@@ -106,11 +106,11 @@ class PickleCommand(shared.GroupedCommand):
 @shared.verdict_options
 @shared.configuration_options
 def command(**given: Any) -> int:
-    """Say what loading a checkpoint or pickle would do, without executing a byte of it; or what in a live object can't
-    be pickled, by its path.
+    """Report what loading a checkpoint or pickle would do, without executing a byte of it. Or name the path to each
+    member of a live object that can't be pickled.
 
     FILEs are torch checkpoints (zip, legacy, distributed), raw pickles, numpy and joblib files, safetensors, and
-    archives that hold them, told by their content; of a folder, all that are such files; - is standard input.
+    archives that hold them, recognized by their content. A folder means all such files in it. - is standard input.
     """
     _refuse_contradictions(given)
     shared.check_output_file(given["output_file"])

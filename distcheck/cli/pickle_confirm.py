@@ -29,7 +29,7 @@ _START_S = 300.0
 _LONGEST = 300
 _PROGRAM = """\
 import sys
-# the working folder may hold a torch.py of whoever made the files
+# the working folder may hold a torch.py from the author of the files
 sys.path[:] = [entry for entry in sys.path if entry not in ("", ".")]
 import json, os, warnings
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -121,7 +121,7 @@ def confirm(reports: Sequence[FileReport], policy: Policy) -> list[FileReport]:
                     confirmed.append(_compared(report, torch.load(os.path.abspath(report.path)), torch.version))
                     continue
                 except (_TorchEndedError, OSError) as error:
-                    reason = f"torch can't be asked: {error}"
+                    reason = f"torch could not answer: {error}"
                     if torch is None:
                         why_not = reason  # it does not start: not for the next file either
                     else:
@@ -161,7 +161,7 @@ def _compared(report: FileReport, answer: dict[str, Any], version: str) -> FileR
         return report._replace(confirmation="")
     error = str(answer["error"]).strip().splitlines()
     reason = (error[0] if error else "")[:_LONGEST]
-    claim = f"torch {version} {'loads it' if theirs else f'refuses it ({reason})'}, and distcheck says otherwise"
+    claim = f"torch {version} {'loads it' if theirs else f'refuses it ({reason})'}, and distcheck disagrees"
     finding = rules.DC901.found(
         f"{claim}: {report.sentence}",
         where=Where(path=report.path),

@@ -26,7 +26,7 @@ _LONGEST = 300
 
 
 def run(requested: ScanOptions) -> int:
-    """Import, look, write the report, and the exit status; raises click.UsageError where there is no object."""
+    """Import the object, walk it, write the report, return the exit status. Raises click.UsageError without it."""
     given = requested.given
     module, name = _parts(given["object_name"])
     found, shown = _import(module, name), name
@@ -95,7 +95,7 @@ def _parts(text: str) -> tuple[str, str]:
 
 
 def _import(module: str, name: str) -> Any:
-    output.say(f"distcheck: importing {module}, as --object asks")
+    output.say(f"distcheck: importing {module}, as --object requires")
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)  # as `python train.py` has it, and `python -m`

@@ -208,7 +208,7 @@ def _walk(top: str, excludes: Globs | None, problems: list[tuple[str, str]]) -> 
 
 
 def _once(paths: Iterable[str]) -> Iterator[str]:
-    """Each file once, by its most telling name: a model cache links ``model.bin`` to a file named by its hash."""
+    """Each file once, by its clearest name: a model cache links ``model.bin`` to a file named by its hash."""
     best: dict[object, str] = {}
     for path in paths:
         try:
@@ -304,7 +304,7 @@ def _worth_processes(paths: Sequence[str]) -> bool:
 
 
 def _delayed(show: Callable[[str, str, int, int], None], began: float) -> ProgressCallback:
-    """What tells a terminal how far the run is, silent for as long as nobody wonders."""
+    """Return the callback that shows progress on a terminal, once the run takes longer than a second."""
 
     def progress(done: int, total: int) -> None:
         if time.monotonic() >= began + _PROGRESS_AFTER_S:

@@ -606,7 +606,7 @@ def test_bad_dc601_every_member_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MODULE)
     result = pickled(tmp_path, "--object", "train:trainer")
     assert result.returncode == 1
-    assert "distcheck: importing train, as --object asks" in result.stderr
+    assert "distcheck: importing train, as --object requires" in result.stderr
     assert "trainer.lock" in result.stdout
     assert "trainer.parts[0]['callback']" in result.stdout
     assert "loud" not in result.stdout

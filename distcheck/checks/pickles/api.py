@@ -66,7 +66,7 @@ class FileReport(NamedTuple):
     complete: bool = True
     #: what was not checked, and why
     unopened: tuple[str, ...] = ()
-    #: what the installed torch said with ``--confirm``: None not asked, ``""`` it agrees, else how it disagrees
+    #: the result of ``--confirm``: None without it, ``""`` if torch agrees, else how it disagrees
     confirmation: str | None = None
     #: the findings, and what was not checked
     report: Report = Report("pickle")
@@ -256,14 +256,14 @@ def _when(file: PickleFile) -> str:
 def _needs(verdict: FileVerdict, purpose: str) -> str:
     answer = verdict.weights_only
     unknown = len(verdict.untrusted)
-    vouched = f", {unknown} of unknown code" if unknown else ""
+    of_unknown = f", {unknown} of unknown code" if unknown else ""
     if purpose == "pickle" or answer is None or answer.answer == "accept":
         return f"runs code that is not on the trusted list: {', '.join(found.path for found in verdict.untrusted[:3])}"
     if answer.answer == "import":
         return f"loads with weights_only=True after import {', '.join(answer.modules)}"
     if answer.answer == "allowlist":
         number = len(answer.allowlist)
-        return f"needs allow-listing: {number} name{'s' * (number != 1)}{vouched}"
+        return f"needs allow-listing: {number} name{'s' * (number != 1)}{of_unknown}"
     return f"does not load with weights_only=True: {answer.why}"
 
 
@@ -307,7 +307,7 @@ def unreadable(path: str, why: str, *, selection: Selection | None = None) -> Fi
     finding = rules.DC904.found(
         f"can't be checked: {why}",
         where=Where(path=path),
-        fix=Fix("name a file that this user can read, or leave it out", where="this-shell"),
+        fix=Fix("name a file that this user can read, or omit it", where="this-shell"),
     )
     taken = selection is None or selection.takes(rules.DC904)
     report = Report("pickle", findings=(finding,) if taken else (), not_checked=(NotChecked(path, why),))
@@ -343,7 +343,7 @@ def summarise(files: Iterable[FileReport], *, elapsed_s: float = 0.0) -> Report:
                 )
             )
         if file.format != "unreadable":
-            # what was not looked for in one of them was not looked for
+            # a rule that did not run on one file did not run
             checked = report.checked if checked is None else checked & report.checked
     counts = {word: sum(file.verdict == word for file in found) for word in VERDICTS}
     number = len(found)
@@ -400,7 +400,7 @@ def _torch_version(requested: str | None) -> str | None:
         rules_for(version)
     except ValueError as error:
         if requested is None:
-            return None  # a torch that somebody built and named
+            return None  # a custom build of torch
         known = known_versions()
         raise ValueError(f"{error}; tables are there from {known[0]} to {known[-1]}") from None
     return version
@@ -414,7 +414,7 @@ def scan_pickle(
     purpose: str | None = None,
     gpus: int | None = None,
 ) -> FileReport:
-    """Say what loading a checkpoint or pickle would do. Nothing of it is executed, nothing that it names is imported.
+    """Report what loading a checkpoint or pickle would do. Nothing in it is executed or imported.
 
     :param path_or_bytes: a file, the folder of a distributed checkpoint, or the bytes themselves
     :param torch_version: the torch that will load it; without one, the installed one, else the newest that is known
@@ -448,7 +448,7 @@ def find_unpicklable(
     :param obj: the object; its own ``__reduce__`` and ``__getstate__`` are called, as pickle would call them
     :param mode: who pickles: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn`` or ``collective``
     :param name: what each path begins with
-    :param confirm: let the real pickler write to nowhere as well, and say where it disagrees
+    :param confirm: also run the real pickler without keeping its output, and report where it disagrees
     :param limit: most objects to walk
     :raises ValueError: a mode that does not exist
     """
@@ -470,7 +470,7 @@ def assert_picklable(
     :param obj: the object
     :param mode: who pickles: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn`` or ``collective``
     :param name: what each path begins with
-    :param confirm: let the real pickler write to nowhere as well, and say where it disagrees
+    :param confirm: also run the real pickler without keeping its output, and report where it disagrees
     :param limit: most objects to walk
     :raises AssertionError: it can't, or a limit ended the walk; the text names every path with its fix
     :raises ValueError: a mode that does not exist

@@ -120,7 +120,7 @@ def _read_any_zip(item: ScanItem, directory: Directory, role: str | None, *, kin
 def _report_differences(
     item: ScanItem, torch: Directory | None, refusal: str | None, views: list[Directory], found: Survey, form: str
 ) -> None:
-    """Say where readers would find another directory or other bytes than those that were read, and read these too."""
+    """Report where other readers find another directory or other bytes, and read these too."""
     main = found.directory
     places = {(main.start, main.shift)}
     if torch is None and views and form.startswith("torch zip"):
@@ -171,7 +171,7 @@ def _without_directory(item: ScanItem) -> str:
 
 
 def _hidden_in_front(item: ScanItem, stop: int) -> str:
-    """Follow the headers from the first byte on, and check what stands behind; ``torch zip`` if it looks so."""
+    """Follow the headers from the first byte on, and read their members. Return ``torch zip`` or an empty text."""
     notes = item.notes
     form = ""
     at = 0

@@ -72,7 +72,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
     dangers = judged.verdict.dangers
     for number, danger in enumerate(dangers[:_MOST]):
         more = len(dangers) - _MOST if number == _MOST - 1 else 0
-        also = f" (and {_several(more, 'more place')} like it)" if more > 0 else ""
+        also = f" (and {_several(more, 'more call')} like it)" if more > 0 else ""
         call = f"loading it calls {danger.call}: " if danger.call else ""
         yield rules.DC610.found(
             f"{call}{danger.why}{also}",
@@ -83,7 +83,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
                 "places": len(dangers),
             },
             fix=Fix(
-                "do not load this file, and delete it where others may; ask its author for safetensors, or for a "
+                "do not load this file, and delete it where others may; get safetensors from its author, or a "
                 "state_dict that loads with weights_only=True",
                 where="code",
             ),
@@ -109,7 +109,7 @@ def torch_loads_it_by_default(judged: JudgedFile) -> Iterator[Finding]:
             where=Where(path=judged.file.path),
             evidence={"unvouched": names[:_LISTED]},
             fix=Fix(
-                f"read that code before you load the file{_allow(names)}; else ask its author for plain data "
+                f"read that code before you load the file{_allow(names)}; else get plain data from its author "
                 "(JSON, safetensors, numpy)",
                 where="code",
             ),
@@ -156,7 +156,7 @@ def _not_by_default(judged: JudgedFile, answer: WeightsOnly) -> Finding:
     also = f"; it needs {named}" if untrusted else ""
     fix = answer.fix or "save it again with torch.save, as a plain dict of tensors and numbers"
     if untrusted:
-        # whoever loads it without the check runs that code
+        # loading it without the check runs that code
         fix += "; weights_only=False runs the code that it names: only where you have read it"
     return rules.DC611.found(
         f"no allow-list makes torch.load take it with weights_only=True: {why}{also}",
@@ -228,7 +228,7 @@ def _fix(anomaly: Anomaly) -> Fix:
         return Fix(anomaly.fix, where="code")
     if anomaly.kind == "disagree":
         return Fix(
-            "do not load it: one program would read something else in it than another; ask its author for a file "
+            "do not load it: one program would read something else in it than another; get a file from its author "
             "as torch.save writes it",
             where="code",
         )
@@ -244,7 +244,7 @@ def _worst_first(anomalies: list[Anomaly]) -> list[Anomaly]:
 
 @probe(rules.DC613)
 def tensors_load_on_any_machine(judged: JudgedFile) -> Iterator[Finding]:
-    """No tensor is pinned to a device that whoever loads the file may not have, or that all ranks would share."""
+    """No tensor is pinned to a device that another machine may not have, or that all ranks would share."""
     if judged.verdict.dangers:
         return
     found = locations(judged.file)
@@ -394,9 +394,9 @@ def _is_or_are(things: tuple[str, ...]) -> str:
 
 
 def _allow(names: list[str]) -> str:
-    """How to say that one trusts these names; nothing where a name is none of Python's, and something for a shell."""
+    """The ``--allow`` options for these names. Empty without plain names of Python, since a shell would read others."""
     plain = [name for name in names if all(part.isidentifier() for part in name.split("."))]
-    return f"; what you trust, say with {' '.join(f'--allow {name}' for name in plain[:_NAMED])}" if plain else ""
+    return f"; allow what you trust with {' '.join(f'--allow {name}' for name in plain[:_NAMED])}" if plain else ""
 
 
 def _quoted(path: str) -> str:

@@ -137,11 +137,11 @@ class _FileCollector(Collector):
 
     def __init__(self, limits: ScanLimits) -> None:
         super().__init__(limits, _read_content)
-        #: formats met, those of members included
+        #: formats found, those of members included
         self.forms: set[str] = set()
 
     def harmless(self) -> bool:
-        """Whether all that was met is of formats in which nothing can run."""
+        """Whether nothing can run in any of the formats found."""
         met = self.forms - _CONTAINERS
         return bool(met) and met <= _HARMLESS
 
@@ -273,7 +273,7 @@ def _check_end(item: ScanItem, form: str) -> str:
 def read_raw(item: ScanItem, *, sure: bool = False) -> str:
     """Follow the pickles of a source from its first byte; the format in users' words, ``""`` where there is none.
 
-    :param sure: the first bytes leave no doubt that it is meant to be a pickle
+    :param sure: the first bytes are those of a pickle
     """
     source, notes = item.source, item.notes
     trace = notes.trace(source)

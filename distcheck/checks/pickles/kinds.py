@@ -50,7 +50,7 @@ def pattern(path: str) -> str:
 
 
 def type_name(cls: type) -> str:
-    """``module.qualname`` of a type, printable and cut; without ``builtins``. No metaclass has a say in it."""
+    """``module.qualname`` of a type, printable and cut; without ``builtins``. No metaclass is called."""
     module, qualname = _module(cls), _qualname(cls)
     return shown(qualname if module in ("builtins", "") else f"{module}.{qualname}")
 
@@ -125,7 +125,7 @@ def kind_named(name: str) -> KindEntry | None:
 
 
 def is_library(cls: type) -> bool:
-    """Whether a class belongs to Python or to an installed package: nobody pastes a method into it."""
+    """Whether a class belongs to Python or to an installed package, so that no method is pasted into it."""
     return _is_in_library(_module(cls))
 
 
@@ -171,8 +171,8 @@ def explain(value: object, error: str, mode: str, path: str = "", holder: str = 
     :param error: the error of pickling: ``TypeError: cannot pickle '_thread.lock' object``
     :param mode: one of :data:`REFUSALS`
     :param path: where it is (``trainer.model._forward_hooks[3]``), for what depends on the location
-    :param holder: what the instance whose attribute it is does not leave to ``__getstate__``: ``tuple`` (a named tuple,
-        which has none), ``library`` (nobody writes methods into its class), ``frozen`` (its attributes can't be set),
+    :param holder: how the instance that holds it differs from a plain one: ``tuple`` (a named tuple,
+        which has none), ``library`` (its class is not the user's), ``frozen`` (its attributes can't be set),
         or the method that gives the attribute (``Trainer.__reduce__``); empty for all others
     """
     if type(value) is FunctionType:
@@ -232,7 +232,7 @@ def _compose(mode: str, path: str, made_again: str, instead: str, holder: str = 
 
 
 def _drop(mode: str, path: str, made_again: str, holder: str = "", *, late: bool = False) -> str:
-    """How to leave a member out, and to make it again: in __setstate__, or ``late``, once there is a process group."""
+    """How to drop a member and create it again: in __setstate__, or ``late``, once there is a process group."""
     tail = re.search(r"\.([^\W\d]\w*)$|(\])$", path)
     if tail is not None and tail.group(1):
         name = tail.group(1)
@@ -253,22 +253,22 @@ def _drop(mode: str, path: str, made_again: str, holder: str = "", *, late: bool
             )
         if holder not in ("", "frozen"):
             again = f", and make it again after loading: {made_again}" if made_again else ""
-            return f"leave {name} out of what {holder} gives{again}"
+            return f"drop {name} from what {holder} returns{again}"
         if made_again and holder == "frozen":
             return (
-                f"leave {name} out in __getstate__{also} and set it again {when} (the class is frozen):"
+                f"drop {name} in __getstate__{also} and set it again {when} (the class is frozen):"
                 f' object.__setattr__(self, "{name}", {made_again})'
             )
         if made_again:
-            return f"leave {name} out in __getstate__{also} and set it again {when}: self.{name} = {made_again}"
-        return f"leave {name} out in __getstate__{also} and set it to None in __setstate__"
+            return f"drop {name} in __getstate__{also} and set it again {when}: self.{name} = {made_again}"
+        return f"drop {name} in __getstate__{also} and set it to None in __setstate__"
     again = f": {made_again}" if made_again else ""
     if tail is not None:
         return (
             f"take it out before {'copying' if mode == 'deepcopy' else 'pickling'}, and put a new one in after{again}"
         )
     done = "copied" if mode == "deepcopy" else "pickled"
-    return f"leave it out of what is {done}, and make a new one where it is needed{again}"
+    return f"drop it from what is {done}, and create a new one where it is needed{again}"
 
 
 _HOOKS = re.compile(r"\._?(?:\w+_)?hooks\b|\._backward_hooks\b")
@@ -297,8 +297,8 @@ def _explain_function(function: FunctionType, mode: str, path: str, holder: str)
         why = f"the function {inner} is defined inside {outer} ({where}), where no import path leads"
         maker = outer.rpartition(".<locals>.")[2]
         fix = (
-            f"{_compose(mode, path, f'{maker}(…)', '', holder)}; or put a function at the top of a module of your own"
-            f" in its place"
+            f"{_compose(mode, path, f'{maker}(…)', '', holder)}; or replace it by a function at the top"
+            " of a module of your own"
             if library
             else f"move {inner} to the top of its module, and give what it takes from {outer} with functools.partial"
         )
@@ -330,7 +330,7 @@ def _explain_class(cls: type, mode: str, path: str) -> Explanation:
     if unreachable is None:
         return Explanation(
             f"the class {type_name(cls)} is refused by its own metaclass",
-            "write the import path of the class as text, and look it up after loading",
+            "write the import path of the class as text, and import it after loading",
         )
     return Explanation(*unreachable)
 
@@ -352,7 +352,7 @@ def _unreachable(cls: type) -> tuple[str, str] | None:
 
 
 def _is_extension(module: str) -> bool:
-    """Whether a loaded module is written in C: its types need not have a name there, and nobody can rename them."""
+    """Whether a loaded module is written in C: its types need not have a name there, and no user can rename them."""
     loaded = sys.modules.get(module)
     if type(loaded) is not ModuleType or module == "__main__":
         return False
@@ -361,7 +361,7 @@ def _is_extension(module: str) -> bool:
 
 
 _NOTHING = object()
-#: a module that answers by code of its own: only asking it would tell
+#: a module with a __getattr__ of its own: only running it would show the result
 _UNKNOWN = object()
 
 
@@ -415,7 +415,7 @@ def _mismatch(module: str, qualname: str, value: object, what: str) -> tuple[str
 
 def _explain_tensor(value: object, error: str, mode: str, path: str, holder: str) -> Explanation:
     name = type_name(type(value))
-    if _tensor_says(value, "grad_fn") is not None and mode in ("deepcopy", "spawn"):
+    if _tensor_attribute(value, "grad_fn") is not None and mode in ("deepcopy", "spawn"):
         doing = "copies" if mode == "deepcopy" else "sends"
         return Explanation(
             f"it is the result of an operation that autograd recorded, and torch {doing} only tensors without such"
@@ -456,7 +456,7 @@ def _explain_unknown(cls: type, error: str, mode: str, path: str, holder: str) -
         )
     return Explanation(
         f"its type {name} brings no way to be pickled: {_first_line(error)}",
-        f"{_compose(mode, path, '', '', holder)}; or say how it is made again:"
+        f"{_compose(mode, path, '', '', holder)}; or register how to create it again:"
         f" copyreg.pickle({name.rpartition('.')[2]}, function),"
         " where function(value) gives (callable, arguments)",
     )
@@ -555,8 +555,8 @@ def _of_main(value: Any, mode: str) -> Pitfall | None:
     )
 
 
-def _tensor_says(value: object, name: str) -> Any:
-    """An attribute of a tensor, from torch itself: no subclass has a say in it. None where torch is not loaded."""
+def _tensor_attribute(value: object, name: str) -> Any:
+    """An attribute of a tensor, from torch itself: without calling a subclass. None where torch is not loaded."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -568,21 +568,21 @@ def _tensor_says(value: object, name: str) -> Any:
 
 
 def _of_tensor(value: object, mode: str) -> Pitfall | None:
-    if _tensor_says(value, "is_cuda"):
+    if _tensor_attribute(value, "is_cuda"):
         return _of_index("cuda", _device_index(value), mode, "this tensor is")
     if mode in ("pickle", "torch.save"):
-        if _tensor_says(value, "_backward_hooks"):
+        if _tensor_attribute(value, "_backward_hooks"):
             return Pitfall(
                 "its gradient hooks are not saved: a script that loads it trains without them, without a message",
                 "register them again after loading (register_hook)",
             )
-        if _tensor_says(value, "_post_accumulate_grad_hooks"):
+        if _tensor_attribute(value, "_post_accumulate_grad_hooks"):
             return Pitfall(
-                "its hooks after the gradient is accumulated are not written: whoever loads it trains without them,"
-                " and nothing says so",
+                "its hooks after the gradient is accumulated are not written: training after loading runs without them,"
+                " without a message",
                 "register them again after loading (register_post_accumulate_grad_hook)",
             )
-        if _tensor_says(value, "grad_fn") is not None:
+        if _tensor_attribute(value, "grad_fn") is not None:
             return Pitfall(
                 "its autograd history is not written: it comes back as a tensor without grad_fn",
                 "store .detach(), so that it is plain what is kept; or .item() for a number that is only logged",
@@ -593,7 +593,7 @@ def _of_tensor(value: object, mode: str) -> Pitfall | None:
 
 
 def _device_index(value: object) -> int:
-    device = _tensor_says(value, "device")
+    device = _tensor_attribute(value, "device")
     return int(device.index or 0) if device is not None else 0
 
 

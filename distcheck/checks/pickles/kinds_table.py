@@ -91,8 +91,8 @@ instead: make it again after init_process_group
 kind: process-group
 
 torch.nn.parallel.distributed.DistributedDataParallel
-why: this DistributedDataParallel has a process group of its own, or the default group is gone already, and refuses to
-  be pickled
+why: this DistributedDataParallel has its own process group, or the default group no longer exists, and it refuses
+  to be pickled
 instead: save what it wraps, ddp.module.state_dict(), and wrap the model again after init_process_group
 kind: process-group
 copy: copy what it wraps (copy.deepcopy(ddp.module)), and wrap the copy
@@ -224,7 +224,7 @@ send: send compiled._orig_mod.state_dict()
 torch._ops. torch._library.
 why: an operator of torch.ops is an entry in this process's dispatcher
 recreate: torch.ops.<namespace>.<name>
-instead: keep its name as text ("aten::add"), and look it up in torch.ops after loading
+instead: keep its name as text ("aten::add"), and get it from torch.ops after loading
 opaque: yes
 
 torch._subclasses. torch._subclasses.fake_tensor.FakeTensor torch._C._functorch.
@@ -239,8 +239,8 @@ instead: keep the dtype
 opaque: yes
 
 torch.memory_format torch.layout torch.qscheme
-why: torch.save writes protocol 2, in which this constant of torch has no spelling
-instead: keep its name as text ("channels_last"), and look it up with getattr(torch, name)
+why: torch.save writes protocol 2, which can't express this constant of torch
+instead: keep its name as text ("channels_last"), and get it with getattr(torch, name)
 opaque: yes
 
 torch.autograd.function. torch._C._FunctionBase torch._C._functions. torch.autograd.graph.
@@ -766,7 +766,7 @@ fix: save what it wraps: ddp.module.state_dict(); to load, build the model, load
 modes: pickle torch.save spawn
 
 torch.distributed.device_mesh.DeviceMesh
-why: a device mesh loads with ranks only: its process groups are gone, and get_group() raises RuntimeError
+why: a device mesh loads with ranks only: its process groups are missing, and get_group() raises RuntimeError
 fix: keep shape and names of the dimensions, and call init_device_mesh after init_process_group
 modes: pickle torch.save spawn collective
 
@@ -776,12 +776,12 @@ fix: write it with torch.distributed.checkpoint (dcp.save), or save tensor.full_
 modes: pickle torch.save spawn collective
 
 torch.distributed.pipelining.stage.PipelineStage torch.distributed.pipelining.stage._PipelineStageBase
-why: a pipeline stage loses its process group without a word, and fails at its first send or receive
+why: a pipeline stage loses its process group without a message, and fails at its first send or receive
 fix: save stage.submod.state_dict(), and build the stage again after init_process_group
 modes: pickle torch.save spawn
 
 torch.distributed.optim.zero_redundancy_optimizer.ZeroRedundancyOptimizer
-why: a ZeroRedundancyOptimizer loses its process group without a word, and step() fails after loading
+why: a ZeroRedundancyOptimizer loses its process group without a message, and step() fails after loading
 fix: optimizer.consolidate_state_dict(to=0) on all ranks, then save optimizer.state_dict() on rank 0
 modes: pickle torch.save spawn
 
@@ -794,7 +794,7 @@ why: a GraphModule is written as generated source, which is traced and run again
 fix: save its state_dict(), or the program with torch.export.save
 
 torch.utils.data.dataloader.DataLoader
-why: a DataLoader is written with its whole data set, and the place in the epoch is lost
+why: a DataLoader is written with its whole data set, and the position in the epoch is lost
 fix: save epoch and batch number, and make the loader again from its settings
 
 torch.utils.data.distributed.DistributedSampler
@@ -820,7 +820,7 @@ fix: keep path, dtype, shape and offset, and open numpy.memmap(path, …) again 
 modes: pickle torch.save spawn collective
 
 multiprocessing.shared_memory.SharedMemory multiprocessing.shared_memory.ShareableList
-why: only the name of the shared memory is written: the memory is gone after a restart, and on any other host
+why: only the name of the shared memory is written: the memory does not exist after a restart, or on another host
 fix: write a copy of its content: bytes(memory.buf)
 modes: pickle torch.save collective
 
@@ -830,7 +830,7 @@ fix: keep what it holds, or a folder that outlives the process
 modes: pickle torch.save collective
 
 multiprocessing.managers.BaseProxy
-why: a proxy is written as the address of a manager process, which is gone after a restart, and on any other host
+why: a proxy is written as the address of a manager process, which does not exist after a restart, or on another host
 fix: write a copy of the content: dict(proxy) or list(proxy)
 modes: pickle torch.save collective
 
@@ -849,11 +849,11 @@ modes: pickle torch.save collective
 
 cachetools.
 why: a cache is written with all that it holds
-fix: leave it out in __getstate__, and start with an empty one in __setstate__
+fix: drop it in __getstate__, and start with an empty one in __setstate__
 kind: note
 
 itertools.
-why: iterators of itertools can be pickled up to Python 3.13 only, and the place in the iteration goes along
+why: iterators of itertools can be pickled up to Python 3.13 only, and the position in the iteration is kept
 fix: keep a list of the items, or the arguments and how many were taken
 kind: note
 """
@@ -904,7 +904,7 @@ PLUMBING = frozenset(
     }
 )
 
-#: What to do about a function or lambda, where the place in the object says what it is for.
+#: The fix for a function or lambda whose path shows its purpose.
 FUNCTION_FIXES = {
     ".lr_lambdas": "save scheduler.state_dict() and load it into a new LambdaLR; or give LambdaLR an object with"
     " __call__, or a function at the top of a module",

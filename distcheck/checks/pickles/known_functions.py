@@ -296,7 +296,7 @@ class KnownFunctions:
         return value & KIND == TEXT and (text is None or (len(text) > _SHOWN_NUMBER and "e" in text.lower()))
 
     def judge_dtype(self, offset: int, target: int, state: int) -> None:
-        """The flags of a dtype say whether its elements are objects: where they lie, memory is read as pointers.
+        """The flags of a dtype state whether its elements are objects. If they are wrong, memory is read as pointers.
 
         numpy (1.2 to 2.4) writes 63 for objects, bit 0 for records that hold any, 8 for text, 0 for other plain ones.
         """
@@ -362,7 +362,7 @@ class KnownFunctions:
             if value & KIND == RESULT and value >> 4 & OWNER in self.tensor_makers and (text := self._values.text(key)):
                 self._notes.tensor_key(text)
 
-    def storage_asked(self, identity: int) -> tuple[str, str, int | None] | None:
+    def requested_storage(self, identity: int) -> tuple[str, str, int | None] | None:
         """What a persistent id of torch requests: key, location, bytes; None for any other id."""
         values = self._values
         items = values.items(identity) if identity & KIND == TUPLE else None

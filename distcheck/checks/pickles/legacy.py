@@ -25,7 +25,7 @@ ELEMENT_SIZES = {**ELEMENT_BYTES, "QUInt4x2Storage": 1, "QUInt2x4Storage": 1}
 PROTOCOL = 1001
 #: Storages whose sizes are checked.
 MOST_STORAGES = 100_000
-#: Longer objects are not gone through a second time for the types of their storages: bytes.
+#: Bytes. Longer objects are not read a second time for the types of their storages.
 _SHORT_OBJECT = 1 << 20
 _ROLES = ("header", "header", "header", "object", "keys")
 _FIX = "download or save the file again"

@@ -1,6 +1,6 @@
 """A symbolic pickle machine: it follows all opcodes with a stack, marks and a memo of symbols, and records a trace.
 
-Nothing that a stream names is imported, looked up or called. The semantics are those of CPython's C unpickler
+Nothing that a stream names is imported, fetched or called. The semantics are those of CPython's C unpickler
 (``Modules/_pickle.c``, 3.8 to 3.14). Where only the Python unpickler continues, the machine continues and records the
 error. Time is linear in the opcodes, :class:`.ScanLimits` bounds the memory, and large strings are not read.
 """
@@ -139,7 +139,7 @@ _HANDLERS = {
         for name in names.split()
     },
 }
-#: how a plain constant looks to a regular expression
+#: plain constants as regular expressions
 _SHAPES = {code: re.escape(bytes([code])) + b"." * (width - 1) for code, width in PLAIN.items()}
 #: No pickler writes more items at a time than 1000.
 _BATCH = 1001
@@ -201,7 +201,7 @@ class _Machine:
         self.opcodes_left = limits.opcodes
         #: bytes of batches that were skipped as a whole, and of how many opcodes they are at most
         self.swallowed = 0
-        #: what does the rare opcodes, of those that were met
+        #: handlers of the rare opcodes that occurred
         self.handlers: dict[int, Callable[[int], int]] = {}
         self._begin()
 
@@ -396,7 +396,7 @@ class _Machine:
                     if base + end > self.size:
                         raise self._cut(base + position)
                     if not last and end - begin < self.short:
-                        safe = room = 0  # look again, from here on
+                        safe = room = 0  # read again, from here on
                         self.width = self.widest
                         continue
                 elif not (piece := data[begin:end]).isascii():
@@ -882,7 +882,7 @@ class _Machine:
     # Names.
 
     def _known(self, module: str, name: str, opcode: str, offset: int) -> int:
-        """The value for a global that the stream names, as Python 3 would look it up."""
+        """The value for a global that the stream names, under its name in Python 3."""
         written = None
         if self.protocol < 3:
             mapped = NAME_MAPPING.get((module, name)) or (IMPORT_MAPPING.get(module, module), name)
@@ -926,7 +926,7 @@ class _Machine:
         if not first_size or not (second_size or cut):
             raise self._impossible(offset, "has an empty name")
         if cut and name == "GLOBAL":
-            # Nobody knows what the name was; unpicklers import the module all the same.
+            # The name is unknown; unpicklers import the module all the same.
             second, second_size = b"", 0
         parts = []
         for line, size in ((first, first_size), (second, second_size)):
@@ -1123,7 +1123,7 @@ class _Machine:
         (identity,) = self._top(offset, 1)
         if identity in self.known.watched:
             self.known.handed_over(offset, (identity,), "a persistent id")
-        requested = self.known.storage_asked(identity)
+        requested = self.known.requested_storage(identity)
         if requested is not None:
             self.notes.storage(offset, *requested)
         elif self.renderings_left > 0:

@@ -57,7 +57,7 @@ _OBJECT_GETSTATE = object.__dict__.get("__getstate__", object_layout.MISSING)  #
 class PicklingRefused(Exception):  # noqa: N818 - an outcome
     """Pickling ends here. The text is type and text of what pickling raises.
 
-    :param culprit: the object that is that fails, where it is another one than the one that was asked about
+    :param failing: the object that fails, if it is not the object being expanded
     """
 
     def __init__(self, text: str, failing: Any = None) -> None:
@@ -86,7 +86,7 @@ def describe_error(error: BaseException) -> str:
     """Type and text of an exception."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - it is not ours, and its text is only told
+    except Exception:  # noqa: BLE001 - foreign code; its text is only shown
         text = "(its text can't be had)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -94,7 +94,7 @@ def describe_error(error: BaseException) -> str:
 def copied(value: Any, memo: dict[int, Any]) -> None:
     """Let an object copy itself, and throw the copy away.
 
-    :raises Refused: it can't; with the innermost object whose copying failed as culprit
+    :raises PicklingRefused: it can't; with the innermost object whose copy failed as ``failing``
     """
     try:
         copy.deepcopy(value, memo)
@@ -196,7 +196,7 @@ class Mode:
             return HOOKED
         if issubclass(kind, type):
             return REFERENCE
-        old = self.protocol < 2 and not self.copying  # those ask instances for more
+        old = self.protocol < 2 and not self.copying  # those call more hooks of an instance
         if (
             _is_plain(kind)
             and not old
@@ -225,7 +225,7 @@ class Mode:
         return all(type(name) is str for name in names) and _HOOKS.isdisjoint(names)
 
     def refers(self, value: object) -> str | None:
-        """Why a class or function can't be pickled by reference; None where it can. Asks pickle itself."""
+        """Why a class or function can't be pickled by reference; None where it can. Runs pickle itself."""
         if self.copying:
             return None
         known = self._references.get(id(value))
@@ -233,7 +233,7 @@ class Mode:
             try:
                 pickle.dumps(value, self.protocol)
                 known = (value, None)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - looking for a module runs what modules define
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the search for a module runs what modules define
                 known = (value, describe_error(error))
             self._references[id(value)] = known
         return known[1]
@@ -455,7 +455,7 @@ class Mode:
                     " protocol"
                 )
             if tensor.is_nested or str(tensor.layout) not in ("torch.strided", "torch.sparse_coo"):
-                copied(tensor, {})  # some layouts can't be copied; which ones is for torch to say
+                copied(tensor, {})  # some layouts can't be copied; torch decides which
             found: list[tuple[Any, Any]] = []
             if kind is not self.tensors[1]:  # a parameter leaves its attributes behind
                 found = [(("attribute", name), each) for name, each in (object_layout.attributes(tensor) or {}).items()]
@@ -647,7 +647,7 @@ def _reducers_for_processes() -> dict[type, Callable[[Any], Any]]:
 
 
 class _Spawning:
-    """Stands for a process that is being started: what may only be handed over then, is asked to come along.
+    """Stands for a process that is being started, since some objects can be pickled only then.
 
     Descriptors stay where they are: nothing is duplicated, no server is started.
     """

@@ -16,20 +16,20 @@ from .picklability import Caution, Offender, PickleReport
 _NAMED = 3
 #: Findings about members of different patterns; what is more is counted by type.
 _MOST = 50
-#: Places that a finding about many gives as examples.
+#: Examples in a finding about many members.
 _EXAMPLES = 5
 
 
 @probe(rules.DC601)
 def members_can_be_pickled(report: PickleReport) -> Iterator[Finding]:
-    """Nothing in the object stops the pickler, and the real one, where it was asked, agrees."""
+    """Nothing in the object stops the pickler, and the real pickler agrees, if it ran."""
     yield from _refused(rules.DC601, report, [item for item in report.offenders if item.kind != "process-group"])
     if report.confirmation:
         yield rules.DC601.found(
             f"the real pickler does not agree about {report.name}: {kinds.shown(report.confirmation)}",
             where=Where(object=report.name),
             fix=Fix(
-                "trust the pickler, and look for a __reduce__, __getstate__ or copyreg entry that answers differently"
+                "trust the pickler, and search for a __reduce__, __getstate__ or copyreg entry that answers differently"
                 " each time",
                 where="code",
             ),

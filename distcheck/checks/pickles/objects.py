@@ -52,7 +52,7 @@ def find_unpicklable(
     """
     way = Mode(mode, protocol)
     paused = gc.isenabled()
-    gc.disable()  # nothing becomes garbage here, and looking for it takes as long as the walk
+    gc.disable()  # nothing becomes garbage here, and a collection takes as long as the walk
     try:
         with TimeLimit() as watch, as_if_spawning(mode):
             cautions = _Cautions(mode)
@@ -193,7 +193,7 @@ def _spread(
 ) -> dict[int, list[tuple[PathStep, ...]]]:
     """Add the findings that the pickler would not make again, since it knows their holders after the first time.
 
-    What is reachable by other ways may lie on them too, so they are looked for in turns, as long as there are new ones.
+    Other paths may hold further objects with several paths, so the search repeats while it finds new ones.
 
     :return: the other ways to what stands on the way to a finding, by its id
     """
@@ -235,7 +235,7 @@ def _known(finding: WalkStop, where: ObjectPath) -> Iterator[tuple[Any, int]]:
 
 
 def _insides_first(findings: list[WalkStop], places: list[ObjectPath]) -> list[int]:
-    """The order in which to tell: pickle's, but what is in another offender before it: so all can be dropped in turn.
+    """The order of the report: pickle's, but an inner offender before the outer one, so all can be dropped in turn.
 
     Those that are reported at the same location are one.
     """
@@ -255,7 +255,7 @@ def _insides_first(findings: list[WalkStop], places: list[ObjectPath]) -> list[i
 
 
 def _disagreement(real_outcome: str, found: bool, complete: bool) -> str:
-    """How what the real pickler said fits what the walk found; empty where it does."""
+    """How the real pickler and the walk disagree; empty where they agree."""
     if real_outcome and not found and complete:
         return f"it raises {kinds.shown(real_outcome, _LONGEST_ERROR)}, where nothing was found"
     if not real_outcome and found:

@@ -266,7 +266,7 @@ def _submodule(owner: Any, name: Any, steps: list[PathStep], number: int) -> str
 def _held(
     owner: Any, kind: str, label: Any, steps: list[PathStep], nodes: list[Any], number: int
 ) -> tuple[int, str | None, str | None]:
-    """How something that a reduction of ``owner`` holds is reached from it without asking for the reduction.
+    """How something that a reduction of ``owner`` holds is reached from it without the reduction.
 
     :return: steps used; what is to be added to the path (a NUL stands for the path where it is wrapped), or None; and
         the name of the attribute

@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 
 #: Characters of a path that are printed; the full path is in the report.
 _LONGEST_PATH = 120
-#: Places that are printed one by one; those alike are one line in any case.
+#: Members that are printed one by one. Members of one pattern are one line in any case.
 _MOST_PRINTED = 50
 _VARYING = re.compile(r"\[(?:\d+(?:, \d+)*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\]")
 _VERBS = {
@@ -86,7 +86,7 @@ class OffenderGroup(NamedTuple):
 class PickleReport(NamedTuple):
     """The outcome of :func:`distcheck.find_unpicklable`."""
 
-    #: what was asked about, as it starts each path
+    #: the name of the object, with which each path begins
     name: str
     mode: str
     offenders: tuple[Offender, ...] = ()
@@ -95,14 +95,14 @@ class PickleReport(NamedTuple):
     complete: bool = True
     #: objects that were walked
     objects: int = 0
-    #: what the real pickler said with ``confirm=True``: None not asked, ``""`` it agrees, else how it disagrees
+    #: the result of ``confirm=True``: None without it, ``""`` if the pickler agrees, else how it disagrees
     confirmation: str | None = None
     #: why not all was walked, one sentence each
     unfinished: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """All was walked, nothing stops the pickler, and the real one, where it was asked, does not disagree."""
+        """All was walked, nothing stops the pickler, and the real pickler does not disagree."""
         return self.complete and not self.offenders and not self.confirmation
 
     def groups(self) -> tuple[OffenderGroup, ...]:
@@ -147,7 +147,7 @@ def _lines(report: PickleReport) -> list[str]:
     verb = _VERBS.get(report.mode, "be pickled")
     count = len(report.offenders)
     if count:
-        lines = [f"{report.name} can't {verb}: {count:,} {'place stops' if count == 1 else 'places stop'} it"]
+        lines = [f"{report.name} can't {verb}: {count:,} {'member stops' if count == 1 else 'members stop'} it"]
     elif report.ok:
         lines = [f"{report.name} can {verb} ({report.objects:,} objects)"]
     else:
@@ -164,9 +164,9 @@ def _lines(report: PickleReport) -> list[str]:
         if group.places == 1 and first.aliases:
             lines.append(f"    also reachable as {', '.join(cut(alias, 80) for alias in first.aliases[:3])}")
         if first.error:
-            lines.append(f"    pickling says: {first.error}")
+            lines.append(f"    error: {first.error}")
     if len(groups) > _MOST_PRINTED:
-        lines.append(f"  … and {len(groups) - _MOST_PRINTED:,} more kinds of places")
+        lines.append(f"  … and {len(groups) - _MOST_PRINTED:,} more kinds of members")
     lines += [f"  not all was checked: {why}" for why in report.unfinished]
     if report.confirmation:
         lines.append(f"  the real thing disagrees: {report.confirmation}")

@@ -73,7 +73,7 @@ def holds_pickle(source: ByteSource, notes: Collector) -> bool:
 
 
 def begins_here(source: ByteSource, trace: Trace, follow: Callable[[int], Trace]) -> bool:
-    """Whether a source begins with a pickle: the first one is, or one right behind it leaves no doubt."""
+    """Whether a source begins with a pickle: the first one is, or one right after it proves it."""
     for _ in range(_IN_FRONT):
         if is_pickle(trace, source.read(trace.start, 2), source.read(trace.end, 64)):
             return True

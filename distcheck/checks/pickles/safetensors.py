@@ -48,7 +48,7 @@ def read_safetensors(item: ScanItem) -> str:
             and all(type(offset) is int for offset in offsets)
             and 0 <= offsets[0] <= offsets[1]
         ):
-            malformed(f"the entry {shown(name)!r} of its header says not where its bytes are")
+            malformed(f"the entry {shown(name)!r} of its header has no valid data_offsets")
             return "safetensors"
         needed = max(needed, offsets[1])
     if not item.depth:

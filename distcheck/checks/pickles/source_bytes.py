@@ -39,7 +39,7 @@ _SMALL = 64 << 10
 
 
 class FileSource:
-    """A file that is open for reading, by its descriptor; whoever opened it closes it."""
+    """A file that is open for reading, by its descriptor; the caller closes it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

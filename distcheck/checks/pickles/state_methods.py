@@ -71,7 +71,7 @@ def state_methods(report: PickleReport) -> str:
 
 
 def _owner(offender: Offender) -> str | None:
-    """The class to fix; None where there is none, or where its methods have no say."""
+    """The class to fix; None where there is none, or where its methods have no effect."""
     if offender.kind == "too-deep" or offender.attribute is None:
         return None
     return offender.owner
@@ -108,7 +108,7 @@ def _loose(offenders: list[Offender]) -> Iterator[str]:
         more = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
         yield f"# {kinds.shown(group[0].path)}{more}: no class holds it; {kinds.shown(group[0].fix, 400)}"
     if len(groups) > _LOOSE:
-        yield f"# and {len(groups) - _LOOSE} other places that no class holds"
+        yield f"# and {len(groups) - _LOOSE} other members that no class holds"
 
 
 def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
         yield from _elsewhere(owner, name, members[name], False)
     plain = {name: offenders for name, offenders in members.items() if name not in parts}
     if {"__reduce__", "__reduce_ex__"} & (found.own | found.inherited):
-        yield f"# {owner} says by its own __reduce__ what is pickled: leave these out there"
+        yield f"# {owner} decides in its own __reduce__ what is pickled: drop these there"
         yield from (f"#   {name}: {_type_of(offenders)}" for name, offenders in plain.items())
         return
     if "__getstate__" in found.own:
@@ -131,7 +131,7 @@ def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
             yield f"#   {line}"
         return
     if found.arguments:
-        yield f"# {owner}.{found.arguments} gives what a new object is made from: leave these out there too"
+        yield f"# {owner}.{found.arguments} returns what a new object is made from: drop these there too"
     yield from _getstate(found, plain)
     yield ""
     if "__setstate__" in found.own:

@@ -190,7 +190,7 @@ def rules_for(version: str | None) -> TorchRules:
 
 
 def torch_name(module: str, name: str) -> tuple[str, str]:
-    """The name under which torch looks up what a stream names: a few names of Python 2 are translated (since 2.4)."""
+    """The name under which torch finds what a stream names: a few names of Python 2 are translated (since 2.4)."""
     if (module, name) in _NAMES_MAPPED:
         return _NAMES_MAPPED[module, name]
     return _MODULES_MAPPED.get(module, module), name

@@ -1,6 +1,6 @@
 """Read torch's zip files by the rules of torch's own reader, which differ from those of zip tools.
 
-Torch takes the folder of the first entry as the archive. It looks names up without case, by a search that ends on
+Torch takes the folder of the first entry as the archive. It finds names without case, by a search that ends on
 either of two equal ones. It checks no checksum and no header before a member's bytes. If another reader would see
 other content, that is reported and checked too. Tensors are not read.
 
@@ -53,7 +53,7 @@ _AGAIN = "don't repair it; download it again, or have it saved again with torch.
 
 
 class Survey:
-    """What one pass over a directory tells: members one by one, tensors only by their number."""
+    """The result of one pass over a directory: members one by one, tensors only by their number."""
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory

@@ -149,7 +149,7 @@ scipy.sparse.csr csr_matrix
 scipy.sparse.dia dia_matrix
 scipy.sparse.dok dok_matrix
 scipy.sparse.lil lil_matrix
-# says where joblib finds an array in the same file
+# states where joblib finds an array in the same file
 joblib.numpy_pickle NumpyArrayWrapper
 # a value of torch
 torch Generator finfo iinfo layout memory_format
@@ -176,7 +176,7 @@ torch._C _VariableFunctionsClass.celu _VariableFunctionsClass.dropout _VariableF
 torch._C _VariableFunctionsClass.relu _VariableFunctionsClass.relu_ _VariableFunctionsClass.rrelu
 torch._C _VariableFunctionsClass.selu _VariableFunctionsClass.sigmoid _VariableFunctionsClass.softmax
 torch._C _VariableFunctionsClass.tanh
-# what a distributed checkpoint says about its tensors
+# what a distributed checkpoint states about its tensors
 torch.distributed.checkpoint.metadata BytesStorageMetadata ChunkStorageMetadata Metadata MetadataIndex StorageMeta
 torch.distributed.checkpoint.metadata TensorProperties TensorStorageMetadata _MEM_FORMAT_ENCODING
 torch.distributed.checkpoint.filesystem _StorageInfo _StoragePrefix
@@ -229,11 +229,11 @@ logging.getLogger
 # gives values on request, perhaps without end
 itertools.chain itertools.chain.from_iterable itertools.combinations itertools.compress itertools.count
 itertools.cycle itertools.islice itertools.permutations itertools.product itertools.repeat itertools.zip_longest
-# makes a function that looks items up
+# makes a function that gets items
 operator.itemgetter
-# looks up what it is given
+# gets an item of what it is given
 _operator.getitem operator.getitem
-# keeps a class that whoever uses it makes instances of
+# keeps a class, of which its user makes instances
 types.GenericAlias"""
 
 #: Modules of the standard library of some Python from 2.7 to 3.14, the top level of each.
@@ -272,7 +272,7 @@ zlib zoneinfo
 """
 )
 
-# What to say of the best-known ones: module or full name, and what it does. The longest that fits counts.
+# What the best-known ones do, by module or full name. The longest match counts.
 _REASONS = """\
 # acts on files and processes of the machine
 os posix nt
@@ -291,7 +291,7 @@ builtins.eval builtins.exec code timeit profile cProfile trace doctest bdb pdb i
 builtins.execfile
 # turns text into code
 builtins.compile codeop
-# imports whatever it is told to
+# imports whatever it is given
 builtins.__import__ importlib _frozen_importlib imp pkgutil
 # opens a file
 builtins.open builtins.file
@@ -371,7 +371,7 @@ pathlib
 sqlite3
 # opens files or connects to hosts
 logging
-# imports and calls whatever it is told to
+# imports and calls whatever it is given
 logging.config
 # changes how objects are pickled
 copyreg
@@ -398,7 +398,7 @@ pip
 setuptools numpy.distutils
 # changes how modules are imported
 _distutils_hack
-# imports whatever it is told to
+# imports whatever it is given
 pkg_resources importlib_metadata torch._utils._import_dotted_name
 # gives access to exec and to moved modules
 six future
@@ -411,7 +411,7 @@ cloudpickle pyspark.cloudpickle ray.cloudpickle ray.pickle joblib.externals skle
 # unpickles other data
 pyspark.serializers pandas.compat.pickle_compat torch.serialization._load torch.serialization._legacy_load
 torch.utils._config_module
-# makes objects of whatever classes it is told to
+# makes objects of any class that it is given
 jsonpickle yaml ruamel
 # unpickles other data, with no check at all
 pickle5 zodbpickle compress_pickle klepto
@@ -419,7 +419,7 @@ pickle5 zodbpickle compress_pickle klepto
 multiprocess pathos billiard joblib.parallel
 # runs code in other processes
 execnet
-# calls whatever it is told to
+# calls whatever it is given
 celery
 # reaches into other objects and starts programs
 twisted
@@ -443,7 +443,7 @@ win32api
 requests urllib3 httpx aiohttp boto3 botocore
 # runs templates as code
 jinja2 mako
-# imports and calls whatever it is told to
+# imports and calls whatever it is given
 hydra
 # runs text as code
 numexpr
@@ -534,7 +534,7 @@ _NOTORIOUS = _words(
     "popen3 popen4 posix_spawn read_pickle run_command run_module run_path runcode runsource runstring safe_eval "
     "spawnl spawnle spawnlp spawnv spawnve spawnvp startfile system tofile unpickle unsafe_load"
 )
-# Modules that other modules import and that nobody means to keep in a file: fetching one is a step to what is in it.
+# Modules that other modules import and that no file needs: fetching one is a step to its contents.
 _STEPS = _words(
     "_io _posixsubprocess _thread asyncio builtins code codecs concurrent ctypes functools gc importlib inspect io "
     "marshal multiprocessing nt os pathlib pickle pkgutil posix pty runpy shutil socket subprocess sys tempfile "

@@ -55,7 +55,7 @@ class FileVerdict(NamedTuple):
     #: globals that are harmless, but that torch does not allow by itself
     benign: tuple[Global, ...] = ()
     malformed: tuple[Unresolved, ...] = ()
-    #: classes of whole modules (``torch.nn.Module`` and what derives from it, as far as names tell)
+    #: classes of whole modules (``torch.nn.Module`` and what derives from it, as far as names show)
     modules_saved: tuple[StreamCall, ...] = ()
     #: process groups, device meshes and other things of ``torch.distributed``
     distributed: tuple[Global, ...] = ()
@@ -104,7 +104,7 @@ _MOST_DIGITS = 8
 
 
 def purpose_of(file: PickleFile, policy: Policy) -> str:
-    """What loading means for a file: what was asked, else ``weights-only`` for what torch writes, else ``pickle``."""
+    """The caller's purpose, else ``weights-only`` for a file that torch writes, else ``pickle``."""
     if policy.purpose is not None:
         return policy.purpose
     by_torch = is_torch_format(file.format) or any(is_read_by_torch(stream) for stream in file.streams)

@@ -1,7 +1,7 @@
 """One pass over an object in pickle's order, without recursion and without writing a byte.
 
 Each object is checked once. What would stop the pickler is recorded with the steps that led there, and the pass
-continues. If anything was found, a second pass looks for the other paths to it. The second pass runs no code of the
+continues. If anything was found, a second pass finds the other paths to it. The second pass runs no code of the
 objects.
 """
 
@@ -21,7 +21,7 @@ from .paths import PathStep
 from .real_pickling import outcome
 from .time_limit import TimeLimit, TimeLimitExceeded
 
-#: Places that are noted at most; an object with more of them is *incomplete*.
+#: Most findings of one walk; an object with more of them is *incomplete*.
 MOST_FINDINGS = 100_000
 #: Steps that the notes may hold in all, for what is nested deep.
 MOST_STEPS = 10_000_000
@@ -29,7 +29,7 @@ MOST_STEPS = 10_000_000
 MOST_HOOKS_BEYOND = 10_000
 #: Entries up to which an object is small.
 SMALL = 16
-#: Objects that contain themselves about which the real pickler is asked.
+#: Objects that contain themselves and are given to the real pickler.
 MOST_QUESTIONS = 20
 #: Other ways to one object that are noted.
 MOST_ALIASES = 10
@@ -76,7 +76,7 @@ class Cautions(Protocol):
         ...
 
     def __call__(self, value: Any, at_top: bool) -> tuple[str, str, str] | None:
-        """About such an instance, and whether it is what was asked about: why, fix and kind."""
+        """Return why, fix and kind for an instance. ``at_top``: it is the root."""
         ...
 
     def is_final(self, kind: type) -> bool:
@@ -89,7 +89,7 @@ class Walk:
 
     :param caution: what is to be reported about objects that can be pickled
     :param limit: objects to check, at most
-    :param frames: Python frames between the caller and whoever calls :meth:`run`
+    :param frames: Python frames between the user's code and the caller of :meth:`run`
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Walk:
         self._curious: set[type] = set()
         self._made_by_code: set[type] = set()
         self._refused_classes: dict[type, str] = {}
-        #: classes whose instances are their attributes and nothing else, and about which there is nothing to say
+        #: classes whose instances are their attributes and nothing else, without pitfalls
         self._light: set[type] = set()
         self._shapes: set[tuple[Any, ...]] = set()
         self._steps = 0
@@ -137,7 +137,7 @@ class Walk:
         self._too_deep: set[int] = set()
         #: levels of the deepest object beyond the limit
         self.deepest = 0
-        self._asked = 0
+        self._questions = 0
         self._stopped = False
 
     # the pass
@@ -381,7 +381,7 @@ class Walk:
     def _run_hooks(
         self, child: Any, cls: type, plan: int, stack: list[Any], container: Any, kind: str, label: Any
     ) -> Expansion:
-        """What an object whose class has something to say is reduced to; what it did meanwhile is remarked."""
+        """Reduce an object through the hooks of its class. Record their side effects."""
         shot = _snapshot(child)
         effects = None
         try:
@@ -468,7 +468,7 @@ class Walk:
 
     def _note(self, finding: WalkStop) -> None:
         if len(self.findings) >= MOST_FINDINGS or self._steps > MOST_STEPS:
-            self._give_up(f"there are more than {len(self.findings):,} places: the others are not listed")
+            self._give_up(f"there are more than {len(self.findings):,} members: the others are not listed")
             return
         self.findings.append(finding)
 
@@ -502,8 +502,8 @@ class Walk:
         frames += [(entry[2], entry[1], entry[5], entry[4]) for entry in reversed(stack) if entry[5] is not _WAITING]
         endless = self._is_endless(frames, number)
         if endless is None:
-            self._asked += 1
-            if self._asked > MOST_QUESTIONS:
+            self._questions += 1
+            if self._questions > MOST_QUESTIONS:
                 self._give_up("many objects contain themselves in what they are made from: not all were followed")
                 return
             endless = outcome(child, self.mode, self.watch).startswith("RecursionError")
@@ -613,8 +613,8 @@ class Walk:
         ways, circular = self._later_paths(root, some, every)
         if circular:
             # what leads back to an object was seen in it first, but may be reachable without it as well
-            beside, _ = self._later_paths(root, set(), circular, shut=circular)
-            for number, more in beside.items():
+            direct, _ = self._later_paths(root, set(), circular, shut=circular)
+            for number, more in direct.items():
                 ways[number] += more
         return ways
 

@@ -124,7 +124,7 @@ _CALL_ARGUMENTS = (
     "torch.optim.",
 )
 _DO_NOT_LOAD = "do not load it"
-_PROTOCOL = "save it again with torch.save and its own protocol, which is 2 (leave pickle_protocol away)"
+_PROTOCOL = "save it again with torch.save and its own protocol, which is 2 (drop pickle_protocol)"
 _COPY_AGAIN = "copy or download it again"
 
 
@@ -216,7 +216,7 @@ def weights_only_of_file(file: PickleFile, policy: Policy = Policy()) -> Weights
     if file.format == "pickle" and not read:
         return WeightsOnly(
             "never",
-            why="it is a plain pickle, and no file of torch.save: torch.load says 'Invalid magic number'",
+            why="it is a plain pickle, and no file of torch.save: torch.load raises 'Invalid magic number'",
             fix="load it with pickle.load, or save it again with torch.save",
         )
     if not read and not is_torch_format(file.format):
@@ -284,7 +284,7 @@ def is_allowed(naming: Naming, allow: frozenset[str]) -> bool:
 
 
 def folded_getattr(trace: Trace) -> bool:
-    """Whether every use of ``getattr`` in a stream looks up a plain nested name, which stands among its globals."""
+    """Whether every use of ``getattr`` in a stream finds a plain nested name, which stands among its globals."""
     return any(naming.opcode == "getattr" for naming in trace.globals) and not any(
         call.function is not None and python3_name(call.function) == _GETATTR for call in trace.calls
     )
@@ -324,7 +324,7 @@ def _judge_stream(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs
                 2,
                 naming.offset,
                 f"it holds {held}, which torch itself can't load again from its old format",
-                "save it again in the present format (leave _use_new_zipfile_serialization away)",
+                "save it again in the present format (drop _use_new_zipfile_serialization)",
             )
     if folded:
         _judge_nested(trace, rules, policy, needs)
@@ -394,7 +394,7 @@ def _judge_global(naming: Naming, trace: Trace, rules: TorchRules, policy: Polic
 
 
 def _allow(what: Global, path: str, offset: int, rules: TorchRules, needs: _Needs) -> None:
-    """One entry of the allow-list; ``path`` is the name that torch looks up."""
+    """One entry of the allow-list; ``path`` is the name that torch finds."""
     if not rules.has_allow_list:
         needs.refuse(
             2,

@@ -24,8 +24,8 @@ from .zip_directory import (
 
 #: Compression methods that zipfile knows, other than stored and deflated (APPNOTE 4.4.5).
 _OTHER_METHODS = {12: "bz2", 14: "lzma", 93: "zstd"}
-#: Sizes that say nothing: 0 where a data descriptor follows, all ones where a zip64 field does.
-_SAYS_NOTHING = (0, 0xFFFFFFFF)
+#: Sizes without meaning: 0 where a data descriptor follows, all ones where a zip64 field does.
+_UNSTATED = (0, 0xFFFFFFFF)
 
 
 class Opened:
@@ -34,7 +34,7 @@ class Opened:
     def __init__(self, content: ByteSource, local: LocalHeader, flagged: str | None = None) -> None:
         self.content = content
         self.local = local
-        #: what its flags say that readers refuse it for; it is read as if they did not
+        #: why readers refuse it because of its flags; it is read all the same
         self.flagged = flagged
 
 
@@ -124,7 +124,7 @@ def compare(member: Member, opened: Opened, notes: Collector, label: str) -> Non
     if local.method != member.method:
         disagree(f"the directory states compression method {member.method}, the header before its bytes {local.method}")
     for thing, here, there in (("size", member.size, local.size), ("packed size", member.packed, local.packed)):
-        if there not in _SAYS_NOTHING and here != there:
+        if there not in _UNSTATED and here != there:
             disagree(f"its {thing} is {here:,} in the directory and {there:,} before its bytes")
     _compare_bytes(member, opened, notes, label)
 

@@ -89,7 +89,7 @@ def test_a_million_dangers_are_twenty_findings_that_say_how_many_there_are() -> 
     dangers = tuple(Danger(None, number, "os.system('x')", "it runs a command") for number in range(1000))
     findings = found(torch_zip(), verdict("dangerous", NEVER, dangers=dangers))["DC610"]
     assert len(findings) == 20
-    assert any("and 980 more places" in finding.message for finding in findings)
+    assert any("and 980 more calls" in finding.message for finding in findings)
 
 
 def test_a_dangerous_file_gets_no_advice_that_helps_to_load_it() -> None:

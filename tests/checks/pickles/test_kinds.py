@@ -406,7 +406,7 @@ def test_bad_an_unknown_type_is_explained_by_what_pickling_says() -> None:
     said = kinds.explain(thing, error, "pickle", "obj.handle")
     assert kinds.type_name(type(thing)) in said.why
     assert error in said.why
-    assert "leave handle out in __getstate__" in said.fix
+    assert "drop handle in __getstate__" in said.fix
     assert "copyreg.pickle" in said.fix
 
 

@@ -361,7 +361,7 @@ def test_a_tensor_on_a_gpu_is_said_by_its_index() -> None:
     import torch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinds, "_tensor_says", lambda value, name: answers(name))
+        patch.setattr(kinds, "_tensor_attribute", lambda value, name: answers(name))
         tensor = torch.ones(1)
         saved = kinds.caution(tensor, "torch.save")
         assert saved is not None
