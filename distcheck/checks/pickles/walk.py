@@ -34,6 +34,8 @@ MOST_QUESTIONS = 20
 #: Other ways to one object that are noted.
 MOST_ALIASES = 10
 
+#: where the pass is: the stack of what it comes back to, then container, kind and label of the current step
+_Here = tuple[list[Any], Any, str, Any]
 _WAITING = object()  # the label of a part of an object whose turn has not come
 
 
@@ -167,7 +169,7 @@ class Walk:
                             number = id(child)
                             if number in memo:
                                 if number in marked:
-                                    self._again(child, number, stack, opened, container, kind, label)
+                                    self._again(child, number, opened, (stack, container, kind, label))
                                 continue
                             state = child.__dict__
                             names = tuple(state)
@@ -197,7 +199,7 @@ class Walk:
                     number = id(child)
                     if number in memo:
                         if number in marked:
-                            self._again(child, number, stack, opened, container, kind, label)
+                            self._again(child, number, opened, (stack, container, kind, label))
                         continue
                     memo[number] = child
                     if limited and passed + len(memo) > limit:
@@ -209,7 +211,7 @@ class Walk:
                             _, sequence, mapping, flat, instance, arguments, _ = self.scale
                             edge = self._edge()
                             depth = self._deepen(stack, kind, container, opened)
-                        self._check_depth(child, cls, depth, stack, container, kind, label)
+                        self._check_depth(child, cls, depth, (stack, container, kind, label))
                     if cls is dict:
                         plain_keys = superset(map(type, child))
                         if plain_keys and superset(map(type, child.values())):
@@ -252,7 +254,7 @@ class Walk:
                     if plan is None:
                         plan = self._plan(cls)
                     if cls in curious:
-                        self._remark(child, stack, container, kind, label)
+                        self._remark(child, (stack, container, kind, label))
                     if plan == PLAIN:
                         if made_by_code and cls in made_by_code:
                             self.to_rebuild.append(child)
@@ -261,7 +263,9 @@ class Walk:
                         if type(state) is dict and (names in shapes or self._plain_names(names)):
                             refused = None
                             if self._refused_classes and cls in self._refused_classes:
-                                refused = self._refuse(child, self._refused_classes[cls], stack, container, kind, label)
+                                refused = self._refuse(
+                                    child, self._refused_classes[cls], (stack, container, kind, label)
+                                )
                             if superset(map(type, state.values())):
                                 if refused is not None:
                                     self._note(refused)
@@ -280,7 +284,7 @@ class Walk:
                         plan = HOOKED
                     if plan == LEAF:
                         continue
-                    expansion = self._expand(child, cls, plan, depth, stack, container, kind, label)
+                    expansion = self._expand(child, cls, plan, depth, (stack, container, kind, label))
                     if self._stopped:
                         self.objects = passed + len(memo)
                         return
@@ -289,7 +293,7 @@ class Walk:
                     before, after, refusal = expansion
                     refused = None
                     if refusal is not None:
-                        refused = self._refuse(child, refusal, stack, container, kind, label)
+                        refused = self._refuse(child, refusal, (stack, container, kind, label))
                     stack.append((each, kind, container, depth, opened, label))
                     kind, container = "step", child
                     depth += instance
@@ -345,9 +349,7 @@ class Walk:
 
     # by object
 
-    def _expand(
-        self, child: Any, cls: type, plan: int, depth: int, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> Expansion | None:
+    def _expand(self, child: Any, cls: type, plan: int, depth: int, here: _Here) -> Expansion | None:
         """What follows from an object; None where nothing does, or where pickling stops."""
         if plan == HOOKED and depth > self.scale.capacity and self.measured:
             self._beyond += 1
@@ -357,17 +359,17 @@ class Walk:
                 return None
         try:
             if plan in (HOOKED, COPIED):
-                expansion = self._run_hooks(child, cls, plan, stack, container, kind, label)
+                expansion = self._run_hooks(child, cls, plan, here)
             else:
                 expansion = self.mode.expand(child, cls, plan)
         except TooMany as error:
             self._give_up(str(error))
             return None
         except PicklingRefused as error:
-            self._refused(child, error, stack, container, kind, label)
+            self._refused(child, error, here)
             return None
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - seven types are known, others will come
-            self._found(child, describe_error(error), stack, container, kind, label)
+            self._found(child, describe_error(error), here)
             return None
         if cls in self._made_by_code:
             self.to_rebuild.append(child)
@@ -378,9 +380,7 @@ class Walk:
         self.expansions[id(child)] = expansion
         return expansion
 
-    def _run_hooks(
-        self, child: Any, cls: type, plan: int, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> Expansion:
+    def _run_hooks(self, child: Any, cls: type, plan: int, here: _Here) -> Expansion:
         """Reduce an object through the hooks of its class. Record their side effects."""
         shot = _snapshot(child)
         effects = None
@@ -407,7 +407,7 @@ class Walk:
                     "change",
                 )
             if effects is not None:
-                steps = self._steps_to(stack, container, kind, label)
+                steps = self._steps_to(here)
                 self.remarks.append(Remark(steps, child, effects.why, effects.fix, effects.kind))
 
     def _hook_of(self, cls: type) -> str:
@@ -419,52 +419,49 @@ class Walk:
                     return f"{type.__dict__['__name__'].__get__(base)}.{name}"
         return f"what pickling calls of {type.__dict__['__name__'].__get__(cls)}"
 
-    def _remark(self, child: Any, stack: list[Any], container: Any, kind: str, label: Any) -> None:
-        pitfall = self.caution(child, not stack)
+    def _remark(self, child: Any, here: _Here) -> None:
+        pitfall = self.caution(child, not here[0])
         if self.caution.is_final(type(child)):
             self._curious.discard(type(child))
             if self._plans[type(child)] == PLAIN and type(child) not in self._made_by_code | {*self._refused_classes}:
                 self._light.add(type(child))
         if pitfall is not None:
             why, fix, sort = pitfall
-            self.remarks.append(Remark(self._steps_to(stack, container, kind, label), child, why, fix, sort))
+            self.remarks.append(Remark(self._steps_to(here), child, why, fix, sort))
 
     # findings
 
-    def _steps_to(self, stack: list[Any], container: Any, kind: str, label: Any) -> tuple[PathStep, ...]:
+    def _steps_to(self, here: _Here) -> tuple[PathStep, ...]:
+        stack, container, kind, label = here
         steps = [PathStep(entry[2], entry[1], entry[5]) for entry in stack if entry[5] is not _WAITING]
         steps.append(PathStep(container, kind, label))
         self._steps += len(steps)
         return tuple(steps)
 
-    def _found(
-        self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any, depth: int = 0
-    ) -> None:
+    def _found(self, child: Any, error: str, here: _Here, depth: int = 0) -> None:
         if not depth:
             self._bad[id(child)] = error
             self._marked.add(id(child))
-        self._note(WalkStop(self._steps_to(stack, container, kind, label), child, error, depth))
+        self._note(WalkStop(self._steps_to(here), child, error, depth))
 
-    def _refused(
-        self, child: Any, refusal: PicklingRefused, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> None:
+    def _refused(self, child: Any, refusal: PicklingRefused, here: _Here) -> None:
         """An object is refused, or a member of it that only its own code came to."""
         error, failing = str(refusal), refusal.failing
         name = None if failing is None or failing is child else object_layout.name_of_member(child, failing)
         if name is None:
-            self._found(child, error, stack, container, kind, label)
+            self._found(child, error, here)
             return
         self._bad[id(child)] = error
         self._marked.add(id(child))
         self.memo.setdefault(id(failing), failing)
-        steps = (*self._steps_to(stack, container, kind, label), PathStep(child, "attribute", name))
+        steps = (*self._steps_to(here), PathStep(child, "attribute", name))
         self._note(WalkStop(steps, failing, error))
 
-    def _refuse(self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any) -> WalkStop:
+    def _refuse(self, child: Any, error: str, here: _Here) -> WalkStop:
         """An object that is refused itself, while its parts are checked: it is noted after them."""
         self._bad[id(child)] = error
         self._marked.add(id(child))
-        return WalkStop(self._steps_to(stack, container, kind, label), child, error)
+        return WalkStop(self._steps_to(here), child, error)
 
     def _note(self, finding: WalkStop) -> None:
         if len(self.findings) >= MOST_FINDINGS or self._steps > MOST_STEPS:
@@ -489,15 +486,14 @@ class Walk:
         if opened not in self._bad:
             self._marked.discard(opened)
 
-    def _again(
-        self, child: Any, number: int, stack: list[Any], opened: Any, container: Any, kind: str, label: Any
-    ) -> None:
+    def _again(self, child: Any, number: int, opened: Any, here: _Here) -> None:
         """An object comes up again that was refused, or that is in the middle of being made."""
         error = self._bad.get(number)
         if error is not None:
-            self._found(child, error, stack, container, kind, label)
+            self._found(child, error, here)
             return
         # pickle starts again with it; that ends as soon as something on the way is known to the pickler
+        stack, container, kind, label = here
         frames = [(container, kind, label, opened)]
         frames += [(entry[2], entry[1], entry[5], entry[4]) for entry in reversed(stack) if entry[5] is not _WAITING]
         endless = self._is_endless(frames, number)
@@ -509,7 +505,7 @@ class Walk:
             endless = outcome(child, self.mode, self.watch).startswith("RecursionError")
         if endless:
             why = "RecursionError: it contains itself in what it is made from, so that pickling it never ends"
-            self._note(WalkStop(self._steps_to(stack, container, kind, label), child, why))
+            self._note(WalkStop(self._steps_to(here), child, why))
 
     def _is_endless(self, frames: list[tuple[Any, str, Any, Any]], number: int) -> bool | None:
         """Whether the path from an object (by its id) to itself is new each time; None where only pickle knows.
@@ -577,11 +573,10 @@ class Walk:
             return scale.instance + (scale.arguments if type(opened) is int else 0)
         return scale.sequence if type(container) is list else scale.flat
 
-    def _check_depth(
-        self, child: Any, cls: type, depth: int, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> None:
+    def _check_depth(self, child: Any, cls: type, depth: int, here: _Here) -> None:
         """Note an object that is the first one beyond the limit on the way to it."""
         scale = self.scale
+        stack, container, _, _ = here
         self.deepest = max(self.deepest, len(stack))
         if cls is dict:
             need = scale.mapping if child else scale.flat
@@ -600,7 +595,7 @@ class Walk:
         if id(container) not in self._too_deep:
             levels = sum(1 for entry in stack if entry[5] is not _WAITING)
             text = f"RecursionError: nested {levels} levels deep here"
-            self._found(child, text, stack, container, kind, label, max(1, levels))
+            self._found(child, text, here, max(1, levels))
 
     # the second pass
 
